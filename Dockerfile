@@ -128,8 +128,8 @@ RUN if [ -n "$MAVEN_MIRROR" ]; then \
      && printf '<ivysettings><settings defaultResolver="m"/><resolvers><ibiblio name="m" root="%s" m2compatible="true" usepoms="false" useMavenMetadata="false"/></resolvers></ivysettings>' "$MAVEN_MIRROR" > ivy.xml; \
     fi \
  && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/ticdc-bridge \
- && /opt/venv/bin/python -m spark_jobs.jars spark delta \
- && /opt/venv/bin/python -m spark_jobs.jobs.start_cache \
+ && /opt/venv/bin/python -m ticdc_bridge.spark_jobs.jars spark delta \
+ && /opt/venv/bin/python -m ticdc_bridge.spark_jobs.jobs.start_cache \
  && /opt/venv/bin/python scripts/sbom.py ticdc-bridge-spark > /opt/ticdc-bridge/sbom.cdx.json \
  && chgrp -R 0 /opt/cache && chmod -R g=u,o=rX /opt/cache
 

@@ -14,12 +14,12 @@ from typing import Any
 from benchmarks import rows as made
 from benchmarks.craft_python import PythonDecoder, PythonEncoder
 from benchmarks.figures import Figure, Run
-from schemas.formats.base import Context, OneTable
-from schemas.formats.craft import CraftDecoder, CraftEncoder
-from schemas.inspect.format_lookup import format_named
-from schemas.model.event import Message, Row, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Table, TableVersion
+from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.event import Message, Row, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Table, TableVersion
 
 ROWS, QUICK_ROWS = 100_000, 20_000
 _ROUNDS = 5
@@ -57,8 +57,8 @@ def run(run: Run) -> Iterator[Figure]:
     """Figures of decoding and encoding. RuntimeError without numba, or when the two sides differ."""
     import pyarrow as pa
 
-    from schemas.columnar.kernels.jit import COMPILED
     from tests.support.table_decoders import ArrowDecoder, warm_craft
+    from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 
     if not COMPILED:
         raise RuntimeError("numba is not installed")
@@ -96,8 +96,8 @@ def _transcoding(format_: str, table: Table, events: Sequence[RowChange], rounds
     import pyarrow as pa
 
     from benchmarks.json_formats import short
-    from spark_jobs.arrow.messages import Transcoder
-    from spark_jobs.pipeline.codec_config import CodecConfig
+    from ticdc_bridge.spark_jobs.arrow.messages import Transcoder
+    from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 
     run.say(f"transcoding {format_}")
     schemas, source = made.wide().schemas, OneTable(TableVersion(0, table))
@@ -147,8 +147,8 @@ def check_read(found: Any, wanted: dict[str, Any], left: Sequence[int]) -> None:
 def _encoding(table: Table, whole: Any, messages: Sequence[bytes], rounds: int, run: Run) -> Iterator[Figure]:
     import numpy as np
 
-    from schemas.columnar.craft_writer import CraftWriter
-    from schemas.columnar.rows import Topics
+    from ticdc_bridge.schemas.columnar.craft_writer import CraftWriter
+    from ticdc_bridge.schemas.columnar.rows import Topics
 
     plain = PythonEncoder(table)
     sides = [[tuple(row.values()) for row in whole[side].to_pylist()] for side in ("after", "before")]
@@ -178,8 +178,8 @@ def rows_of(table: Table, messages: Sequence[bytes]) -> Any:
     """The rows of Craft messages, all of which are taken."""
     import numpy as np
 
-    from schemas.columnar.rows import Binaries, Topics
-    from schemas.columnar.table_dispatch import CraftReader
+    from ticdc_bridge.schemas.columnar.rows import Binaries, Topics
+    from ticdc_bridge.schemas.columnar.table_dispatch import CraftReader
 
     ends = np.cumsum([0, *map(len, messages)])
     values = Binaries(np.frombuffer(b"".join(messages), np.uint8), ends, np.ones(len(messages), np.bool_))

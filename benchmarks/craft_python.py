@@ -13,12 +13,19 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from schemas.formats.craft.columns import type_of
-from schemas.formats.craft.layout import NEW, OLD, ROW, Dictionary, MessageParser, RowEvent, RowSide
-from schemas.formats.craft.primitives import delta_uvarints, delta_varints, unzigzag, uvarint, uvarints, varint
-from schemas.model import values
-from schemas.model.table import Column, Table
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.formats.craft.columns import type_of
+from ticdc_bridge.schemas.formats.craft.layout import NEW, OLD, ROW, Dictionary, MessageParser, RowEvent, RowSide
+from ticdc_bridge.schemas.formats.craft.primitives import (
+    delta_uvarints,
+    delta_varints,
+    unzigzag,
+    uvarint,
+    uvarints,
+    varint,
+)
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import Kind
 
 _ONE_BYTE_SIGNED = tuple(unzigzag(n) for n in range(128))
 _DOUBLE, _SINGLE = struct.Struct("<d"), struct.Struct("<f")

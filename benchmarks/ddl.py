@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.figures import Figure, Run
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.ddl.parser.lexer import WIRE
-from schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 
 HISTORIES = Path(__file__).parents[1] / "tests" / "golden" / "ddl"
 REQUIRED = 2000.0

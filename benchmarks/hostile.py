@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.figures import Figure, Run
-from schemas.formats.format_table import FORMATS
 from tests.support.hostile import MIB, outcomes
+from ticdc_bridge.schemas.formats.format_table import FORMATS
 
 MOST_SECONDS = 1.0
 ROUNDS = 3

@@ -14,12 +14,12 @@ from typing import Any
 from benchmarks.craft import changes, check_read, timed
 from benchmarks.figures import Figure, Run
 from benchmarks.json_python import PythonDebezium, PythonOpen
-from schemas.formats.base import Context, OneTable
-from schemas.inspect import format_lookup
-from schemas.model import values
-from schemas.model.event import Message, Row, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Table, TableVersion
+from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.inspect import format_lookup
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import Message, Row, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Table, TableVersion
 
 ROWS, QUICK_ROWS = 50_000, 10_000
 _ROUNDS = 5
@@ -60,8 +60,8 @@ def run(run: Run) -> Iterator[Figure]:
     """Figures of decoding. RuntimeError without numba, or when the two sides differ."""
     import pyarrow as pa
 
-    from schemas.columnar.kernels.jit import COMPILED
     from tests.support.table_decoders import ArrowJsonDecoder, warm_json
+    from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 
     if not COMPILED:
         raise RuntimeError("numba is not installed")

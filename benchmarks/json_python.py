@@ -17,9 +17,9 @@ from decimal import Decimal
 from struct import Struct
 from typing import Any
 
-from schemas.model import values
-from schemas.model.table import Column, Table
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import Kind
 
 Read = Callable[[Any], Any]
 _SINGLE = Struct("<f")

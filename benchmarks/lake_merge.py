@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.cpu import Spent, Stopwatch
 from benchmarks.figures import Figure, Run
-from spark_jobs.io.message_files import message_line
+from ticdc_bridge.spark_jobs.io.message_files import message_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,9 +56,9 @@ def run_iceberg(run: Run) -> Iterator[Figure]:
 
 
 def _measure(run: Run, kind: str) -> Iterator[Figure]:
-    from spark_jobs.lake.engines.delta_features import FULL
-    from spark_jobs.lake.tables import lake_config
-    from spark_jobs.spark.session import spark_session
+    from ticdc_bridge.spark_jobs.lake.engines.delta_features import FULL
+    from ticdc_bridge.spark_jobs.lake.tables import lake_config
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     rows = run.rows or (_QUICK_ROWS if run.quick else _ROWS)
     with tempfile.TemporaryDirectory() as folder:
@@ -161,7 +161,7 @@ class _Pair:
         return made
 
     def _write(self, changes: Sequence[_Row]) -> Path:
-        from schemas import Encoder
+        from ticdc_bridge import Encoder
 
         encoder, path = Encoder("open", ddl=self._ddl), self._root / "messages.jsonl"
         with path.open("w") as out:
@@ -180,8 +180,8 @@ class _Pair:
         self._merge_file(self._write(changes))
 
     def _merge_file(self, path: Path) -> None:
-        from spark_jobs import merge
-        from spark_jobs.spark.frames import read_files
+        from ticdc_bridge import merge
+        from ticdc_bridge.spark_jobs.spark.frames import read_files
 
         into = "iceberg:lake.shop.ours" if self._format == "iceberg" else f"delta:{self._root / 'ours'}"
         engine = "iceberg-spark" if self._format == "iceberg" else "delta-spark"

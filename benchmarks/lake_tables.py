@@ -14,12 +14,12 @@ from pathlib import Path
 
 from benchmarks.cpu import Stopwatch
 from benchmarks.figures import Figure, Run
-from spark_jobs.io.locations import KafkaClient
-from spark_jobs.io.message_files import message_line
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.table_choice import TableChoice
-from spark_jobs.pipeline.table_view import ANY_TABLE, TableView
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+from ticdc_bridge.spark_jobs.io.message_files import message_line
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, TableView
 
 _TABLES, _ACTIVE, _ROWS = 500, 20, 500
 _QUICK_TABLES, _QUICK_ACTIVE, _QUICK_ROWS = 100, 5, 50
@@ -39,13 +39,13 @@ def run(run: Run) -> Iterator[Figure]:
 
 
 def _measure(run: Run, root: Path, tables: int, active: int, rows: int) -> float:
-    from schemas.model.event import Message, RowChange
-    from schemas.model.options import Options
-    from schemas.model.table import Table, TableId
-    from spark_jobs.runtime.spark_settings import SparkSettings
-    from spark_jobs.sources.schema_registry import FileSchemas
-    from spark_jobs.sources.table_definitions import TableDefinitions, statements_of
-    from spark_jobs.streaming.batch import run_to_table
+    from ticdc_bridge.schemas.model.event import Message, RowChange
+    from ticdc_bridge.schemas.model.options import Options
+    from ticdc_bridge.schemas.model.table import Table, TableId
+    from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+    from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
+    from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions, statements_of
+    from ticdc_bridge.spark_jobs.streaming.batch import run_to_table
 
     root.mkdir()
     ddl = root / "ddl.jsonl"

@@ -15,18 +15,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from schemas.formats.avro import schema as publish
-from schemas.formats.avro.record import compile_record
-from schemas.formats.base import Context
-from schemas.inspect import format_lookup
-from schemas.model import values
-from schemas.model.event import Message, Op, RowChange, ms_to_tso
-from schemas.model.names import avro_subject
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import BY_NAME, Kind
-from schemas.model.values import bit_size
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.avro.record import compile_record
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inspect import format_lookup
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import Message, Op, RowChange, ms_to_tso
+from ticdc_bridge.schemas.model.names import avro_subject
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.values import bit_size
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 OPTIONS = Options.of({"enable_tidb_extension": True})
 DELETES, INSERTS = 0.05, 0.45  # the rest are updates

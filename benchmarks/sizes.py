@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from benchmarks.craft import changes
 from benchmarks.figures import Figure, Run
-from schemas.formats.base import BatchEncoder, Context, OneTable
-from schemas.formats.format_table import FORMATS
-from schemas.model.errors import WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId
-from schemas.model.table import Column, Table, TableId, TableVersion
-from schemas.model.types import BY_NAME
+from ticdc_bridge.schemas.formats.base import BatchEncoder, Context, OneTable
+from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import BY_NAME
 
 # Measured with the classic encoder (pingcap/tiflow `pkg/sink/codec/craft`), FLOAT in its eight bytes.
 _CLASSIC = {"documents-1-row": 301, "documents-4-rows": 997}

@@ -22,10 +22,10 @@ from benchmarks.figures import Figure, Run
 from benchmarks.rows import PARTITIONS, Source, changes
 from benchmarks.spark_cases import Case, figures, measure, ratio, turns
 from benchmarks.spark_input import frame_of
-from schemas.model.event import Row
-from schemas.model.names import quote_name
-from schemas.model.spark_types import spark_type
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.model.event import Row
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.spark_types import spark_type
+from ticdc_bridge.schemas.model.types import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -62,7 +62,7 @@ def run(source: Source, run: Run) -> Iterator[Figure]:
 
 
 def _session() -> SparkSession:
-    from spark_jobs.spark.session import spark_session
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     return spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
 
@@ -102,7 +102,7 @@ def _cases(
     spark: SparkSession, source: Source, rows: int, say: Callable[[str], None], names: tuple[str, ...] = ()
 ) -> dict[str, Case]:
     """names: of those that are wanted; () for all."""
-    from spark_jobs import decode
+    from ticdc_bridge import decode
 
     def read(of: Source, count: int) -> DataFrame:
         say(f"input: {count:,} messages of {of.name}")
@@ -130,7 +130,7 @@ def _cases(
 
 def _by_kernels(decoded: Callable[[], DataFrame]) -> DataFrame:
     """What is decoded in Python's workers, as streams are, and batches where Spark's JVM has no reader of ours."""
-    from spark_jobs.spark import avro_jvm
+    from ticdc_bridge.spark_jobs.spark import avro_jvm
 
     class_of = avro_jvm.class_of
 

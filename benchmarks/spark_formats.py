@@ -21,17 +21,17 @@ from benchmarks.craft_python import PythonDecoder
 from benchmarks.figures import Figure, Run
 from benchmarks.json_formats import encoded, short
 from benchmarks.spark_cases import Case, figures, measure, ratio
-from schemas.formats.base import Context, OneTable
-from schemas.formats.craft import CraftEncoder
-from schemas.model.event import Message
-from schemas.model.names import quote_name
-from schemas.model.options import Options
-from schemas.model.spark_types import row_type
-from schemas.model.table import Table, TableVersion
-from schemas.model.types import Kind
-from spark_jobs.arrow.change_schema import arrow_schema
-from spark_jobs.arrow.table_rows import TableRows
-from spark_jobs.runtime.cache import cache_dir
+from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.spark_types import row_type
+from ticdc_bridge.schemas.model.table import Table, TableVersion
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
+from ticdc_bridge.spark_jobs.arrow.table_rows import TableRows
+from ticdc_bridge.spark_jobs.runtime.cache import cache_dir
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -50,7 +50,7 @@ _GOALS = ("debezium",)
 
 def run(name: str, run: Run) -> Iterator[Figure]:
     """Decoding one format to columns."""
-    from spark_jobs.spark.session import spark_session
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     rows = run.rows or (QUICK_ROWS if run.quick else ROWS)
     rows = max(rows // _DISTINCT, 1) * min(rows, _DISTINCT)
@@ -73,14 +73,14 @@ def run(name: str, run: Run) -> Iterator[Figure]:
 
 
 def ours(frame: DataFrame, name: str, table: Table) -> DataFrame:
-    from spark_jobs import decode
+    from ticdc_bridge import decode
 
     return decode(frame, format=name, ddl=OneTable(TableVersion(0, table)), table=str(table.id))
 
 
 def transport(frame: DataFrame, name: str, table: Table) -> DataFrame:
     """What `ours` does without decoding: messages go to the workers, rows that were read before come back."""
-    from spark_jobs.spark import decode_plan
+    from ticdc_bridge.spark_jobs.spark import decode_plan
 
     class SameRows(TableRows):
         """The rows of the first batch of each size, for every batch."""
@@ -180,7 +180,7 @@ def debezium_json(frame: DataFrame, table: Table) -> DataFrame:
 
 
 def _json_type(column: Any) -> str:
-    from schemas.model.spark_types import spark_type
+    from ticdc_bridge.schemas.model.spark_types import spark_type
 
     return _JSON.get(column.type.kind) or ("bigint" if column.type.kind is Kind.INTEGER else spark_type(column))
 
@@ -195,7 +195,7 @@ def open_json(frame: DataFrame, table: Table) -> DataFrame:
             return "decimal(20,0)" if column.unsigned and column.type.bits == 64 else spark(column)
         return "bigint" if column.type.kind in (Kind.BIT, Kind.ENUM, Kind.SET) else "string"
 
-    from schemas.model.spark_types import spark_type as spark
+    from ticdc_bridge.schemas.model.spark_types import spark_type as spark
 
     fields = ",".join(f"{quote_name(c.name)}:struct<t:int,h:boolean,f:bigint,v:{kind(c)}>" for c in table.columns)
     key = F.from_json(F.substring("key", 17, 1 << 30).cast("string"), "ts bigint, scm string, tbl string, t int")

@@ -12,12 +12,12 @@ from zlib import crc32
 
 from benchmarks import rows as made
 from benchmarks.rows import PARTITIONS, Source, kafka_schema
-from schemas.formats.avro import schema as publish
-from schemas.model.event import Message
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import BY_NAME
-from spark_jobs.runtime.cache import cache_dir
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.runtime.cache import cache_dir
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -22,13 +22,13 @@ from benchmarks.figures import Figure, Run
 from benchmarks.rows import PARTITIONS, Source
 from benchmarks.spark_cases import turns
 from benchmarks.spark_input import frame_of
-from schemas.formats.avro import schema as publish
-from schemas.model.options import Options
-from spark_jobs.io.locations import KafkaClient
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.job import Job
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
-from spark_jobs.spark.transport import map_batches
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.spark_jobs.spark.transport import map_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,8 +56,8 @@ class _Job:
 
 def run(run: Run) -> Iterator[Figure]:
     """The figures. RuntimeError where messages are missing, or are not those that went in."""
-    from spark_jobs.spark.session import spark_session
     from tests.support.kafka import Kafka
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     rows = run.rows or (QUICK_ROWS if run.quick else ROWS)
     spark = spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
@@ -183,7 +183,7 @@ def _through_worker(spark: SparkSession, kafka: Kafka) -> Callable[[str, str, Pa
 
 def _stream(kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], None]:
     """`transcode --stream --trigger now`, in this process."""
-    from spark_jobs.streaming.stream import StreamJob, run_stream
+    from ticdc_bridge.spark_jobs.streaming.stream import StreamJob, run_stream
 
     read = CodecConfig("avro", schemas, Options.of({}, time_zone="UTC"), learn=True)
     write = CodecConfig("avro", schemas, Options.of({**_WRITTEN, "time_zone": "UTC"}))
@@ -201,7 +201,7 @@ def _stream(kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], No
 
 def _api(spark: SparkSession, kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], None]:
     """transcode() between Spark's own source, read in larger lots as `tuned` is, and sink."""
-    from spark_jobs import transcode
+    from ticdc_bridge import transcode
 
     def job(topic: str, out: str, checkpoint: Path) -> None:
         read = _reader(spark, kafka, topic, _LOTS)
@@ -214,9 +214,9 @@ def _api(spark: SparkSession, kafka: Kafka, schemas: FileSchemas) -> Callable[[s
 # ---------------------------------------------------------------------------------------------- checks
 def _check(spark: SparkSession, kafka: Kafka, out: str, rows: int, source: Source) -> None:
     """As many messages as went in; the first of a partition decode to the generator's rows."""
-    from schemas.formats.base import Context
-    from schemas.inspect import format_lookup
-    from schemas.model.event import Message, RowChange
+    from ticdc_bridge.schemas.formats.base import Context
+    from ticdc_bridge.schemas.inspect import format_lookup
+    from ticdc_bridge.schemas.model.event import Message, RowChange
 
     reader = spark.read.format("kafka").options(**_client(kafka)).option("subscribe", out)
     frame = reader.load()

@@ -31,7 +31,7 @@ Work = Callable[["DataFrame", Source], "DataFrame"]
 
 def run(run: Run) -> Iterator[Figure]:
     """All figures. RuntimeError where rows are missing or refused."""
-    from spark_jobs.spark.session import spark_session
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     spark = spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
     yield from _linear(spark, run)
@@ -100,19 +100,19 @@ def _measured(run: Run, cases: list[Case], target: float) -> Iterator[Figure]:
 
 # ---------------------------------------------------------------------------------------------- work
 def _header(frame: DataFrame, source: Source) -> DataFrame:
-    from spark_jobs import decode
+    from ticdc_bridge import decode
 
     return decode(frame, format="avro", schemas=source.schemas, table=source.table, check="header")
 
 
 def _exact(frame: DataFrame, source: Source) -> DataFrame:
-    from spark_jobs import decode
+    from ticdc_bridge import decode
 
     return decode(frame, format="avro", schemas=source.schemas, table=source.table)
 
 
 def _generic(frame: DataFrame, source: Source) -> DataFrame:
-    from spark_jobs import decode
+    from ticdc_bridge import decode
 
     return decode(frame, format="avro", schemas=source.schemas)
 

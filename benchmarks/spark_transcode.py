@@ -18,12 +18,12 @@ from benchmarks.rows import PARTITIONS, Source
 from benchmarks.spark_avro import bare_from_avro
 from benchmarks.spark_cases import Case, figures, measure, ratio
 from benchmarks.spark_input import DISTINCT, frame_of
-from schemas.formats.avro import schema as publish
-from schemas.formats.base import OneTable
-from schemas.model.names import quote_name
-from schemas.model.table import Table, TableVersion
-from schemas.model.types import Kind
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.base import OneTable
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Table, TableVersion
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +73,7 @@ def debezium_avro(run: Run) -> Iterator[Figure]:
 
 
 def _spark() -> SparkSession:
-    from spark_jobs.spark.session import spark_session
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     return spark_session("benchmarks", master="local[2]", config={"spark.driver.memory": "2g"})
 
@@ -85,13 +85,13 @@ def _rows(run: Run) -> int:
 
 # ---------------------------------------------------------------------------------------------- ours
 def to_debezium(frame: DataFrame, schemas: FileSchemas) -> DataFrame:
-    from spark_jobs import transcode
+    from ticdc_bridge import transcode
 
     return transcode(frame, from_format="avro", to_format="debezium", schemas=schemas, options=OPTIONS)
 
 
 def to_avro(frame: DataFrame, table: Table, schemas: FileSchemas) -> DataFrame:
-    from spark_jobs import transcode
+    from ticdc_bridge import transcode
 
     return transcode(
         frame, from_format="debezium", to_format="avro", to_schemas=schemas, ddl=OneTable(TableVersion(0, table)),
@@ -101,7 +101,7 @@ def to_avro(frame: DataFrame, table: Table, schemas: FileSchemas) -> DataFrame:
 
 def registered(table: Table, **options: Any) -> FileSchemas:
     """The table's schemas as TiCDC registers them."""
-    from schemas.model.options import Options
+    from ticdc_bridge.schemas.model.options import Options
 
     chosen = Options.of({"enable_tidb_extension": True, **options})
     key, value = publish.key_schema(table, chosen), publish.value_schema(table, chosen)
@@ -271,7 +271,7 @@ def _check_avro(spark: SparkSession, cases: list[Case], table: Table, schemas: F
     """What ours wrote reads as the rows that went in; the rival wrote as many records, with the same first column."""
     from pyspark.sql import functions as F
 
-    from spark_jobs import decode
+    from ticdc_bridge import decode
 
     ours, rival = cases[1:]
     _counted(ours)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from schemas.plain.writer import plain_event
-    from spark_jobs.pipeline.single_messages import Decoder, Encoder
+    from ticdc_bridge.schemas.plain.writer import plain_event
+    from ticdc_bridge.spark_jobs.pipeline.single_messages import Decoder, Encoder
 
 __all__ = ["Decoder", "Encoder", "plain_event"]
 DISTRIBUTION = "ticdc-bridge"
@@ -20,14 +20,14 @@ DISTRIBUTION = "ticdc-bridge"
 
 def __getattr__(name: str) -> Any:
     if name == "plain_event":
-        from schemas.plain.writer import plain_event
+        from ticdc_bridge.schemas.plain.writer import plain_event
 
         return plain_event
     if name in __all__:
         from ticdc_bridge.packages import check_packages
 
         check_packages("spark_jobs")
-        from spark_jobs.pipeline import single_messages  # the one line that names the jobs
+        from ticdc_bridge.spark_jobs.pipeline import single_messages  # the one line that names the jobs
 
         return getattr(single_messages, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

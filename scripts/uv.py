@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scripts.running import Step, run
-from spark_jobs.runtime.cache import cache_dir
+from ticdc_bridge.spark_jobs.runtime.cache import cache_dir
 
 PINS = "requirements/uv.txt"
 _OLDEST = (0, 5)  # knows the variables below

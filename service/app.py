@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
-from schemas.model.errors import SetupError
-from service.api import (
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.api import (
     compatibility,
     config_and_mode,
     ddl_check,
@@ -28,28 +28,28 @@ from service.api import (
     server_info,
     subjects,
 )
-from service.api import trackers as trackers_api
-from service.api.authentication import Authentication
-from service.api.compression import CompressedAnswers
-from service.api.fast_path.answer_cache import CachedAnswers
-from service.api.fast_path.registration_batches import RegistrationBatcher
-from service.api.middleware import RawPaths
-from service.api.routing import Permissions
-from service.api.services import Services
-from service.auth.file_watcher import FileWatcher
-from service.kafka_topics import make_topics
-from service.registry.ports import Store
-from service.registry.registry import Registry
-from service.settings import STRICT, Settings
-from service.store import SqlStore, open_store
-from service.store.history_reader import HistoryStore
-from service.tracker.metrics import Reports, TrackerMetrics, read_reports, tracker_forms, write_reports
-from service.ui import router as ui_router
-from service.worker_memory import WorkerMemory
+from ticdc_bridge.service.api import trackers as trackers_api
+from ticdc_bridge.service.api.authentication import Authentication
+from ticdc_bridge.service.api.compression import CompressedAnswers
+from ticdc_bridge.service.api.fast_path.answer_cache import CachedAnswers
+from ticdc_bridge.service.api.fast_path.registration_batches import RegistrationBatcher
+from ticdc_bridge.service.api.middleware import RawPaths
+from ticdc_bridge.service.api.routing import Permissions
+from ticdc_bridge.service.api.services import Services
+from ticdc_bridge.service.auth.file_watcher import FileWatcher
+from ticdc_bridge.service.kafka_topics import make_topics
+from ticdc_bridge.service.registry.ports import Store
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.settings import STRICT, Settings
+from ticdc_bridge.service.store import SqlStore, open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.tracker.metrics import Reports, TrackerMetrics, read_reports, tracker_forms, write_reports
+from ticdc_bridge.service.ui import router as ui_router
+from ticdc_bridge.service.worker_memory import WorkerMemory
 
 if TYPE_CHECKING:
-    from service.tracker.config import TrackedChangefeed
-    from service.tracker.tracker import Trackers
+    from ticdc_bridge.service.tracker.config import TrackedChangefeed
+    from ticdc_bridge.service.tracker.tracker import Trackers
 
 _KEPT_BYTES = 48 * 1024 * 1024  # of answers that are kept for those who may do everything
 _REPORT_SECONDS = 1.0
@@ -170,14 +170,16 @@ def read_tracked(settings: Settings) -> list[TrackedChangefeed]:
     """The changefeeds that `--track` names. Raises SetupError."""
     if not settings.track:
         return []
-    from service.tracker.config import parse_tracked  # with all formats, which a registry alone does not need
+    from ticdc_bridge.service.tracker.config import (
+        parse_tracked,  # with all formats, which a registry alone does not need
+    )
 
     return parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config)
 
 
 def make_trackers(settings: Settings, histories: HistoryStore, store: Store) -> Trackers:
     """Those that the settings name, still to be started. Raises SetupError."""
-    from service.tracker.tracker import Trackers
+    from ticdc_bridge.service.tracker.tracker import Trackers
 
     return Trackers(read_tracked(settings), histories, store)
 

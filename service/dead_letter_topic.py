@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from schemas.inputs.dead_letters import attempts
-from schemas.inputs.replay import LetterFilter, ReplayCounts, replay
-from schemas.model.errors import RegistryError
-from schemas.model.event import Message
-from service.decoded_messages import letter_form, time_of
-from service.kafka_topics import KafkaTopics
+from ticdc_bridge.schemas.inputs.dead_letters import attempts
+from ticdc_bridge.schemas.inputs.replay import LetterFilter, ReplayCounts, replay
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.decoded_messages import letter_form, time_of
+from ticdc_bridge.service.kafka_topics import KafkaTopics
 
 MOST_LETTERS: Final = 50_000
 _LOOK_SECONDS: Final = 8.0

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from schemas.formats.base import Context
-from schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
-from schemas.inspect.format_detection import sniff
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import BridgeError, RegistryError, SetupError, WireError
-from schemas.model.event import Event, Message, Watermark
-from schemas.model.names import topic_subject
-from schemas.model.ports import SchemaSource
-from schemas.model.table import TableId, TableVersion
-from schemas.plain.writer import plain_event
-from service.history.model import State, TableVersionRow
-from service.history.ports import HistoryReader
-from service.history.times import time_text
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
+from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError, SetupError, WireError
+from ticdc_bridge.schemas.model.event import Event, Message, Watermark
+from ticdc_bridge.schemas.model.names import topic_subject
+from ticdc_bridge.schemas.model.ports import SchemaSource
+from ticdc_bridge.schemas.model.table import TableId, TableVersion
+from ticdc_bridge.schemas.plain.writer import plain_event
+from ticdc_bridge.service.history.model import State, TableVersionRow
+from ticdc_bridge.service.history.ports import HistoryReader
+from ticdc_bridge.service.history.times import time_text
 
 MOST_EVENTS: Final = 50
 """Of one message; how many there are is said."""

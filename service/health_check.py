@@ -45,7 +45,7 @@ def place_of(environment: Mapping[str, str]) -> Place:
     host, port = environment.get("BRIDGE_HOST"), environment.get("BRIDGE_PORT")
     certificate = environment.get("BRIDGE_TLS_CERT", "")
     if host is None or port is None:  # a default, or another registry's variable
-        from service.settings import Settings
+        from ticdc_bridge.service.settings import Settings
 
         settings = Settings()
         host, port, certificate = settings.host, str(settings.port), settings.tls_cert
@@ -116,7 +116,7 @@ def run(url: str | None) -> int:
     try:
         place = place_of_url(url) if url is not None else place_of(os.environ)
     except ValueError as error:
-        from schemas.model.reasons import reason_of
+        from ticdc_bridge.schemas.model.reasons import reason_of
 
         print(f"ticdc-bridge: {reason_of(error)}", file=sys.stderr)
         return USAGE

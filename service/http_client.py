@@ -15,10 +15,10 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from starlette.types import ASGIApp, Message
 
-from schemas.model.credentials import mask_credentials, mask_url
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of, without_number
-from service.registry.deadline import retry_until
+from ticdc_bridge.schemas.model.credentials import mask_credentials, mask_url
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of, without_number
+from ticdc_bridge.service.registry.deadline import retry_until
 
 T = TypeVar("T")
 V1: Final = "application/vnd.schemaregistry.v1+json"

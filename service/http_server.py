@@ -24,13 +24,13 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from schemas.model.credentials import mask_url
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of
-from service.api.authentication import CERTIFICATE_STATE
-from service.auth.file_watcher import FileWatcher
-from service.logs import print_line
-from service.settings import Settings
+from ticdc_bridge.schemas.model.credentials import mask_url
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.service.api.authentication import CERTIFICATE_STATE
+from ticdc_bridge.service.auth.file_watcher import FileWatcher
+from ticdc_bridge.service.logs import print_line
+from ticdc_bridge.service.settings import Settings
 
 REQUIRED: Final = "required"
 OPTIONAL: Final = "optional"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
-from schemas.model.credentials import mask_settings
-from schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.credentials import mask_settings
+from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
 
 SLICE: Final = 0.25
 """Seconds of a call after which it is looked at again whether to go on."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.inputs.kafka_settings import client_settings
-from schemas.model.errors import RegistryError, SetupError
-from schemas.model.event import Message
-from service.kafka_client import (
+from ticdc_bridge.schemas.inputs.kafka_settings import client_settings
+from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.kafka_client import (
     SLICE,
     ClientErrors,
     KafkaConnection,

@@ -9,7 +9,7 @@ import time
 from contextvars import ContextVar
 from typing import Any, Final
 
-from schemas.model.credentials import mask_credentials
+from ticdc_bridge.schemas.model.credentials import mask_credentials
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Set for the time of a request; threads that work for it inherit it."""

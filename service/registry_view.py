@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.inputs.definition_files import SubjectVersion
-from schemas.model.errors import RegistryError, WireError
-from schemas.model.ports import SchemaId
-from service.registry import config, mode, register, schemas
-from service.registry.compatibility import check_against, logical_changes, refusal
-from service.registry.config import LEVEL
-from service.registry.identity import identity
-from service.registry.model import Content, NewSchema, Reference, StoredVersion, VersionRow
-from service.registry.names import check_subject
-from service.registry.ports import Store, StoreReader
-from service.registry.registry import Registry
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.inputs.definition_files import SubjectVersion
+from ticdc_bridge.schemas.model.errors import RegistryError, WireError
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.service.registry import config, mode, register, schemas
+from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal
+from ticdc_bridge.service.registry.config import LEVEL
+from ticdc_bridge.service.registry.identity import identity
+from ticdc_bridge.service.registry.model import Content, NewSchema, Reference, StoredVersion, VersionRow
+from ticdc_bridge.service.registry.names import check_subject
+from ticdc_bridge.service.registry.ports import Store, StoreReader
+from ticdc_bridge.service.registry.registry import Registry
 
 _CANDIDATES: Final = 200
 

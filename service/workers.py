@@ -22,9 +22,9 @@ import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import multiprocess
 
-from schemas.model.errors import SetupError
-from service.app import access_files, create_served, make_trackers
-from service.http_server import (
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.app import access_files, create_served, make_trackers
+from ticdc_bridge.service.http_server import (
     BACKLOG,
     Server,
     ignore_raised_signals,
@@ -33,11 +33,11 @@ from service.http_server import (
     server,
     watched_context,
 )
-from service.logs import print_line
-from service.settings import Settings
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.worker_memory import WorkerMemory
+from ticdc_bridge.service.logs import print_line
+from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.worker_memory import WorkerMemory
 
 _FORK: Final = multiprocessing.get_context("fork")
 _STOPPING: Final = (signal.SIGTERM, signal.SIGINT)

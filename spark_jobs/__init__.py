@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ticdc_bridge.packages import check_at_import
 
 if TYPE_CHECKING:
-    from spark_jobs.spark import data_source as datasource
-    from spark_jobs.spark.api import count_changes, decode, encode, transcode
-    from spark_jobs.spark.session import spark_session
-    from spark_jobs.streaming.python_merge import changelog, merge
+    from ticdc_bridge.spark_jobs.spark import data_source as datasource
+    from ticdc_bridge.spark_jobs.spark.api import count_changes, decode, encode, transcode
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
+    from ticdc_bridge.spark_jobs.streaming.python_merge import changelog, merge
 
 __all__ = ["changelog", "count_changes", "datasource", "decode", "encode", "merge", "spark_session", "transcode"]
 
@@ -25,23 +25,23 @@ check_at_import("schemas")  # in Spark's workers too, which import this package 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from spark_jobs.runtime.spark_version import check_spark_version
+        from ticdc_bridge.spark_jobs.runtime.spark_version import check_spark_version
 
         check_spark_version()
     if name == "datasource":
-        from spark_jobs.spark import data_source
+        from ticdc_bridge.spark_jobs.spark import data_source
 
         return data_source
     if name == "spark_session":
-        from spark_jobs.spark.session import spark_session
+        from ticdc_bridge.spark_jobs.spark.session import spark_session
 
         return spark_session
     if name in ("changelog", "merge"):
-        from spark_jobs.streaming import python_merge
+        from ticdc_bridge.spark_jobs.streaming import python_merge
 
         return getattr(python_merge, name)
     if name in __all__:
-        from spark_jobs.spark import api
+        from ticdc_bridge.spark_jobs.spark import api
 
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

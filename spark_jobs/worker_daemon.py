@@ -3,4 +3,4 @@
 import runpy
 
 if __name__ == "__main__":
-    runpy.run_module("spark_jobs.spark.worker_daemon", run_name="__main__")
+    runpy.run_module("ticdc_bridge.spark_jobs.spark.worker_daemon", run_name="__main__")

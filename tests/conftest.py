@@ -140,9 +140,9 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
 
     Quick runs interpret expressions; runs of all tests compile them, as jobs do.
     """
-    from spark_jobs.lake.tables import lake_config
-    from spark_jobs.runtime.jars import jars
-    from spark_jobs.spark.session import spark_session
+    from ticdc_bridge.spark_jobs.lake.tables import lake_config
+    from ticdc_bridge.spark_jobs.runtime.jars import jars
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     lake = lake_config(("delta", "iceberg"))
     quick = request.config.getoption("--hypothesis-profile", None) == "quick"

@@ -22,11 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from spark_jobs.pipeline.message_codec import decode_one
 from tests.support.fuzz import checked, damaged, material
 from tests.support.golden import READ, ROOT, Golden
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 
 CORPUS = ROOT / "tests" / "corpus"
 MOST = 400

@@ -12,7 +12,7 @@ from tests.support.table import check_rows
 
 _SERVICE_HELP = """
 from typer.testing import CliRunner
-from service.cli import app
+from ticdc_bridge.service.cli import app
 names = [c.name or c.callback.__name__.replace("_", "-") for c in app.registered_commands]
 for words in ([], *([name] for name in names), ["history"], ["history", "replay"]):
     result = CliRunner().invoke(app, [*words, "--help"])
@@ -20,21 +20,21 @@ for words in ([], *([name] for name in names), ["history"], ["history", "replay"
 """
 _JOBS_HELP = """
 import contextlib, io
-from spark_jobs.commands.main import COMMANDS, main
+from ticdc_bridge.spark_jobs.commands.main import COMMANDS, main
 for words in ([], *([name] for name in COMMANDS)):
     with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
         main([*words, "--help"])
 """
 _ONE_MESSAGE = """
 import sys
-from spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.commands.main import main
 assert main(["decode", "--format", "craft", "--in", sys.argv[1], "--out", sys.argv[2]]) == 0
 """
 _APP = """
 import sys
-from service.app import create_served
-from service.http_server import bind
-from service.settings import Settings
+from ticdc_bridge.service.app import create_served
+from ticdc_bridge.service.http_server import bind
+from ticdc_bridge.service.settings import Settings
 create_served(Settings(store="sqlite:///" + sys.argv[2] + ".db"))
 """
 _BATCHES = {"numba", "llvmlite", "numpy", "pyarrow", "pandas", "pyspark", "deltalake"}
@@ -49,7 +49,13 @@ _SERVER = {
     "bcrypt",
 }
 _CLIENTS = {"confluent_kafka", "httpx2", "psycopg", "google.protobuf", "regex", "rich.progress"}
-_OWN = {"schemas.formats.format_table", "service.registry", "service.store", "service.migration", "service.tracker"}
+_OWN = {
+    "ticdc_bridge.schemas.formats.format_table",
+    "ticdc_bridge.service.registry",
+    "ticdc_bridge.service.store",
+    "ticdc_bridge.service.migration",
+    "ticdc_bridge.service.tracker",
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ STARTS = [
     Start(
         "spark_jobs --help",
         _JOBS_HELP,
-        _BATCHES | _SERVER | _CLIENTS | {"spark_jobs.jobs", "spark_jobs.sources.http_client"},
+        _BATCHES | _SERVER | _CLIENTS | {"ticdc_bridge.spark_jobs.jobs", "ticdc_bridge.spark_jobs.sources.http_client"},
     ),
     Start("decode", _ONE_MESSAGE, _BATCHES | _SERVER | _CLIENTS),
     Start(
@@ -74,7 +80,12 @@ STARTS = [
         _APP,
         _BATCHES
         | {"confluent_kafka", "httpx2", "jinja2", "psycopg", "google.protobuf", "regex"}
-        | {"schemas.formats.format_table", "service.changefeed", "service.ddl_check", "service.tracker.tracker"},
+        | {
+            "ticdc_bridge.schemas.formats.format_table",
+            "ticdc_bridge.service.changefeed",
+            "ticdc_bridge.service.ddl_check",
+            "ticdc_bridge.service.tracker.tracker",
+        },
     ),
 ]
 

@@ -123,7 +123,7 @@ def grammar_of(command: str) -> Grammar:
 
 
 def _of_jobs(command: str) -> Grammar:
-    from spark_jobs.commands.main import parser
+    from ticdc_bridge.spark_jobs.commands.main import parser
 
     # argparse has no public way to ask for what it was told.
     commands = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
@@ -139,7 +139,7 @@ def _of_jobs(command: str) -> Grammar:
 def _of_service(command: str) -> Grammar:
     from typer.main import get_command
 
-    from service.cli import app
+    from ticdc_bridge.service.cli import app
 
     top: Any = get_command(app)
     return _of_typer(top.commands[command])

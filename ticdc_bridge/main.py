@@ -18,7 +18,11 @@ _WRONG_USAGE: Final = 2
 _INTERRUPTED: Final = 130
 _CLOSED_PIPE: Final = 141  # as a shell says of a program that SIGPIPE ended
 # The module of a program whose main(words, prog) returns an exit code or raises SystemExit; loaded when it is needed.
-_MODULES: Final = {SERVICE: "service.__main__", JOBS: "spark_jobs.commands.main", OWN: "ticdc_bridge.completion"}
+_MODULES: Final = {
+    SERVICE: "ticdc_bridge.service.__main__",
+    JOBS: "ticdc_bridge.spark_jobs.commands.main",
+    OWN: "ticdc_bridge.completion",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -22,8 +22,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message
 from fastapi import FastAPI, HTTPException
 
-from schemas import Decoder, plain_event
-from schemas.model.errors import WireError
+from ticdc_bridge import Decoder, plain_event
+from ticdc_bridge.schemas.model.errors import WireError
 
 KAFKA = {
     "bootstrap.servers": os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),

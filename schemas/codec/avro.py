@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from schemas.codec.varint import uvarint, zigzag
+from ticdc_bridge.schemas.codec.varint import uvarint, zigzag
 
 Reader = Callable[[bytes, int], tuple[Any, int]]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from schemas.codec import avro as binary
-from schemas.codec.avro import Reader, TruncatedValue
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.codec.avro import Reader, TruncatedValue
 
 MOST_ITEMS = 1 << 16  # no array of a message has more: elements of an ENUM, columns of a table
 

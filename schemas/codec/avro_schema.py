@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from schemas.codec import avro as binary
-from schemas.codec.avro_reader import (
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.codec.avro_reader import (
     MOST_ITEMS,
     Convert,
     FieldReader,
@@ -27,7 +27,7 @@ from schemas.codec.avro_reader import (
     union_reader,
     utf8,
 )
-from schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 _MOST_NODES = 200_000  # a schema expanded: no table of TiDB's has more than 4,096 columns
 _MOST_LEVELS = 64

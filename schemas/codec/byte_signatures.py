@@ -14,7 +14,7 @@ import re
 import zlib
 from collections.abc import Callable
 
-from schemas.codec.craft_sizes import craft_problem
+from ticdc_bridge.schemas.codec.craft_sizes import craft_problem
 
 _DECOMPRESS = "decompress it first"
 _TO_UTF8 = "convert it to UTF-8 first"

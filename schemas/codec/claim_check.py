@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from schemas.codec import json_exact
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.ports import ClaimChecks
-from schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.ports import ClaimChecks
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 T = TypeVar("T")
 _NO_FOLDER = "give a folder that has the file (--claim-check-dir)"

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from typing import IO, Any, Final
 
-from schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"

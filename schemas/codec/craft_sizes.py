@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.codec import avro as binary
+from ticdc_bridge.schemas.codec import avro as binary
 
 
 def craft_problem(value: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.codec import json_exact
+from ticdc_bridge.schemas.codec import json_exact
 
 _SPACE = " \t\r\n"
 

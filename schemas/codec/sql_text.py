@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.model import values
-from schemas.model.table import Column, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 _LONGEST_REAL = 1100  # a double in full, without exponent
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 READERS: Mapping[str, str] = {
-    "avro": "schemas.columnar.avro_reader:AvroReader",
-    "craft": "schemas.columnar.table_dispatch:CraftReader",
-    "debezium": "schemas.columnar.table_dispatch:DebeziumReader",
-    "open": "schemas.columnar.table_dispatch:OpenReader",
-    "open-tiflow": "schemas.columnar.table_dispatch:OpenTiflowReader",
+    "avro": "ticdc_bridge.schemas.columnar.avro_reader:AvroReader",
+    "craft": "ticdc_bridge.schemas.columnar.table_dispatch:CraftReader",
+    "debezium": "ticdc_bridge.schemas.columnar.table_dispatch:DebeziumReader",
+    "open": "ticdc_bridge.schemas.columnar.table_dispatch:OpenReader",
+    "open-tiflow": "ticdc_bridge.schemas.columnar.table_dispatch:OpenTiflowReader",
 }
 """Formats that are read into cells: the class, as module:name."""
 WRITERS: Mapping[str, str] = {
-    "avro": "schemas.columnar.avro_writer:AvroWriter",
-    "craft": "schemas.columnar.craft_writer:CraftWriter",
-    "debezium": "schemas.columnar.debezium_writer:DebeziumWriter",
+    "avro": "ticdc_bridge.schemas.columnar.avro_writer:AvroWriter",
+    "craft": "ticdc_bridge.schemas.columnar.craft_writer:CraftWriter",
+    "debezium": "ticdc_bridge.schemas.columnar.debezium_writer:DebeziumWriter",
 }
 """Formats that are written from cells."""

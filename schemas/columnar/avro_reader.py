@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.columnar.avro_shapes import RecordPair, ShapeCache, record_pair_of, versions_at
-from schemas.columnar.avro_steps import RecordSteps, compile_steps
-from schemas.columnar.kernels import avro_read as kernel
-from schemas.columnar.kernels.avro_bytes import Scratch
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, find_distinct, freeze
-from schemas.formats.avro.decoder import NewestRecords
-from schemas.formats.avro.definitions import DefinitionsOfRecords
-from schemas.formats.avro.record import RecordReader, compile_record
-from schemas.formats.base import Context
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.model.errors import WireError
-from schemas.model.names import topic_subject
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.columnar.avro_shapes import RecordPair, ShapeCache, record_pair_of, versions_at
+from ticdc_bridge.schemas.columnar.avro_steps import RecordSteps, compile_steps
+from ticdc_bridge.schemas.columnar.kernels import avro_read as kernel
+from ticdc_bridge.schemas.columnar.kernels.avro_bytes import Scratch
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.rows import Binaries, Rows, RowShape, Topics, find_distinct, freeze
+from ticdc_bridge.schemas.formats.avro.decoder import NewestRecords
+from ticdc_bridge.schemas.formats.avro.definitions import DefinitionsOfRecords
+from ticdc_bridge.schemas.formats.avro.record import RecordReader, compile_record
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.names import topic_subject
 
 _MOST_ABSENT = 1 << 22  # cells of columns that deletes by their keys alone lack, in one batch
 _MOST_TEXTS, _HEAVIEST = 16_384, 64 << 20  # schemas that stay compiled, and their characters

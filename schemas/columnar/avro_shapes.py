@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.columnar.avro_steps import carries
-from schemas.columnar.rows import NO_COMMIT_TS, RowShape
-from schemas.formats.avro.definitions import DefinitionsOfRecords
-from schemas.formats.avro.record import RecordReader
-from schemas.model.errors import WireError
-from schemas.model.names import own_names
-from schemas.model.ports import SchemaId, TableSource, TableSpans
-from schemas.model.table import Column, Table, TableVersion
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.columnar.avro_steps import carries
+from ticdc_bridge.schemas.columnar.rows import NO_COMMIT_TS, RowShape
+from ticdc_bridge.schemas.formats.avro.definitions import DefinitionsOfRecords
+from ticdc_bridge.schemas.formats.avro.record import RecordReader
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.names import own_names
+from ticdc_bridge.schemas.model.ports import SchemaId, TableSource, TableSpans
+from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
 
 
 @dataclass(frozen=True, slots=True, eq=False)

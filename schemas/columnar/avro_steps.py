@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.columnar.kernels import avro_codes as kernel
-from schemas.columnar.rows import form_of
-from schemas.formats.avro.record import RecordReader
-from schemas.formats.avro.schema import BEFORE
-from schemas.model import values
-from schemas.model.table import Column
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.columnar.kernels import avro_codes as kernel
+from ticdc_bridge.schemas.columnar.rows import form_of
+from ticdc_bridge.schemas.formats.avro.record import RecordReader
+from ticdc_bridge.schemas.formats.avro.schema import BEFORE
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
 
 _OP, _COMMIT_TS, _SUM = "_tidb_op", "_tidb_commit_ts", "_tidb_row_level_checksum"
 _PLAIN = {_OP, _COMMIT_TS, "_tidb_commit_physical_time"}

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels import avro_write as kernel
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import (
+from ticdc_bridge.schemas.columnar.kernels import avro_write as kernel
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.rows import (
     NO_COMMIT_TS,
     Binaries,
     Rows,
@@ -22,19 +22,19 @@ from schemas.columnar.rows import (
     form_of,
     freeze,
 )
-from schemas.columnar.time_zones import FIRST, LAST, zone_changes
-from schemas.formats.avro import schema as publish
-from schemas.formats.avro.encoder import OVERHEAD, AvroEncoder
-from schemas.formats.avro.record import union_of
-from schemas.formats.avro.schema_ids import RecordSchema, SchemaIds
-from schemas.formats.base import Context, says_changed
-from schemas.formats.framing import frame
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.columnar.time_zones import FIRST, LAST, zone_changes
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.avro.encoder import OVERHEAD, AvroEncoder
+from ticdc_bridge.schemas.formats.avro.record import union_of
+from ticdc_bridge.schemas.formats.avro.schema_ids import RecordSchema, SchemaIds
+from ticdc_bridge.schemas.formats.base import Context, says_changed
+from ticdc_bridge.schemas.formats.framing import frame
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 _MOST_PROGRAMS = 4096
 _C, _U, _D = b"cud"

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.rows import ABSENT, CellForm, Rows, RowShape, form_of, freeze
-from schemas.model.table import Column
-from schemas.model.types import Kind
-from schemas.model.values import bit_size
+from ticdc_bridge.schemas.columnar.rows import ABSENT, CellForm, Rows, RowShape, form_of, freeze
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import bit_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _slice_columns(rows: Rows, first: Any, step: Any, places: Any) -> tuple[list
 
 
 def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, places: Any) -> tuple[Any, Any]:
-    from schemas.columnar.kernels import columns as kernel
+    from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 
     place, length = (np.empty((places.shape[1], len(first)), np.int64) for _ in range(2))
     arrays = (first, step, shape, places, rows.place, rows.length)
@@ -150,7 +150,7 @@ def _reals(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> 
 
 
 def _decimals(column: Column, data: Any, place: Any, length: Any, bad: Any) -> _Made:
-    from schemas.columnar.kernels.text import fill_decimals
+    from ticdc_bridge.schemas.columnar.kernels.text import fill_decimals
 
     assert column.length is not None
     assert column.scale is not None
@@ -160,7 +160,7 @@ def _decimals(column: Column, data: Any, place: Any, length: Any, bad: Any) -> _
 
 
 def _texts(_column: Column, data: Any, place: Any, length: Any, _bad: Any) -> _Made:
-    from schemas.columnar.kernels import columns as kernel
+    from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 
     offsets = np.empty(len(place) + 1, np.int32)
     size = kernel.text_offsets(length, offsets)

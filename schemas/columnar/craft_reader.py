@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.columns import MAX_BATCH, decimal_size
-from schemas.columnar.kernels import craft_cells
-from schemas.columnar.kernels import craft_read as kernel
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.row_chunks import CELLS, ChunkMemory, MessageBuffers, RowChunk, name_numbers
-from schemas.columnar.rows import freeze
-from schemas.formats.craft import columns as craft_columns
-from schemas.formats.craft.layout import BINARY, MAX_EVENTS, UNSIGNED
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.model.event import MAX_TSO
-from schemas.model.table import Column, Table
-from schemas.model.types import Kind
-from schemas.model.values import integer_limits
+from ticdc_bridge.schemas.columnar.columns import MAX_BATCH, decimal_size
+from ticdc_bridge.schemas.columnar.kernels import craft_cells
+from ticdc_bridge.schemas.columnar.kernels import craft_read as kernel
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.row_chunks import CELLS, ChunkMemory, MessageBuffers, RowChunk, name_numbers
+from ticdc_bridge.schemas.columnar.rows import freeze
+from ticdc_bridge.schemas.formats.craft import columns as craft_columns
+from ticdc_bridge.schemas.formats.craft.layout import BINARY, MAX_EVENTS, UNSIGNED
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import integer_limits
 
 _TERMS = 1 << 16
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET}

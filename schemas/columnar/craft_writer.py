@@ -11,20 +11,29 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.columns import decimal_size
-from schemas.columnar.debezium_writer import find_refused
-from schemas.columnar.kernels import craft_write as kernel
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, freeze
-from schemas.formats.base import Context
-from schemas.formats.craft import columns as craft_columns
-from schemas.formats.craft.primitives import check_utf8
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
-from schemas.model.options import Options
-from schemas.model.table import Column
-from schemas.model.types import Kind
-from schemas.model.values import integer_limits
+from ticdc_bridge.schemas.columnar.columns import decimal_size
+from ticdc_bridge.schemas.columnar.debezium_writer import find_refused
+from ticdc_bridge.schemas.columnar.kernels import craft_write as kernel
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.rows import (
+    NO_COMMIT_TS,
+    Binaries,
+    Rows,
+    RowShape,
+    Topics,
+    WrittenMessages,
+    form_of,
+    freeze,
+)
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft import columns as craft_columns
+from ticdc_bridge.schemas.formats.craft.primitives import check_utf8
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import integer_limits
 
 _MOST_LAYOUTS = 4096
 _U, _D = ord("u"), ord("d")
@@ -132,7 +141,7 @@ def _write(
 
 def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
     """Messages of several shapes → of all, by the rows that they begin with."""
-    from schemas.columnar.kernels import columns as kernel
+    from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 
     count = len(leads)
     place, length, size = np.zeros(count, np.int64), np.zeros(count, np.int64), 0

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from schemas.codec import json_exact, json_spans
-from schemas.columnar import json_values as cells
-from schemas.columnar.columns import is_decimal128
-from schemas.columnar.json_templates import (
+from ticdc_bridge.schemas.codec import json_exact, json_spans
+from ticdc_bridge.schemas.columnar import json_values as cells
+from ticdc_bridge.schemas.columnar.columns import is_decimal128
+from ticdc_bridge.schemas.columnar.json_templates import (
     BROKEN,
     LearnedTable,
     SampleRow,
@@ -23,18 +23,18 @@ from schemas.columnar.json_templates import (
     side_of,
     sound_row,
 )
-from schemas.columnar.json_values import ValueKind
-from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT
-from schemas.columnar.row_chunks import MessageBuffers
-from schemas.formats.base import Context, OneTable
-from schemas.formats.debezium import default_values as defaults
-from schemas.formats.debezium import json_schema as publish
-from schemas.formats.debezium.ticdc_json import DebeziumDecoder
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.model.event import MAX_TSO, Message
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableVersion
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.columnar.json_values import ValueKind
+from ticdc_bridge.schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT
+from ticdc_bridge.schemas.columnar.row_chunks import MessageBuffers
+from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.debezium import default_values as defaults
+from ticdc_bridge.schemas.formats.debezium import json_schema as publish
+from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumDecoder
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.model.event import MAX_TSO, Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
+from ticdc_bridge.schemas.model.types import Kind
 
 _BESIDE = frozenset(("ts_ms", "start_ts", "cluster_id"))
 _CELLS = {

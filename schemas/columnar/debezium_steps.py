@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels import json_write as kernel
-from schemas.columnar.kernels.json_write import REFUSE, SILENT, JsonSteps
-from schemas.columnar.kernels.temporal import NEVER, ONCE, TWICE
-from schemas.columnar.rows import RowShape, form_of, freeze
-from schemas.columnar.time_zones import FIRST, LAST, zone_changes
-from schemas.formats.debezium import json_schema as publish
-from schemas.formats.debezium.ticdc_json import KINDS, ColumnTexts, Layout, RowTexts, Slot
-from schemas.model import values
-from schemas.model.options import Options
-from schemas.model.table import Column
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.columnar.kernels import json_write as kernel
+from ticdc_bridge.schemas.columnar.kernels.json_write import REFUSE, SILENT, JsonSteps
+from ticdc_bridge.schemas.columnar.kernels.temporal import NEVER, ONCE, TWICE
+from ticdc_bridge.schemas.columnar.rows import RowShape, form_of, freeze
+from ticdc_bridge.schemas.columnar.time_zones import FIRST, LAST, zone_changes
+from ticdc_bridge.schemas.formats.debezium import json_schema as publish
+from ticdc_bridge.schemas.formats.debezium.ticdc_json import KINDS, ColumnTexts, Layout, RowTexts, Slot
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
 
 _SLOTS = {
     Slot.KEY: kernel.KEY,

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels import json_write as kernel
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import (
+from ticdc_bridge.schemas.columnar.kernels import json_write as kernel
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.rows import (
     NO_COMMIT_TS,
     Binaries,
     Rows,
@@ -22,10 +22,10 @@ from schemas.columnar.rows import (
     find_distinct,
     freeze,
 )
-from schemas.formats.base import Context, says_changed
-from schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized_columns
-from schemas.model.errors import WireError
-from schemas.model.options import Options
+from ticdc_bridge.schemas.formats.base import Context, says_changed
+from ticdc_bridge.schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized_columns
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.options import Options
 
 _MOST_PROGRAMS, _MOST_TEXT = 4096, 64 << 20
 _MOST_UNSIZED = 31  # DATETIME columns without fsp, of a table
@@ -42,7 +42,7 @@ class DebeziumWriter:
             self._forget()
 
     def _forget(self) -> None:
-        from schemas.columnar.debezium_steps import Compiler
+        from ticdc_bridge.schemas.columnar.debezium_steps import Compiler
 
         self.compiler = Compiler(self.options)
         # Of a shape with bits of `_bits`: by object, and by what it says, for one that is made anew.

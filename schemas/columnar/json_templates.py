@@ -14,16 +14,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from schemas.columnar.columns import MAX_BATCH
-from schemas.columnar.json_values import RowFiller, ValueKind
-from schemas.columnar.kernels import json_cells, json_scan
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT, LITERAL, PARTITION
-from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk
-from schemas.columnar.rows import freeze
-from schemas.model.errors import WireError
-from schemas.model.event import RowChange
-from schemas.model.table import Column, Table
+from ticdc_bridge.schemas.columnar.columns import MAX_BATCH
+from ticdc_bridge.schemas.columnar.json_values import RowFiller, ValueKind
+from ticdc_bridge.schemas.columnar.kernels import json_cells, json_scan
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT, LITERAL, PARTITION
+from ticdc_bridge.schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk
+from ticdc_bridge.schemas.columnar.rows import freeze
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.table import Column, Table
 
 _OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by side
 _MOST_TEMPLATES = 16  # of a decoder

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.columns import is_decimal128
-from schemas.columnar.kernels import json_cells as kernel
-from schemas.columnar.kernels.byte_buffers import BLOCK
-from schemas.columnar.kernels.json_scan import BOOLEAN, INTEGER, REAL, STRING
-from schemas.columnar.row_chunks import ChunkMemory, name_numbers
-from schemas.columnar.rows import freeze
-from schemas.model import values
-from schemas.model.table import Column
+from ticdc_bridge.schemas.columnar.columns import is_decimal128
+from ticdc_bridge.schemas.columnar.kernels import json_cells as kernel
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK
+from ticdc_bridge.schemas.columnar.kernels.json_scan import BOOLEAN, INTEGER, REAL, STRING
+from ticdc_bridge.schemas.columnar.row_chunks import ChunkMemory, name_numbers
+from ticdc_bridge.schemas.columnar.rows import freeze
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column
 
 
 class FillStep(NamedTuple):

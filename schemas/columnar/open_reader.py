@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from schemas.codec import json_spans
-from schemas.columnar import json_values as cells
-from schemas.columnar.json_templates import (
+from ticdc_bridge.schemas.codec import json_spans
+from ticdc_bridge.schemas.columnar import json_values as cells
+from ticdc_bridge.schemas.columnar.json_templates import (
     BROKEN,
     LearnedTable,
     SampleRow,
@@ -22,19 +22,19 @@ from schemas.columnar.json_templates import (
     side_of,
     sound_row,
 )
-from schemas.columnar.json_values import ValueKind
-from schemas.columnar.kernels.json_cells import ENUM, SET, UNSIGNED
-from schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION, frames
-from schemas.columnar.row_chunks import MessageBuffers
-from schemas.formats.base import Context, OneTable
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.formats.open_protocol import frame
-from schemas.formats.open_protocol.decoder import OpenDecoder
-from schemas.formats.open_protocol.values import is_base64
-from schemas.model.event import MAX_TSO, Message, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableVersion
-from schemas.model.types import ALWAYS_NULL, Kind
+from ticdc_bridge.schemas.columnar.json_values import ValueKind
+from ticdc_bridge.schemas.columnar.kernels.json_cells import ENUM, SET, UNSIGNED
+from ticdc_bridge.schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION, frames
+from ticdc_bridge.schemas.columnar.row_chunks import MessageBuffers
+from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.formats.open_protocol import frame
+from ticdc_bridge.schemas.formats.open_protocol.decoder import OpenDecoder
+from ticdc_bridge.schemas.formats.open_protocol.values import is_base64
+from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, Kind
 
 _SIDES = {"u": 0, "p": 1, "d": 1}
 _KEY = {"ts": COMMIT, "ptn": PARTITION, "rid": COUNT}

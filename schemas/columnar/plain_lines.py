@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellForm, Rows, RowShape, form_of, freeze
-from schemas.model import values
-from schemas.model.table import Column
-from schemas.model.types import Kind
-from schemas.plain.writer import json_line
+from ticdc_bridge.schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellForm, Rows, RowShape, form_of, freeze
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.plain.writer import json_line
 
 
 def plain_texts(rows: Rows) -> Binaries:
@@ -25,7 +25,7 @@ def plain_texts(rows: Rows) -> Binaries:
     NULL, ABSENT and cells of no row are not valid. Texts are UTF-8. ValueError for a cell that is no value of its
     column (`CellForm`). To be called where `COMPILED` only: without numba it takes milliseconds a row.
     """
-    from schemas.columnar.kernels import plain_lines as kernel
+    from ticdc_bridge.schemas.columnar.kernels import plain_lines as kernel
 
     count = len(rows.place)
     ends = np.cumsum([len(s.columns) for s in rows.shapes], dtype=np.int64)
@@ -48,7 +48,7 @@ def plain_texts(rows: Rows) -> Binaries:
 
 
 def _kind(column: Column) -> int:
-    from schemas.columnar.kernels import plain_lines as kernel
+    from ticdc_bridge.schemas.columnar.kernels import plain_lines as kernel
 
     if column.type.kind is Kind.BIT:
         return kernel.BITS + (values.bit_size(column.length) if column.length else 0)
@@ -82,7 +82,7 @@ def plain_lines(
     and offset (int64, kernels.plain_lines.NONE: not known). extra: JSON of what stands beside each row; none: it has
     nothing. A row has one flag at most. UnicodeEncodeError where a name is not UTF-8. To be called where `COMPILED`.
     """
-    from schemas.columnar.kernels import plain_lines as kernel
+    from ticdc_bridge.schemas.columnar.kernels import plain_lines as kernel
 
     text, count = _Text(), len(rows.message)
     flag = np.zeros(count, np.int64)
@@ -164,7 +164,7 @@ def _no_extra(_values: Binaries, message: Any) -> tuple[None, Any]:
 
 
 def _debezium_extra(values: Binaries, message: Any) -> tuple[Binaries, Any]:
-    from schemas.columnar.kernels import debezium_extra as kernel
+    from ticdc_bridge.schemas.columnar.kernels import debezium_extra as kernel
 
     count, places = len(message), np.ascontiguousarray(values.offsets, np.int64)
     out, ends = np.empty(count * kernel.ROOM, np.uint8), np.zeros(count + 1, np.int64)

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from schemas.columnar.rows import Rows, RowShape, find_distinct, freeze
-from schemas.model.table import Column
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.columnar.rows import Rows, RowShape, find_distinct, freeze
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
 
 CELLS = 120_000
 """Of one side of a chunk's rows: what was found is still in the cache when it is read."""

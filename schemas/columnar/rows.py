@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from schemas.columnar.kernels.columns import find_few
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.model.table import Column, Table
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.columnar.kernels.columns import find_few
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import Kind
 
 NULL, ABSENT = -1, -2
 """Lengths of a cell without a value: NULL, and a column that the row does not carry (a delete by its key alone)."""

@@ -14,22 +14,22 @@ from zlib import crc32
 
 import numpy as np
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.columnar.columns import MAX_BATCH
-from schemas.columnar.craft_reader import CraftTableReader
-from schemas.columnar.debezium_reader import DebeziumTableReader
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.kernels.table_hash import hash_names, hash_terms
-from schemas.columnar.open_reader import OpenTableReader
-from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder
-from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
-from schemas.formats.base import Context
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
-from schemas.model.ports import TableSource
-from schemas.model.table import TableId, TableVersion
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.columnar.columns import MAX_BATCH
+from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader
+from ticdc_bridge.schemas.columnar.debezium_reader import DebeziumTableReader
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.kernels.table_hash import hash_names, hash_terms
+from ticdc_bridge.schemas.columnar.open_reader import OpenTableReader
+from ticdc_bridge.schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder
+from ticdc_bridge.schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.schemas.model.table import TableId, TableVersion
+from ticdc_bridge.schemas.model.types import Kind
 
 _FEW = 12  # messages of a table in a batch: fewer are read faster one by one
 _TRIES = 64  # messages of a batch that are decoded to learn their tables, each of another hash

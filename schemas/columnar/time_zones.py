@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 
-from schemas.model.values import zone
+from ticdc_bridge.schemas.model.values import zone
 
 FIRST, LAST = 3 * 86_400, 2_147_212_800
 """Seconds since 1970, within a TIMESTAMP's range: of any zone's local times between them the table says all."""

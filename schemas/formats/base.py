@@ -6,11 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from schemas.model.errors import LossyError, SetupError, WireError
-from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, ms_to_tso, tso_physical_ms
-from schemas.model.options import Options
-from schemas.model.ports import ClaimChecks, SchemaId, SchemaSource, TableSource
-from schemas.model.table import TableId, TableVersion
+from ticdc_bridge.schemas.model.errors import LossyError, SetupError, WireError
+from ticdc_bridge.schemas.model.event import (
+    MAX_TSO,
+    DdlEvent,
+    Event,
+    Message,
+    Row,
+    RowChange,
+    ms_to_tso,
+    tso_physical_ms,
+)
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import ClaimChecks, SchemaId, SchemaSource, TableSource
+from ticdc_bridge.schemas.model.table import TableId, TableVersion
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,21 +15,21 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.codec import claim_check, compression, json_exact, sql_text
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.codec.byte_signatures import with_body_name
-from schemas.codec.json_exact import Number
-from schemas.codec.json_forms import name_other_form
-from schemas.ddl.parser.column_definitions import TYPE_NAMES
-from schemas.formats.base import Context
-from schemas.formats.definitions import ANY_TYPE, join_definition, same_type
-from schemas.formats.framing import MAX_MESSAGE, check_size, json_body
-from schemas.formats.other_fields import other_fields
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
-from schemas.model.reasons import reason_of
-from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.codec import claim_check, compression, json_exact, sql_text
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.codec.json_forms import name_other_form
+from ticdc_bridge.schemas.ddl.parser.column_definitions import TYPE_NAMES
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, json_body
+from ticdc_bridge.schemas.formats.other_fields import other_fields
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 _FIELDS = frozenset(
     ("id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql", "sqlType", "mysqlType", "data", "old",

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from schemas.model.errors import WireError
-from schemas.model.options import Options
-from schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, TableId, TableVersion
-from schemas.model.type_text import type_text
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, TableId, TableVersion
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.model.types import Kind
 
 Fits = Callable[[Column, Column], bool]
 """Whether a definition's column can be the one that a message describes."""

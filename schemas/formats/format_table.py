@@ -7,18 +7,18 @@ readers and writers of batches (`schemas.columnar`).
 
 from __future__ import annotations
 
-from schemas.formats.avro.decoder import AvroDecoder
-from schemas.formats.avro.encoder import AvroEncoder
-from schemas.formats.base import Format, refuse_encoder
-from schemas.formats.canal_json import CanalJsonDecoder
-from schemas.formats.craft import CraftDecoder, CraftEncoder
-from schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder
-from schemas.formats.debezium.mysql_connector.encoder import DebeziumMysqlEncoder
-from schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
-from schemas.formats.debezium.ticdc_json import DebeziumDecoder, DebeziumEncoder
-from schemas.formats.debezium.tidb_connector import DebeziumTidbDecoder, DebeziumTidbEncoder
-from schemas.formats.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder
-from schemas.formats.simple.decoder import SimpleDecoder
+from ticdc_bridge.schemas.formats.avro.decoder import AvroDecoder
+from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
+from ticdc_bridge.schemas.formats.base import Format, refuse_encoder
+from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
+from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.encoder import DebeziumMysqlEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumDecoder, DebeziumEncoder
+from ticdc_bridge.schemas.formats.debezium.tidb_connector import DebeziumTidbDecoder, DebeziumTidbEncoder
+from ticdc_bridge.schemas.formats.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder
+from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder
 
 FORMATS: dict[str, Format] = {
     row.name: row

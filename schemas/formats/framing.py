@@ -15,9 +15,9 @@ import zlib
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
-from schemas.codec.byte_signatures import is_open_value, with_body_name
-from schemas.model.errors import WireError
-from schemas.model.ports import EITHER, ApicurioId, SchemaId
+from ticdc_bridge.schemas.codec.byte_signatures import is_open_value, with_body_name
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.ports import EITHER, ApicurioId, SchemaId
 
 _CONFLUENT, _GLUE, _ZLIB = 0, 3, 5
 MAX_MESSAGE = 64 * 1024 * 1024

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.codec import json_exact
+from ticdc_bridge.schemas.codec import json_exact
 
 EXTRA = "other_fields"
 

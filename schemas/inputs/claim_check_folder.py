@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.model.errors import SetupError, WireError
-from schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 _MOST = MAX_MESSAGE * 3  # base64 in JSON takes a third more than the message
 

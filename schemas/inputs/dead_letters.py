@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.model.errors import WireError
-from schemas.model.event import Message
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
 
 REASON, DETAIL, ORIGIN, ATTEMPT = "bridge.reason", "bridge.detail", "bridge.origin", "bridge.attempt"
 OURS = frozenset((REASON, DETAIL, ORIGIN, ATTEMPT))

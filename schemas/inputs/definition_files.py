@@ -13,12 +13,12 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from schemas.codec.avro_references import Reference, read_references
-from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
-from schemas.inputs.sql_files import is_sql, sql_statements
-from schemas.model.reasons import reason_of, shown
-from schemas.model.values import zone as known_zone
+from ticdc_bridge.schemas.codec.avro_references import Reference, read_references
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
+from ticdc_bridge.schemas.inputs.sql_files import is_sql, sql_statements
+from ticdc_bridge.schemas.model.reasons import reason_of, shown
+from ticdc_bridge.schemas.model.values import zone as known_zone
 
 LEFT_OUT = "left_out"
 """The field of a line that names a table which an export has no definition of."""

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from schemas.model.credentials import mask_credentials
-from schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.credentials import mask_credentials
+from ticdc_bridge.schemas.model.errors import SetupError
 
 TOPIC: Final = "kafka:"
 """What a place begins with that is a topic: `kafka:TOPIC`."""

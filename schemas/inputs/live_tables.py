@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import SHOW, TYPED
-from schemas.model.names import quote_name
-from schemas.model.reasons import reason_of, without_number
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.reasons import reason_of, without_number
 
 PASSWORD: Final = "BRIDGE_TABLES_PASSWORD"
 """The environment variable that has the password."""

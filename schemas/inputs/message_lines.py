@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from schemas.codec.byte_signatures import with_body_name
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from schemas.model.reasons import reason_of
-from schemas.plain.reader import read_bytes, read_headers
-from schemas.plain.writer import b64, plain_headers
+from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.plain.reader import read_bytes, read_headers
+from ticdc_bridge.schemas.plain.writer import b64, plain_headers
 
 
 def parse_line(line: bytes, where: str) -> Message:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Protocol
 
-from schemas.inputs.dead_letters import ATTEMPT, ORIGIN, OURS, REASON, attempts
-from schemas.model.errors import WireError
-from schemas.model.event import Message
+from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ORIGIN, OURS, REASON, attempts
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
 
 Incoming = Iterable[Message | tuple[WireError, Message]]
 _TOLD = 10

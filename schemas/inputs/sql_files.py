@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import SHOW, TYPED, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import CreateDatabase
-from schemas.model.errors import DdlError
-from schemas.model.names import quote_name
-from schemas.model.values import zone as known_zone
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import CreateDatabase
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.values import zone as known_zone
 
 _COMMENT: Final = r"--(?=\s|\Z)[^\n]*|\#[^\n]*|/\*(?![!T]).*?\*/"
 _QUOTED: Final = (r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"", r"'(?:[^'\\]|''|\\.)*+'|\"(?:[^\"\\]|\"\"|\\.)*+\"")

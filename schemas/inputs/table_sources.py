@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.codec.compression import inflate_file
-from schemas.ddl.executor.versions import DdlText
-from schemas.inputs.definition_files import statements
-from schemas.inputs.live_tables import TableStatements, is_server, live_tables, unescape
-from schemas.inputs.sql_files import sql_statements
+from ticdc_bridge.schemas.codec.compression import inflate_file
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.inputs.definition_files import statements
+from ticdc_bridge.schemas.inputs.live_tables import TableStatements, is_server, live_tables, unescape
+from ticdc_bridge.schemas.inputs.sql_files import sql_statements
 
 _MOST: Final = 1 << 30
 _ENDS: Final = r"\.sql(?:\.(?:gz|bz2|xz|zst|lz4))?\Z"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import Context, Decoder, Format, refuse_encoder
-from schemas.formats.format_table import FORMATS
-from schemas.inspect.format_detection import sniff
-from schemas.model.errors import WireError
-from schemas.model.event import Event, Message
-from schemas.model.names import topic_subject
-from schemas.model.options import Options
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.base import Context, Decoder, Format, refuse_encoder
+from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Event, Message
+from ticdc_bridge.schemas.model.names import topic_subject
+from ticdc_bridge.schemas.model.options import Options
 
 _OF_FLATTENED = ("table", "table_from_topic", "add_fields_prefix", "add_headers_prefix")
 

@@ -14,10 +14,10 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from schemas.model import values
-from schemas.model.event import Row, RowChange
-from schemas.model.table import Column, Value, require_text
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import Row, RowChange
+from ticdc_bridge.schemas.model.table import Column, Value, require_text
+from ticdc_bridge.schemas.model.types import Kind
 
 ID_ORDER, TABLE_ORDER = "id", "table"
 

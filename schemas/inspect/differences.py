@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.inspect.losses import WrittenValue
-from schemas.model import values
-from schemas.model.event import Row, RowChange
-from schemas.model.names import sanitise_name
-from schemas.model.table import Column, Value
-from schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.inspect.losses import WrittenValue
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import Row, RowChange
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 
 @dataclass(frozen=True)

@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from schemas.formats.base import Context, Decoder, FieldPosition
-from schemas.formats.definitions import name_mismatch
-from schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
-from schemas.formats.framing import names_schema, unframe_part
-from schemas.inspect.field_positions import traces
-from schemas.inspect.format_detection import sniff
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import BridgeError, SetupError, WireError
-from schemas.model.event import Bootstrap, Event, Message, RowChange, tso_physical_ms
-from schemas.model.names import sanitise_name, topic_subject
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId, TableSource
-from schemas.model.table import Column
-from schemas.model.type_text import type_text
-from schemas.plain.writer import plain_event, plain_value
+from ticdc_bridge.schemas.formats.base import Context, Decoder, FieldPosition
+from ticdc_bridge.schemas.formats.definitions import name_mismatch
+from ticdc_bridge.schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
+from ticdc_bridge.schemas.formats.framing import names_schema, unframe_part
+from ticdc_bridge.schemas.inspect.field_positions import traces
+from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
+from ticdc_bridge.schemas.model.event import Bootstrap, Event, Message, RowChange, tso_physical_ms
+from ticdc_bridge.schemas.model.names import sanitise_name, topic_subject
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId, TableSource
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.plain.writer import plain_event, plain_value
 
 _OUT_OF_BAND = {1: "0x01, then a DDL event as JSON", 2: "0x02, then a watermark as uint64 big-endian"}
 _FIRST_BYTE = {

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schemas.codec import json_exact, json_spans
-from schemas.codec.avro import TruncatedValue
-from schemas.formats.base import Decoder, FieldLocator, FieldPosition
-from schemas.formats.simple import avro
-from schemas.model.errors import WireError
-from schemas.model.event import Event, Message, RowChange
+from ticdc_bridge.schemas.codec import json_exact, json_spans
+from ticdc_bridge.schemas.codec.avro import TruncatedValue
+from ticdc_bridge.schemas.formats.base import Decoder, FieldLocator, FieldPosition
+from ticdc_bridge.schemas.formats.simple import avro
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 
 Path = tuple[str | int, ...]
 

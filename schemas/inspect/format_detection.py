@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.codec import compression, json_exact
-from schemas.codec.byte_signatures import with_body_name
-from schemas.codec.craft_sizes import craft_problem
-from schemas.codec.json_forms import json_form
-from schemas.formats.debezium.connector import TIDB
-from schemas.formats.debezium.side_messages import READ_BY, java_text, of_somebody_else, other_connector
-from schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_part
-from schemas.model.errors import WireError
-from schemas.model.event import ms_to_tso
-from schemas.model.ports import SchemaId
-from schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.codec import compression, json_exact
+from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.craft_sizes import craft_problem
+from ticdc_bridge.schemas.codec.json_forms import json_form
+from ticdc_bridge.schemas.formats.debezium.connector import TIDB
+from ticdc_bridge.schemas.formats.debezium.side_messages import READ_BY, java_text, of_somebody_else, other_connector
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_part
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import ms_to_tso
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 SchemaOf = Callable[[SchemaId], str]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.formats.base import Format
-from schemas.formats.format_table import FORMATS, format_name
-from schemas.inspect.auto_decoder import AUTO
-from schemas.model.errors import SetupError
-from schemas.plain.reader import PLAIN
+from ticdc_bridge.schemas.formats.base import Format
+from ticdc_bridge.schemas.formats.format_table import FORMATS, format_name
+from ticdc_bridge.schemas.inspect.auto_decoder import AUTO
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.plain.reader import PLAIN
 
 
 def format_named(name: str) -> Format:

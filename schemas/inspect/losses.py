@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.formats.debezium.connect.value_writers import adjusted_year, is_zero_date
-from schemas.formats.format_table import WRITTEN
-from schemas.model import values
-from schemas.model.event import RowChange
-from schemas.model.table import Column, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.formats.debezium.connect.value_writers import adjusted_year, is_zero_date
+from ticdc_bridge.schemas.formats.format_table import WRITTEN
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 OTHER = 0
 CONNECTORS = ("debezium-mysql", "debezium-tidb")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.table import Column, Table
 
 
 def with_ids_of(before: Table, after: Table) -> Table:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from schemas.model.table import DefinitionMismatch, Table, Value
-from schemas.model.values import shift_zone
+from ticdc_bridge.schemas.model.table import DefinitionMismatch, Table, Value
+from ticdc_bridge.schemas.model.values import shift_zone
 
 Row = Mapping[str, Value]
 Op = Literal["c", "u", "d", "r"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from schemas.model import values
-from schemas.model.errors import SetupError
-from schemas.model.reasons import shown
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import shown
 
 _CHOICES = {
     "avro_decimal_handling_mode": ("precise", "string"),

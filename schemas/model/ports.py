@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from schemas.model.table import Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion
 
 SchemaId = int | str
 """A Confluent id; as text a UUID (Glue's, or a GUID of Confluent's), or an id of Apicurio's (`ApicurioId`)."""

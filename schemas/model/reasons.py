@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from schemas.model.errors import BridgeError
+from ticdc_bridge.schemas.model.errors import BridgeError
 
 _JSON_MESSAGES = {
     "Expecting value": "a value is missing",

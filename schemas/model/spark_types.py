@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from schemas.model.names import quote_name
-from schemas.model.table import Column, Table, Value
-from schemas.model.type_text import type_text
-from schemas.model.types import TYPES, Kind
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Column, Table, Value
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.model.types import TYPES, Kind
 
 MAX_SPARK_PRECISION = 38
 

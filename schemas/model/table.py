@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from schemas.model.names import sanitise_name
-from schemas.model.types import TidbType
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.types import TidbType
 
 Value = str | bytes | None
 """A column value in the row model: SQL text, bytes for binary strings and BIT (big-endian), or None for NULL."""

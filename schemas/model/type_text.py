@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.model.names import quote_text
-from schemas.model.table import Column, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.model.names import quote_text
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _WITH_LENGTH = ("char", "varchar", "binary", "varbinary", "bit", "year")

@@ -16,7 +16,7 @@ from decimal import Decimal
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from schemas.model.table import Value
+from ticdc_bridge.schemas.model.table import Value
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1)

@@ -16,12 +16,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import says_changed
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.table import Column, Table, Value, require_bytes
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.base import says_changed
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.table import Column, Table, Value, require_bytes
+from ticdc_bridge.schemas.model.types import Kind
 
 Check = Callable[[Any], object]
 """A value that is not NULL. ValueError, TypeError for what the column does not hold."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from schemas.formats.other_fields import EXTRA as OTHER_FIELDS
-from schemas.model.errors import WireError
-from schemas.model.reasons import shown
+from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.reasons import shown
 
 
 class _Rule(NamedTuple):

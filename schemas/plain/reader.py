@@ -7,20 +7,20 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.avro.record import RecordReader, compile_record
-from schemas.formats.base import Context, Decoder, Format, refuse_encoder
-from schemas.formats.definitions import in_letters
-from schemas.formats.format_table import FORMATS
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
-from schemas.model.names import avro_subject, own_names, topic_subject
-from schemas.model.reasons import reason_of, shown
-from schemas.model.table import Table, TableId, TableVersion, Value
-from schemas.model.types import Kind
-from schemas.model.values import set_names
-from schemas.plain.column_check import ColumnCheck
-from schemas.plain.extra_fields import check_extra
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.avro.record import RecordReader, compile_record
+from ticdc_bridge.schemas.formats.base import Context, Decoder, Format, refuse_encoder
+from ticdc_bridge.schemas.formats.definitions import in_letters
+from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
+from ticdc_bridge.schemas.model.names import avro_subject, own_names, topic_subject
+from ticdc_bridge.schemas.model.reasons import reason_of, shown
+from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import set_names
+from ticdc_bridge.schemas.plain.column_check import ColumnCheck
+from ticdc_bridge.schemas.plain.extra_fields import check_extra
 
 _OPS = ("c", "u", "d", "r")
 _BY_NUMBER = ("open", "open-tiflow", "craft", "canal-json")  # whose messages do not tell the length of a BIT

@@ -6,10 +6,10 @@ import base64
 import json
 from typing import Any
 
-from schemas.codec.json_exact import is_utf8
-from schemas.model.errors import WireError
-from schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
-from schemas.model.table import Value
+from ticdc_bridge.schemas.codec.json_exact import is_utf8
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
+from ticdc_bridge.schemas.model.table import Value
 
 
 def plain_value(value: Value) -> str | dict[str, str] | None:

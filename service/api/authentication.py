@@ -12,15 +12,15 @@ from typing import Final, Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from schemas.model.errors import BridgeError, RegistryError
-from service.api.routing import REFUSED
-from service.api.services import USER_ACCESS, UserAccess
-from service.auth.acl import Access
-from service.auth.authenticator import Authenticator
-from service.auth.credentials import CERTIFICATE
-from service.auth.file_watcher import AccessRules, FileWatcher
-from service.auth.filtered_store import FilteredStore, ListenerGroup
-from service.registry.registry import Registry
+from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError
+from ticdc_bridge.service.api.routing import REFUSED
+from ticdc_bridge.service.api.services import USER_ACCESS, UserAccess
+from ticdc_bridge.service.auth.acl import Access
+from ticdc_bridge.service.auth.authenticator import Authenticator
+from ticdc_bridge.service.auth.credentials import CERTIFICATE
+from ticdc_bridge.service.auth.file_watcher import AccessRules, FileWatcher
+from ticdc_bridge.service.auth.filtered_store import FilteredStore, ListenerGroup
+from ticdc_bridge.service.registry.registry import Registry
 
 CERTIFICATE_STATE: Final = "client_certificate"
 """The key of the ASGI scope's `state` where the name in a client's certificate is (`service.http_server`)."""

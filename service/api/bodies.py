@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from schemas.model.errors import RegistryError
-from schemas.model.reasons import reason_of
-from service.api.request import ApiCall
-from service.api.services import Services
-from service.registry.deadline import current_deadline
-from service.registry.model import NewSchema, Reference
-from service.registry.rule_sets import read_rule_set
-from service.schema_types.base import TaggedPart
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.service.api.request import ApiCall
+from ticdc_bridge.service.api.services import Services
+from ticdc_bridge.service.registry.deadline import current_deadline
+from ticdc_bridge.service.registry.model import NewSchema, Reference
+from ticdc_bridge.service.registry.rule_sets import read_rule_set
+from ticdc_bridge.service.schema_types.base import TaggedPart
 
 _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")

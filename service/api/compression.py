@@ -13,7 +13,7 @@ from typing import Final
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schemas.codec.bounded_cache import LruCache
+from ticdc_bridge.schemas.codec.bounded_cache import LruCache
 
 LONG: Final = 64 * 1024
 """Bytes from which a body is compressed."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from schemas.model.errors import RegistryError
-from service.api import responses
-from service.api.bodies import CONFIG, MODE, Body
-from service.api.routing import KNOWN, Called, Parameter, Router
-from service.auth import acl
-from service.registry import config, mode
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.api import responses
+from ticdc_bridge.service.api.bodies import CONFIG, MODE, Body
+from ticdc_bridge.service.api.routing import KNOWN, Called, Parameter, Router
+from ticdc_bridge.service.auth import acl
+from ticdc_bridge.service.registry import config, mode
 
 config_router = Router("/config")
 

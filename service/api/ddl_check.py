@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Response
 
-from schemas.model.errors import RegistryError, SetupError
-from schemas.model.values import zone as known_zone
-from service.api.bodies import (
+from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.values import zone as known_zone
+from ticdc_bridge.service.api.bodies import (
     FLAG,
     STRING,
     TEXT,
@@ -26,13 +26,13 @@ from service.api.bodies import (
     read_fields,
     text,
 )
-from service.api.routing import Called, Router
-from service.auth.acl import HISTORY
-from service.history.times import tso_of
+from ticdc_bridge.service.api.routing import Called, Router
+from ticdc_bridge.service.auth.acl import HISTORY
+from ticdc_bridge.service.history.times import tso_of
 
 if TYPE_CHECKING:
-    from service.changefeed.settings import ChangefeedSettings
-    from service.ddl_check.request import CheckRequest
+    from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+    from ticdc_bridge.service.ddl_check.request import CheckRequest
 
 router = Router("/history/dry-run")
 
@@ -72,7 +72,7 @@ FIELDS: Final[Fields] = {
 
 @router.declare("POST", needs=HISTORY, body=Body("dryRun", "DryRunRequest", FIELDS))
 def dry_run(call: Called) -> Response:
-    from service.ddl_check.request import answer_request
+    from ticdc_bridge.service.ddl_check.request import answer_request
 
     services = call.services
     try:
@@ -98,7 +98,7 @@ def _with_known_settings(request: CheckRequest, call: Called) -> CheckRequest:
 
 def request_of(body: dict[str, Any]) -> CheckRequest:
     """The question of a body. SetupError USAGE."""
-    from service.ddl_check.request import CheckRequest
+    from ticdc_bridge.service.ddl_check.request import CheckRequest
 
     settings = body.get("changefeed") or {}
     zone = body.get("ddl_time_zone") or None
@@ -123,7 +123,7 @@ def request_of(body: dict[str, Any]) -> CheckRequest:
 
 
 def _changefeed(settings: dict[str, Any]) -> ChangefeedSettings:
-    from service.changefeed.reader import read
+    from ticdc_bridge.service.changefeed.reader import read
 
     return read(
         settings.get("sink_uri", ""),

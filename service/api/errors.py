@@ -10,9 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from schemas.model.errors import ERRORS, BridgeError, ErrorRow
-from service.api.request import V1, compact
-from service.api.services import services
+from ticdc_bridge.schemas.model.errors import ERRORS, BridgeError, ErrorRow
+from ticdc_bridge.service.api.request import V1, compact
+from ticdc_bridge.service.api.services import services
 
 SEVEN: Final = 7
 _CODES_OF_7: Final = {40901: 409}

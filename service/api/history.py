@@ -8,15 +8,15 @@ from typing import Any, Final
 
 from fastapi import Response
 
-from schemas.ddl.executor.versions import in_utc
-from schemas.model.errors import DdlError, RegistryError
-from schemas.model.table import TableId
-from service.api import history_json as shapes
-from service.api.bodies import INTEGER, TEXT, WholeBody, as_is, object_schema
-from service.api.request import ApiCall
-from service.api.routing import PAGE, STRING, Called, Parameter, Router
-from service.auth.acl import ADMIN, HISTORY
-from service.history.manual_entry import (
+from ticdc_bridge.schemas.ddl.executor.versions import in_utc
+from ticdc_bridge.schemas.model.errors import DdlError, RegistryError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.api import history_json as shapes
+from ticdc_bridge.service.api.bodies import INTEGER, TEXT, WholeBody, as_is, object_schema
+from ticdc_bridge.service.api.request import ApiCall
+from ticdc_bridge.service.api.routing import PAGE, STRING, Called, Parameter, Router
+from ticdc_bridge.service.auth.acl import ADMIN, HISTORY
+from ticdc_bridge.service.history.manual_entry import (
     DDL_FIELDS,
     MESSAGE_FIELDS,
     SNAPSHOT_FIELDS,
@@ -24,11 +24,11 @@ from service.history.manual_entry import (
     record_ddl,
     record_snapshot,
 )
-from service.history.model import Batch, DdlRecord, TableVersionRow
-from service.history.schema_links import links, registry_drift
-from service.history.table_schemas import TableSchemas
-from service.history.times import tso_of
-from service.registry.deadline import retry_until, seconds_left
+from ticdc_bridge.service.history.model import Batch, DdlRecord, TableVersionRow
+from ticdc_bridge.service.history.schema_links import links, registry_drift
+from ticdc_bridge.service.history.table_schemas import TableSchemas
+from ticdc_bridge.service.history.times import tso_of
+from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
 
 router = Router("/history")
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.model.errors import RegistryError
-from service.history.changes import NamePaths
-from service.history.changes import changes as table_changes
-from service.history.contradictions import WHAT_TO_DO, Contradiction
-from service.history.model import AsOf, DdlRecord, Drift, HistoryState, NameRow, Place, State, TableVersionRow
-from service.history.statements import statement_or_none
-from service.history.times import time_text
-from service.registry.model import StoredWarning
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.history.changes import NamePaths
+from ticdc_bridge.service.history.changes import changes as table_changes
+from ticdc_bridge.service.history.contradictions import WHAT_TO_DO, Contradiction
+from ticdc_bridge.service.history.model import (
+    AsOf,
+    DdlRecord,
+    Drift,
+    HistoryState,
+    NameRow,
+    Place,
+    State,
+    TableVersionRow,
+)
+from ticdc_bridge.service.history.statements import statement_or_none
+from ticdc_bridge.service.history.times import time_text
+from ticdc_bridge.service.registry.model import StoredWarning
 
 Json = dict[str, Any]
 

@@ -13,16 +13,16 @@ import anyio
 import anyio.to_thread
 from fastapi import Response
 
-from schemas.model.errors import RegistryError, SetupError
-from schemas.model.event import tso_physical_ms
-from service.api.bodies import FLAG, INTEGER, STRING, Body, Kind, as_is, list_of
-from service.api.request import ApiCall
-from service.api.routing import PAGE, Called, Parameter, Router
-from service.api.routing import STRING as TEXT_PARAMETER
-from service.auth.acl import ADMIN, MESSAGES
-from service.history.times import tso_of
-from service.kafka_topics import KafkaTopics
-from service.registry_view import StoreSchemas
+from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.event import tso_physical_ms
+from ticdc_bridge.service.api.bodies import FLAG, INTEGER, STRING, Body, Kind, as_is, list_of
+from ticdc_bridge.service.api.request import ApiCall
+from ticdc_bridge.service.api.routing import PAGE, Called, Parameter, Router
+from ticdc_bridge.service.api.routing import STRING as TEXT_PARAMETER
+from ticdc_bridge.service.auth.acl import ADMIN, MESSAGES
+from ticdc_bridge.service.history.times import tso_of
+from ticdc_bridge.service.kafka_topics import KafkaTopics
+from ticdc_bridge.service.registry_view import StoreSchemas
 
 T = TypeVar("T")
 
@@ -72,8 +72,8 @@ async def _ask_kafka(
 @router.declare("GET", "/topics", needs=MESSAGES, query=(_NAME, _LETTERS, *PAGE))
 async def topics(call: Called) -> Response:
     """Topics by name, each with its partitions and how many offsets it has."""
-    from service.dead_letter_topic import is_likely_name
-    from service.registry.lineage import dead_letter_topics
+    from ticdc_bridge.service.dead_letter_topic import is_likely_name
+    from ticdc_bridge.service.registry.lineage import dead_letter_topics
 
     part, (offset, limit) = call.text("name").lower(), call.page_limits()
     only_letters = call.flag("deadLetters")
@@ -99,7 +99,10 @@ async def messages(call: Called) -> Response:
     name, feed = call.text("messageFormat") or "auto", call.text("changefeed")
 
     def read(kafka: KafkaTopics) -> dict[str, Any]:
-        from service.decoded_messages import check_format, decode_messages  # with all formats: imported when asked
+        from ticdc_bridge.service.decoded_messages import (  # with all formats: imported when asked
+            check_format,
+            decode_messages,
+        )
 
         check_format(name)
 
@@ -134,7 +137,7 @@ def _changefeed_of(call: ApiCall, topic: str) -> str | None:
 @router.declare("GET", "/topics/{topic}/messages/{partition}/{offset}", needs=MESSAGES)
 async def message(call: Called) -> Response:
     """One message by its place, as a line of a message file."""
-    from schemas.inputs.message_lines import message_line
+    from ticdc_bridge.schemas.inputs.message_lines import message_line
 
     topic, place = call.segment("topic"), [_number(call, name) for name in ("partition", "offset")]
     found = await _ask_kafka(call, lambda kafka: kafka.message_at(topic, *place))
@@ -151,7 +154,7 @@ def _number(call: ApiCall, name: str) -> int:
 @router.declare("GET", "/topics/{topic}/dead-letters", needs=MESSAGES)
 async def dead_letters(call: Called) -> Response:
     """The dead letters of a topic by reason; `ends` names the messages that a replay may be limited to."""
-    from service.dead_letter_topic import count_reasons
+    from ticdc_bridge.service.dead_letter_topic import count_reasons
 
     topic = call.segment("topic")
     return call.answer(await _ask_kafka(call, lambda kafka: count_reasons(kafka, topic)))
@@ -179,8 +182,8 @@ _REPLAY: Final[Mapping[str, Kind]] = {
 @router.declare("POST", "/topics/{topic}/replay", needs=ADMIN, body=Body("replay", "ReplayRequest", _REPLAY))
 async def replay(call: Called) -> Response:
     """Sends the dead letters of a topic again to where they came from; a dry run, unless `dry_run` is false."""
-    from schemas.inputs.replay import LetterFilter
-    from service.dead_letter_topic import ReplayRequest, replay_letters
+    from ticdc_bridge.schemas.inputs.replay import LetterFilter
+    from ticdc_bridge.service.dead_letter_topic import ReplayRequest, replay_letters
 
     body = call.body
     most = body.get("max_attempts")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from service.api.bodies import TEXT, WholeBody, as_is, object_schema
-from service.api.routing import PAGE, STRING, Called, Parameter, Router
-from service.auth.acl import HISTORY
-from service.registry import lineage
+from ticdc_bridge.service.api.bodies import TEXT, WholeBody, as_is, object_schema
+from ticdc_bridge.service.api.routing import PAGE, STRING, Called, Parameter, Router
+from ticdc_bridge.service.auth.acl import HISTORY
+from ticdc_bridge.service.registry import lineage
 
 router = Router("/lineage")
 

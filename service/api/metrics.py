@@ -28,14 +28,14 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schemas.model.errors import RegistryError
-from service import logs
-from service.api.routing import Router
-from service.auth.acl import METRICS
-from service.registry.deadline import Outage
-from service.registry.model import Counts
-from service.registry.registry import Registry
-from service.worker_memory import CountRow, WorkerMemory
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service import logs
+from ticdc_bridge.service.api.routing import Router
+from ticdc_bridge.service.auth.acl import METRICS
+from ticdc_bridge.service.registry.deadline import Outage
+from ticdc_bridge.service.registry.model import Counts
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.worker_memory import CountRow, WorkerMemory
 
 router = Router("/metrics", needs=METRICS, retry_on_outage=False)
 

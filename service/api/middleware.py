@@ -19,9 +19,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.api.request import V1, compact
-from service.logs import REQUEST_ID
-from service.registry.model import DEFAULT_CONTEXT, prefix_of
+from ticdc_bridge.service.api.request import V1, compact
+from ticdc_bridge.service.logs import REQUEST_ID
+from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, prefix_of
 
 CONTEXTS: Final = "/contexts/"
 _ANY: Final = (":.", ":*:")

@@ -13,10 +13,10 @@ from fastapi import FastAPI, Request, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
 
-from service.api.bodies import INTEGER, TEXT, Json, object_schema
-from service.api.request import V1
-from service.api.routing import INTEGER as INTEGER_PARAMETER
-from service.api.routing import KNOWN, STRING, Route, Router, all_routes, call
+from ticdc_bridge.service.api.bodies import INTEGER, TEXT, Json, object_schema
+from ticdc_bridge.service.api.request import V1
+from ticdc_bridge.service.api.routing import INTEGER as INTEGER_PARAMETER
+from ticdc_bridge.service.api.routing import KNOWN, STRING, Route, Router, all_routes, call
 
 router = Router("/openapi.json", needs=KNOWN, retry_on_outage=False, include_in_schema=False)
 

@@ -11,10 +11,10 @@ from urllib.parse import unquote
 
 from fastapi import Request, Response
 
-from schemas.model.errors import RegistryError
-from service.api.services import Services
-from service.registry.names import normalize_subject
-from service.registry.registry import Registry
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.api.services import Services
+from ticdc_bridge.service.registry.names import normalize_subject
+from ticdc_bridge.service.registry.registry import Registry
 
 V1: Final = "application/vnd.schemaregistry.v1+json"
 OFFERED: Final = (V1, "application/vnd.schemaregistry+json", "application/json")

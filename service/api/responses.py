@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.registry.config import FIELDS, LEVEL
-from service.registry.identity import guid
-from service.registry.model import Content, LookupResult, StoredVersion, context_of, qualify
-from service.registry.overview import SubjectOverview
-from service.registry.schemas import AliasedVersion
-from service.schema_types.base import TaggedPart
+from ticdc_bridge.service.registry.config import FIELDS, LEVEL
+from ticdc_bridge.service.registry.identity import guid
+from ticdc_bridge.service.registry.model import Content, LookupResult, StoredVersion, context_of, qualify
+from ticdc_bridge.service.registry.overview import SubjectOverview
+from ticdc_bridge.service.registry.schemas import AliasedVersion
+from ticdc_bridge.service.schema_types.base import TaggedPart
 
 EIGHT: Final = 8
 _IN_REQUESTS: Final = {LEVEL: "compatibility"}

@@ -24,15 +24,15 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as PlainRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from schemas.model.errors import BridgeError, RegistryError
-from service.api.bodies import Body, Json, WholeBody
-from service.api.request import V1, ApiCall, check_content_type, compact, negotiate
-from service.api.services import USER_ACCESS, UserAccess, services
-from service.auth.acl import ADMIN, METRICS, OF_SERVER, denied_error
-from service.registry.deadline import Deadline, Outage, current_deadline, pauses
-from service.registry.model import prefix_of
-from service.registry.names import BELOW_ALL, SERVER, normalize_subject
-from service.registry.read_set import current_reads
+from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError
+from ticdc_bridge.service.api.bodies import Body, Json, WholeBody
+from ticdc_bridge.service.api.request import V1, ApiCall, check_content_type, compact, negotiate
+from ticdc_bridge.service.api.services import USER_ACCESS, UserAccess, services
+from ticdc_bridge.service.auth.acl import ADMIN, METRICS, OF_SERVER, denied_error
+from ticdc_bridge.service.registry.deadline import Deadline, Outage, current_deadline, pauses
+from ticdc_bridge.service.registry.model import prefix_of
+from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, normalize_subject
+from ticdc_bridge.service.registry.read_set import current_reads
 
 OPEN: Final = "open"
 """Needs nothing: anybody may ask."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from schemas.model.errors import RegistryError
-from service.api import responses
-from service.api.request import ApiCall, java_int
-from service.api.routing import KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
-from service.registry import schemas
-from service.registry.model import StoredVersion
-from service.registry.names import normalize_subject
-from service.schema_types.parse import KINDS
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.api import responses
+from ticdc_bridge.service.api.request import ApiCall, java_int
+from ticdc_bridge.service.api.routing import KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
+from ticdc_bridge.service.registry import schemas
+from ticdc_bridge.service.registry.model import StoredVersion
+from ticdc_bridge.service.registry.names import normalize_subject
+from ticdc_bridge.service.schema_types.parse import KINDS
 
 router = Router("/schemas")
 

@@ -11,13 +11,13 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from schemas.model.errors import RegistryError
-from service.api.request import compact
-from service.api.routing import KNOWN, OPEN, PAGE, STRING, Called, Parameter, Router, run_in_time
-from service.api.services import services
-from service.auth.acl import DELETE
-from service.registry import subjects
-from service.registry.deadline import Deadline
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.api.request import compact
+from ticdc_bridge.service.api.routing import KNOWN, OPEN, PAGE, STRING, Called, Parameter, Router, run_in_time
+from ticdc_bridge.service.api.services import services
+from ticdc_bridge.service.auth.acl import DELETE
+from ticdc_bridge.service.registry import subjects
+from ticdc_bridge.service.registry.deadline import Deadline
 
 contexts_router = Router("/contexts")
 _PREFIX = Parameter("contextPrefix", "Contexts that begin so", STRING)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Request
 
-from service.auth.acl import Access
-from service.history.table_schemas import TableSchemaCache
-from service.kafka_topics import KafkaTopics
-from service.registry.registry import Registry
-from service.registry_view import RegistryView
-from service.store.history_reader import HistoryStore
+from ticdc_bridge.service.auth.acl import Access
+from ticdc_bridge.service.history.table_schemas import TableSchemaCache
+from ticdc_bridge.service.kafka_topics import KafkaTopics
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.registry_view import RegistryView
+from ticdc_bridge.service.store.history_reader import HistoryStore
 
 if TYPE_CHECKING:
-    from service.changefeed.settings import ChangefeedSettings
+    from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 
 USER_ACCESS: Final = "bridge.seen"
 """The key of the ASGI scope where a `UserAccess` is, when access is controlled."""

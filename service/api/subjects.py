@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from service.api import responses
-from service.api.bodies import SCHEMA, TAGS, Body, new_schema, tag_request
-from service.api.request import ApiCall
-from service.api.routing import INTEGER, KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
-from service.api.schemas import text_of_query, view_of_query
-from service.auth.acl import DELETE, WRITE
-from service.registry import lookup, overview, subjects
-from service.registry import register as registry_register
-from service.registry.model import StoredVersion
-from service.registry.names import normalize_subject, version_number
+from ticdc_bridge.service.api import responses
+from ticdc_bridge.service.api.bodies import SCHEMA, TAGS, Body, new_schema, tag_request
+from ticdc_bridge.service.api.request import ApiCall
+from ticdc_bridge.service.api.routing import INTEGER, KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
+from ticdc_bridge.service.api.schemas import text_of_query, view_of_query
+from ticdc_bridge.service.auth.acl import DELETE, WRITE
+from ticdc_bridge.service.registry import lookup, overview, subjects
+from ticdc_bridge.service.registry import register as registry_register
+from ticdc_bridge.service.registry.model import StoredVersion
+from ticdc_bridge.service.registry.names import normalize_subject, version_number
 
 router = Router("/subjects")
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Response
 
-from schemas.model.credentials import mask_credentials
-from service.api.routing import Called, Router
-from service.auth.acl import HISTORY
-from service.registry.overview import describe_subjects, find_subjects
+from ticdc_bridge.schemas.model.credentials import mask_credentials
+from ticdc_bridge.service.api.routing import Called, Router
+from ticdc_bridge.service.auth.acl import HISTORY
+from ticdc_bridge.service.registry.overview import describe_subjects, find_subjects
 
 if TYPE_CHECKING:
-    from service.changefeed.doctor_input import DoctorInput
-    from service.changefeed.settings import ChangefeedSettings
+    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+    from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 
 router = Router("/history")
 
@@ -38,7 +38,7 @@ def _find_faults(call: Called, name: str, is_known: bool) -> list[dict[str, Any]
     settings = call.services.changefeeds.get(name)
     if settings is None:
         return None
-    from service.changefeed.doctor import examine
+    from ticdc_bridge.service.changefeed.doctor import examine
 
     findings = examine(_doctor_input(call, name, settings, is_known))
     return [{key: mask_credentials(str(text)) for key, text in one.form().items()} for one in findings]
@@ -46,7 +46,7 @@ def _find_faults(call: Called, name: str, is_known: bool) -> list[dict[str, Any]
 
 def _doctor_input(call: Called, name: str, settings: ChangefeedSettings, is_known: bool) -> DoctorInput:
     """What the registry, as the user sees it, and the history say about the changefeed."""
-    from service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
+    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
 
     tables = call.services.history.tables(name, limit=_MOST_TABLES) if is_known else []
     if not settings.uses_registry:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
 
 READ: Final = "read"
 WRITE: Final = "write"

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from schemas.model.errors import RegistryError
-from service.auth.credentials import Credentials
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.auth.credentials import Credentials
 
 _REMEMBERED: Final = 10_000
 _FAILURE_SECONDS: Final = 30.0

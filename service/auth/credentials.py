@@ -19,7 +19,7 @@ from typing import Final
 
 import bcrypt
 
-from schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 
 ANONYMOUS: Final = "anonymous"
 CERTIFICATE: Final = "cert:"

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from schemas.model.errors import SetupError
-from service.auth import acl, credentials
-from service.auth.acl import ALL, Access, Acl
-from service.auth.credentials import Credentials
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.auth import acl, credentials
+from ticdc_bridge.service.auth.acl import ALL, Access, Acl
+from ticdc_bridge.service.auth.credentials import Credentials
 
-_LOG = logging.getLogger("service.auth")
+_LOG = logging.getLogger("ticdc_bridge.service.auth")
 _EVERY: Final = 1.0
 _SETTLED: Final = 2.0
 _LARGEST: Final = 4 * 1024 * 1024

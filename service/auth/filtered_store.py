@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from schemas.model.errors import RegistryError
-from service.auth.acl import CONFIG, DELETE, READ, WRITE, Access, denied_error
-from service.registry.model import (
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.auth.acl import CONFIG, DELETE, READ, WRITE, Access, denied_error
+from ticdc_bridge.service.registry.model import (
     LAST_COUNTED,
     Content,
     Counts,
@@ -26,9 +26,18 @@ from service.registry.model import (
     prefix_of,
     qualify,
 )
-from service.registry.names import BELOW_ALL, SERVER, normalize_subject
-from service.registry.ports import NOTHING, Collect, During, ReadAhead, Store, StoreReader, StoreWrapper, StoreWriter
-from service.registry.read_set import Listener, Part
+from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, normalize_subject
+from ticdc_bridge.service.registry.ports import (
+    NOTHING,
+    Collect,
+    During,
+    ReadAhead,
+    Store,
+    StoreReader,
+    StoreWrapper,
+    StoreWriter,
+)
+from ticdc_bridge.service.registry.read_set import Listener, Part
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.changefeed.doctor_input import DoctorInput
-from service.changefeed.doctor_rules import RULES
-from service.changefeed.known_faults import faults
-from service.changefeed.lines import lines_named
-from service.changefeed.settings import Severity
+from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+from ticdc_bridge.service.changefeed.doctor_rules import RULES
+from ticdc_bridge.service.changefeed.known_faults import faults
+from ticdc_bridge.service.changefeed.lines import lines_named
+from ticdc_bridge.service.changefeed.settings import Severity
 
 ORDER: Final = ("error", "warning", "info")
 

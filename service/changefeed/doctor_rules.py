@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.formats.format_table import FROM_TICDC
-from service.changefeed.doctor_input import DoctorInput, DoctorRule
-from service.changefeed.ignored_settings import IGNORED
+from ticdc_bridge.schemas.formats.format_table import FROM_TICDC
+from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, DoctorRule
+from ticdc_bridge.service.changefeed.ignored_settings import IGNORED
 
 AVRO: Final = ("avro", "debezium-avro")
 _AVRO_FILE = "ticdc pkg/sink/codec/avro"

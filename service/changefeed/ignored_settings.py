@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from service.changefeed.doctor_input import DoctorInput, DoctorRule
-from service.changefeed.list_checks import EXPRESSIONS, keeps_something
-from service.changefeed.setting_keys import OTHER_SINKS
-from service.changefeed.settings import texts
+from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, DoctorRule
+from ticdc_bridge.service.changefeed.list_checks import EXPRESSIONS, keeps_something
+from ticdc_bridge.service.changefeed.setting_keys import OTHER_SINKS
+from ticdc_bridge.service.changefeed.settings import texts
 
 _AVRO: Final = ("avro", "debezium-avro")
 _CODEC: Final = "ticdc pkg/sink/codec/common/config.go"

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from schemas.model.errors import SetupError
-from schemas.model.table import Column
-from schemas.model.types import Kind
-from service.changefeed.settings import ChangefeedSettings, texts
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, texts
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:-.*)?")
 _TEMPORAL: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.YEAR)

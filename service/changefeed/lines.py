@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from service.changefeed.setting_keys import BY_PATH, BY_URI, KEYS, Key
+from ticdc_bridge.service.changefeed.setting_keys import BY_PATH, BY_URI, KEYS, Key
 
 # Names of one word are words of plain sentences, too.
 _NAMES: Final = {key.path.rpartition(".")[2]: key for key in KEYS if "-" in key.path.rpartition(".")[2]} | {

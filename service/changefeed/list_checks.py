@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import TYPED
-from schemas.model.errors import DdlError
-from schemas.model.table_filter import PatternError, TableFilter
-from service.changefeed import topics
-from service.changefeed.lines import line_in_file
-from service.changefeed.settings import Problem, Severity, text_of, texts
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.expressions import expression
+from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
+from ticdc_bridge.service.changefeed import topics
+from ticdc_bridge.service.changefeed.lines import line_in_file
+from ticdc_bridge.service.changefeed.settings import Problem, Severity, text_of, texts
 
 Member = Mapping[str, Any]
 Found = tuple[str, str]

@@ -17,15 +17,15 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from schemas.model.credentials import mask_credentials
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of
-from schemas.model.table_filter import PatternError, TableFilter
-from service.changefeed import setting_checks, topics
-from service.changefeed.cloud_form import PLACES, from_cloud
-from service.changefeed.known_faults import version_of
-from service.changefeed.lines import line_in_file, line_in_uri, line_of
-from service.changefeed.setting_keys import (
+from ticdc_bridge.schemas.model.credentials import mask_credentials
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
+from ticdc_bridge.service.changefeed import setting_checks, topics
+from ticdc_bridge.service.changefeed.cloud_form import PLACES, from_cloud
+from ticdc_bridge.service.changefeed.known_faults import version_of
+from ticdc_bridge.service.changefeed.lines import line_in_file, line_in_uri, line_of
+from ticdc_bridge.service.changefeed.setting_keys import (
     BY_PATH,
     BY_URI,
     FREE,
@@ -39,8 +39,15 @@ from service.changefeed.setting_keys import (
     Form,
     Key,
 )
-from service.changefeed.settings import ChangefeedSettings, ColumnSelector, Problem, Severity, text_of, texts
-from service.changefeed.topics import Dispatcher
+from ticdc_bridge.service.changefeed.settings import (
+    ChangefeedSettings,
+    ColumnSelector,
+    Problem,
+    Severity,
+    text_of,
+    texts,
+)
+from ticdc_bridge.service.changefeed.topics import Dispatcher
 
 MAX_CONFIG = 1 << 20
 MAX_URI = 65_536

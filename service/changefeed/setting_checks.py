@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import SplitResult
 
-from service.changefeed import list_checks
-from service.changefeed.lines import fix_of, line_in_uri, line_of
-from service.changefeed.setting_keys import BY_PATH, BY_URI, KAFKA, KEYS, Key
-from service.changefeed.settings import Problem
+from ticdc_bridge.service.changefeed import list_checks
+from ticdc_bridge.service.changefeed.lines import fix_of, line_in_uri, line_of
+from ticdc_bridge.service.changefeed.setting_keys import BY_PATH, BY_URI, KAFKA, KEYS, Key
+from ticdc_bridge.service.changefeed.settings import Problem
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from schemas.formats.format_table import FORMATS, FROM_TICDC
+from ticdc_bridge.schemas.formats.format_table import FORMATS, FROM_TICDC
 
 Form = Literal["text", "flag", "number", "real", "texts", "numbers", "duration"]
 _INT16, _INT32 = 32_767, 2_147_483_647

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from schemas.model.errors import SetupError
-from schemas.model.options import Options
-from schemas.model.table import Table, TableId
-from schemas.model.table_filter import TableFilter
-from service.changefeed.setting_keys import BY_PATH, BY_URI, KAFKA, WITH_REGISTRY
-from service.changefeed.topics import Dispatcher, subject_names, topic_name
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.table_filter import TableFilter
+from ticdc_bridge.service.changefeed.setting_keys import BY_PATH, BY_URI, KAFKA, WITH_REGISTRY
+from ticdc_bridge.service.changefeed.topics import Dispatcher, subject_names, topic_name
 
 Severity = Literal["error", "warning", "info"]
 

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from schemas.model.names import avro_subject, topic_part
-from schemas.model.table_filter import TableFilter
+from ticdc_bridge.schemas.model.names import avro_subject, topic_part
+from ticdc_bridge.schemas.model.table_filter import TableFilter
 
 MAX_TOPIC: Final = 249
 _PLACEHOLDER = re.compile(r"\{(schema|table)\}")

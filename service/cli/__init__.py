@@ -14,17 +14,17 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperGroup
 
-from service.cli.access import check_acl, hash_password, new_token
-from service.cli.backup import backup, restore
-from service.cli.check_ddl import check_ddl
-from service.cli.doctor import doctor
-from service.cli.health import health
-from service.cli.history import history
-from service.cli.mirror import mirror
-from service.cli.serve import serve
-from service.cli.track import fill_end, track
-from service.cli.transfer import export, import_
 from ticdc_bridge.command_table import COMMANDS
+from ticdc_bridge.service.cli.access import check_acl, hash_password, new_token
+from ticdc_bridge.service.cli.backup import backup, restore
+from ticdc_bridge.service.cli.check_ddl import check_ddl
+from ticdc_bridge.service.cli.doctor import doctor
+from ticdc_bridge.service.cli.health import health
+from ticdc_bridge.service.cli.history import history
+from ticdc_bridge.service.cli.mirror import mirror
+from ticdc_bridge.service.cli.serve import serve
+from ticdc_bridge.service.cli.track import fill_end, track
+from ticdc_bridge.service.cli.transfer import export, import_
 
 _CLOSED_PIPE = 141  # as a shell says of a program that SIGPIPE ended
 

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from schemas.model.errors import SetupError
-from service.cli.output import exit_with
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.cli.output import exit_with
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 AclPath = Annotated[str, typer.Argument(metavar="FILE", help="The file of --acl-file.")]
@@ -25,7 +25,7 @@ def hash_password(name: Name) -> None:
 
     Try it:  ticdc-bridge hash-password alice >> users.htpasswd
     """
-    from service.auth import credentials
+    from ticdc_bridge.service.auth import credentials
 
     _check_name(name)
     if sys.stdin.isatty():
@@ -45,7 +45,7 @@ def new_token(name: Name) -> None:
 
     Try it:  ticdc-bridge new-token ticdc >> users.htpasswd
     """
-    from service.auth import credentials
+    from ticdc_bridge.service.auth import credentials
 
     _check_name(name)
     token, hashed = credentials.new_token()
@@ -54,7 +54,7 @@ def new_token(name: Name) -> None:
 
 
 def _check_name(name: str) -> None:
-    from service.auth import credentials
+    from ticdc_bridge.service.auth import credentials
 
     try:
         credentials.check_name(name)
@@ -69,8 +69,8 @@ def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_fil
 
     Try it:  ticdc-bridge check-acl acl.toml ticdc shop.orders-value
     """
-    from service.auth import acl, credentials
-    from service.auth.file_watcher import read_text
+    from ticdc_bridge.service.auth import acl, credentials
+    from ticdc_bridge.service.auth.file_watcher import read_text
 
     try:
         rules = acl.read(read_text(file), file)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from schemas.model.credentials import mask_url
-from schemas.model.errors import BridgeError
-from service.cli.options import RequiredStoreUrl
-from service.cli.output import exit_with, load_settings
-from service.logs import print_line
+from ticdc_bridge.schemas.model.credentials import mask_url
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.service.cli.options import RequiredStoreUrl
+from ticdc_bridge.service.cli.output import exit_with, load_settings
+from ticdc_bridge.service.logs import print_line
 
 
 def backup(
@@ -24,9 +24,9 @@ def backup(
 
     Try it:  ticdc-bridge backup --store sqlite:///registry.db --out registry.backup
     """
-    from service.registry.deadline import retry_until
-    from service.store import dialect_of
-    from service.store.backup import backup as write_backup
+    from ticdc_bridge.service.registry.deadline import retry_until
+    from ticdc_bridge.service.store import dialect_of
+    from ticdc_bridge.service.store.backup import backup as write_backup
 
     settings = load_settings()
     try:
@@ -49,9 +49,9 @@ def restore(
 
     Try it:  ticdc-bridge restore --store postgresql://registry@db/registry --in registry.backup
     """
-    from service.registry.deadline import retry_until
-    from service.store import SqlStore, dialect_of
-    from service.store.backup import restore as read_backup
+    from ticdc_bridge.service.registry.deadline import retry_until
+    from ticdc_bridge.service.store import SqlStore, dialect_of
+    from ticdc_bridge.service.store.backup import restore as read_backup
 
     settings = load_settings()
     try:

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from schemas.model.errors import BridgeError, SetupError
-from schemas.model.reasons import reason_of
-from service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
-from service.cli.output import exit_with
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
+from ticdc_bridge.service.cli.output import exit_with
 
 Format = Literal["text", "json", "github"]
 _MAX_SQL = 16 << 20
@@ -103,10 +103,10 @@ def check_ddl(
 
              ticdc-bridge check-ddl --db shop --in migration.sql --tables mysql://root@tidb:4000/shop
     """
-    from service.changefeed.reader import read_files
-    from service.ddl_check.report import EXIT
-    from service.ddl_check.request import CheckRequest
-    from service.history.times import tso_of
+    from ticdc_bridge.service.changefeed.reader import read_files
+    from ticdc_bridge.service.ddl_check.report import EXIT
+    from ticdc_bridge.service.ddl_check.request import CheckRequest
+    from ticdc_bridge.service.history.times import tso_of
 
     try:
         text, name = _statements(sql, file)
@@ -177,10 +177,10 @@ def _statements(sql: list[str] | None, file: str | None) -> tuple[str, str]:
 # ---- where the answer comes from
 def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
     """The service's own answer; that of BRIDGE_REGISTRY or of this machine where none is named."""
-    from service.changefeed.reader import read_config
-    from service.ddl_check import render
-    from service.ddl_check.report import EXIT
-    from service.http_client import HttpRegistry, need_json
+    from ticdc_bridge.service.changefeed.reader import read_config
+    from ticdc_bridge.service.ddl_check import render
+    from ticdc_bridge.service.ddl_check.report import EXIT
+    from ticdc_bridge.service.http_client import HttpRegistry, need_json
 
     settings: dict[str, Any] = {
         name: feed[name] for name in ("sink_uri", "keyspace", "schema_registry", "ticdc_version") if feed[name]
@@ -207,13 +207,13 @@ def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, 
 @contextmanager
 def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: str, db: str) -> Iterator[Any]:
     """A function from a question to the JSON form of its answer."""
-    from service.cli.table_sources import read_tables
-    from service.ddl_check.request import answer_request, catalog_of, run_check
-    from service.registry.registry import Registry
-    from service.registry_view import RegistryView, view_of_entries
-    from service.schema_types.base import LEVELS
-    from service.store import open_store, store_exists
-    from service.store.history_reader import HistoryStore
+    from ticdc_bridge.service.cli.table_sources import read_tables
+    from ticdc_bridge.service.ddl_check.request import answer_request, catalog_of, run_check
+    from ticdc_bridge.service.registry.registry import Registry
+    from ticdc_bridge.service.registry_view import RegistryView, view_of_entries
+    from ticdc_bridge.service.schema_types.base import LEVELS
+    from ticdc_bridge.service.store import open_store, store_exists
+    from ticdc_bridge.service.store.history_reader import HistoryStore
 
     if store:
         if not store_exists(store):  # opening one makes it: a command that only reads must not
@@ -235,7 +235,7 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
 
 
 def _parse_schemas(path: str) -> Any:
-    from schemas.inputs import definition_files
+    from ticdc_bridge.schemas.inputs import definition_files
 
     try:
         return definition_files.schemas(Path(path).read_text(encoding="utf-8-sig"))
@@ -245,7 +245,7 @@ def _parse_schemas(path: str) -> Any:
 
 # ---- how it is shown
 def _show(form: dict[str, Any], format_: Format, file: str) -> None:
-    from service.ddl_check import render
+    from ticdc_bridge.service.ddl_check import render
 
     if format_ == "json":
         print(json.dumps(form, ensure_ascii=False))

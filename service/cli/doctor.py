@@ -10,16 +10,16 @@ from urllib.parse import quote
 
 import typer
 
-from schemas.model.errors import SetupError
-from service.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
-from service.cli.output import exit_with
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
+from ticdc_bridge.service.cli.output import exit_with
 
 if TYPE_CHECKING:
-    from schemas.model.table import TableId
-    from service.changefeed.doctor import Finding
-    from service.changefeed.doctor_input import DoctorInput
-    from service.changefeed.settings import ChangefeedSettings
-    from service.http_client import HttpRegistry
+    from ticdc_bridge.schemas.model.table import TableId
+    from ticdc_bridge.service.changefeed.doctor import Finding
+    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+    from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+    from ticdc_bridge.service.http_client import HttpRegistry
 
 _MOST_SUBJECTS: Final = 500
 _ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
@@ -60,10 +60,10 @@ def doctor(
 
     Try it:  ticdc-bridge doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
     """
-    from service.changefeed.doctor import examine, exit_code
-    from service.changefeed.doctor_input import DoctorInput
-    from service.changefeed.reader import read_files
-    from service.http_client import HttpRegistry
+    from ticdc_bridge.service.changefeed.doctor import examine, exit_code
+    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+    from ticdc_bridge.service.changefeed.reader import read_files
+    from ticdc_bridge.service.http_client import HttpRegistry
 
     try:
         if not sink_uri and not config:
@@ -86,8 +86,8 @@ def doctor(
 
 def _ask_registry(remote: HttpRegistry, feed: ChangefeedSettings) -> DoctorInput:
     """What a registry says about the changefeed's subjects."""
-    from service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
-    from service.http_client import need_json
+    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
+    from ticdc_bridge.service.http_client import need_json
 
     pattern = topic_patterns(feed)
     names = [s for s in need_json(remote, list, "/subjects") if isinstance(s, str) and pattern.fullmatch(s)]
@@ -107,8 +107,8 @@ def _ask_registry(remote: HttpRegistry, feed: ChangefeedSettings) -> DoctorInput
 
 def _tables(remote: HttpRegistry) -> Iterator[TableId]:
     """Known tables, of a service that tracks a history; other registries have none."""
-    from schemas.model.table import TableId
-    from service.http_client import need_json
+    from ticdc_bridge.schemas.model.table import TableId
+    from ticdc_bridge.service.http_client import need_json
 
     offset: int | None = 0
     while offset is not None:
@@ -135,7 +135,7 @@ def _text(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str
 
 
 def _json(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
-    from service.changefeed.doctor import exit_code
+    from ticdc_bridge.service.changefeed.doctor import exit_code
 
     form: dict[str, Any] = {
         "protocol": patient.protocol or None,
@@ -147,7 +147,7 @@ def _json(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str
 
 
 def _github(findings: list[Finding], patient: DoctorInput, file: str) -> Iterator[str]:
-    from service.ddl_check.render import annotation
+    from ticdc_bridge.service.ddl_check.render import annotation
 
     for one in findings:
         yield annotation(_ANNOTATIONS[one.severity], file, 1, f"doctor: {one.id}", f"{one.text}. Fix: {one.fix}")

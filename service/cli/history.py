@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from schemas.model.errors import BridgeError, DdlError, SetupError
-from schemas.model.reasons import reason_of
-from service.cli.options import DdlZone, StoreUrl, one_place, split_table
-from service.cli.output import exit_with, load_settings
-from service.logs import print_line
+from ticdc_bridge.schemas.model.errors import BridgeError, DdlError, SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.service.cli.options import DdlZone, StoreUrl, one_place, split_table
+from ticdc_bridge.service.cli.output import exit_with, load_settings
+from ticdc_bridge.service.logs import print_line
 
 if TYPE_CHECKING:
-    from schemas.model.table import Table
-    from service.registry_view import RegistryView
-    from service.store.history_reader import HistoryStore
+    from ticdc_bridge.schemas.model.table import Table
+    from ticdc_bridge.service.registry_view import RegistryView
+    from ticdc_bridge.service.store.history_reader import HistoryStore
 
 history = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The version history of TiDB's tables.")
 
@@ -42,7 +42,7 @@ def history_replay(given: HistoryFile = None, source: HistoryIn = None, mode: Re
 
     Try it:  ticdc-bridge history replay ddl.jsonl --mode typed
     """
-    from service.history.table_json import replay
+    from ticdc_bridge.service.history.table_json import replay
 
     done, failed, file = 0, 0, one_place("FILE", given, source)
     try:
@@ -92,10 +92,10 @@ All = Annotated[bool, typer.Option("--all", help="Rebuild all versions, not only
 @contextmanager
 def _open_histories(url: str | None, *, reads: bool = False) -> Iterator[tuple[HistoryStore, RegistryView]]:
     """The store's histories. BridgeError and ValueError end the command with exit code 2. reads: it must exist."""
-    from service.registry.registry import Registry
-    from service.registry_view import RegistryView
-    from service.store import open_store, store_exists
-    from service.store.history_reader import HistoryStore
+    from ticdc_bridge.service.registry.registry import Registry
+    from ticdc_bridge.service.registry_view import RegistryView
+    from ticdc_bridge.service.store import open_store, store_exists
+    from ticdc_bridge.service.store.history_reader import HistoryStore
 
     settings = load_settings(store=url)
     if reads and not store_exists(settings.store):  # opening one makes it
@@ -141,8 +141,8 @@ def history_snapshot(
 
     Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | ticdc-bridge history snapshot - --db shop
     """
-    from service.history.manual_entry import record_snapshot, record_tables
-    from service.history.model import Batch
+    from ticdc_bridge.service.history.manual_entry import record_snapshot, record_tables
+    from ticdc_bridge.service.history.model import Batch
 
     db, table = split_table(db, table)
     body: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
@@ -191,9 +191,9 @@ def _named(db: str | None, table: str | None) -> tuple[str | None, str | None]:
 
 def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None]:
     """The tables of a source, by name, and of which commit_ts they are. SetupError USAGE."""
-    from schemas.ddl.executor.catalog import new_catalog
-    from schemas.ddl.executor.versions import apply_text
-    from service.cli.table_sources import read_tables
+    from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+    from ticdc_bridge.schemas.ddl.executor.versions import apply_text
+    from ticdc_bridge.service.cli.table_sources import read_tables
 
     read, catalog = read_tables(source, db), new_catalog()
     try:
@@ -237,9 +237,9 @@ def history_diff(
 
     Try it:  ticdc-bridge history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
     """
-    from service.history.diff import Period, diff
-    from service.history.diff_text import text
-    from service.history.times import tso_of
+    from ticdc_bridge.service.history.diff import Period, diff
+    from ticdc_bridge.service.history.diff_text import text
+    from ticdc_bridge.service.history.times import tso_of
 
     with _open_histories(store, reads=True) as (histories, _):
         period = Period(tso_of(earlier), tso_of(later), inclusive)
@@ -284,8 +284,8 @@ def history_export(
 
     Try it:  ticdc-bridge history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
     """
-    from service.history.export import HistoryExport
-    from service.history.times import tso_of
+    from ticdc_bridge.service.history.export import HistoryExport
+    from ticdc_bridge.service.history.times import tso_of
 
     with _open_histories(store, reads=True) as (histories, _):
         feed, (db, table) = histories.changefeed(changefeed), _named(db, table)

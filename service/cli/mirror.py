@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from service.cli.options import (
+from ticdc_bridge.service.cli.options import (
     AccessLog,
     Ca,
     Host,
@@ -21,7 +21,7 @@ from service.cli.options import (
     User,
     login,
 )
-from service.cli.output import load_settings, run_job
+from ticdc_bridge.service.cli.output import load_settings, run_job
 
 From = Annotated[
     str, typer.Option("--in", "--from", metavar="URL", help="The registry to follow: http(s)://… or kafka:TOPIC.")
@@ -88,8 +88,8 @@ def mirror(
 
     Try it:  ticdc-bridge mirror --from http://old-registry:8081 --store sqlite:///mirror.db --once
     """
-    from schemas.inputs.kafka_settings import TOPIC
-    from service.migration.mirror_service import MirrorOptions, compare_once, follow
+    from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+    from ticdc_bridge.service.migration.mirror_service import MirrorOptions, compare_once, follow
 
     options = MirrorOptions(
         source,

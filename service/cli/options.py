@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from schemas.model.errors import SetupError
-from service.cli.output import exit_with
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.cli.output import exit_with
 
 if TYPE_CHECKING:
-    from service.http_client import RegistryLogin
+    from ticdc_bridge.service.http_client import RegistryLogin
 
 StoreUrl = Annotated[
     str | None,
@@ -110,7 +110,7 @@ def login(
     target: bool = False,
 ) -> RegistryLogin:
     """Credentials from options, else from the environment; those of a target only from its own."""
-    from service.http_client import RegistryLogin
+    from ticdc_bridge.service.http_client import RegistryLogin
 
     names = ("BRIDGE_TO_USER", "BRIDGE_TO_TOKEN") if target else ("BRIDGE_REGISTRY_USER", "BRIDGE_REGISTRY_TOKEN")
     return RegistryLogin(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)
@@ -131,7 +131,7 @@ def split_table(db: str, table: str) -> tuple[str, str]:
 
 def check_zone(option: str, name: str | None) -> str | None:
     """The name itself, if it is a time zone's. SetupError USAGE."""
-    from schemas.model import values
+    from ticdc_bridge.schemas.model import values
 
     try:
         return name if name is None else (values.zone(name), name)[1]
@@ -141,7 +141,7 @@ def check_zone(option: str, name: str | None) -> str | None:
 
 def _seconds(text: str | float) -> float:
     """A time to wait: 30, 30s, 500ms or 10m, in seconds."""
-    from service.changefeed.setting_checks import seconds
+    from ticdc_bridge.service.changefeed.setting_checks import seconds
 
     try:
         value = float(text)

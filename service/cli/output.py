@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
-from schemas.model.credentials import mask_credentials
-from schemas.model.errors import BridgeError, SetupError
-from service import logs
-from service.logs import print_line
+from ticdc_bridge.schemas.model.credentials import mask_credentials
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.service import logs
+from ticdc_bridge.service.logs import print_line
 
 if TYPE_CHECKING:
-    from service.settings import Settings
+    from ticdc_bridge.service.settings import Settings
 
 CANNOT_START: Final = 2
 _INTERRUPTED: Final = 128  # and the signal's number, as shells say it
@@ -37,7 +37,7 @@ def read_settings(**explicit: Any) -> Settings:
     """The settings; what is None comes from the environment. Leaves with 2 if they can't be."""
     from pydantic import ValidationError
 
-    from service.settings import Settings
+    from ticdc_bridge.service.settings import Settings
 
     try:
         return Settings(**{name: value for name, value in explicit.items() if value is not None})

@@ -9,10 +9,20 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from schemas.model.errors import SetupError
-from service.cli.options import AccessLog, Host, KafkaConfig, LogFormat, Port, Profile, Servers, StoreUrl, Workers
-from service.cli.output import load_settings, refuse_start
-from service.logs import print_line
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.cli.options import (
+    AccessLog,
+    Host,
+    KafkaConfig,
+    LogFormat,
+    Port,
+    Profile,
+    Servers,
+    StoreUrl,
+    Workers,
+)
+from ticdc_bridge.service.cli.output import load_settings, refuse_start
+from ticdc_bridge.service.logs import print_line
 
 _SWITCH_SECONDS: Final = 0.0001
 
@@ -103,9 +113,9 @@ def serve(
 def _run(explicit: dict[str, Any]) -> None:
     """Start and serve. Raises SetupError or ValueError if it can't start."""
     gc.disable()  # a start makes what stays: looking through it for garbage takes a tenth of it
-    from service.app import create_served
-    from service.http_server import bind, serve_on
-    from service.settings import aliases_used
+    from ticdc_bridge.service.app import create_served
+    from ticdc_bridge.service.http_server import bind, serve_on
+    from ticdc_bridge.service.settings import aliases_used
 
     settings = load_settings(**explicit)
     for used in aliases_used(os.environ, explicit):
@@ -113,7 +123,7 @@ def _run(explicit: dict[str, Any]) -> None:
     listening = bind(settings.host, settings.port)
     with listening:
         if settings.workers > 1:
-            from service.workers import check_setup, serve_with_workers
+            from ticdc_bridge.service.workers import check_setup, serve_with_workers
 
             check_setup(settings)
             _settle()

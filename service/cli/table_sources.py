@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.inputs.live_tables import NO_CLIENT, TableStatements
-from schemas.inputs.table_sources import definition_source, source_statements
-from schemas.model.credentials import mask_credentials
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.inputs.live_tables import NO_CLIENT, TableStatements
+from ticdc_bridge.schemas.inputs.table_sources import definition_source, source_statements
+from ticdc_bridge.schemas.model.credentials import mask_credentials
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 
 def read_tables(source: str, db: str) -> TableStatements:

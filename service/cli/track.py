@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from schemas.model.errors import BridgeError, SetupError
-from service.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
-from service.cli.output import load_settings, refuse_start
-from service.logs import print_line
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.service.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
+from ticdc_bridge.service.cli.output import load_settings, refuse_start
+from ticdc_bridge.service.logs import print_line
 
 if TYPE_CHECKING:
-    from service.settings import Settings
-    from service.tracker.config import TrackedChangefeed
-    from service.tracker.progress import Progress
-    from service.tracker.tracker import Tracker
+    from ticdc_bridge.service.settings import Settings
+    from ticdc_bridge.service.tracker.config import TrackedChangefeed
+    from ticdc_bridge.service.tracker.progress import Progress
+    from ticdc_bridge.service.tracker.tracker import Tracker
 
 _AT_ONCE: Final = 1000
 _NOT_ALL: Final = 1
@@ -72,7 +72,7 @@ def track(
 
     Try it:  ticdc-bridge track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092
     """
-    from service.tracker.config import TrackedChangefeed, inputs
+    from ticdc_bridge.service.tracker.config import TrackedChangefeed, inputs
 
     settings = load_settings(store=store)
     try:
@@ -100,15 +100,15 @@ def _parse_until(text: str | None) -> int | None:
     """0 stands for all that was there at the start."""
     if text is None:
         return None
-    from service.history.times import tso_of
+    from ticdc_bridge.service.history.times import tso_of
 
     return 0 if text == _END else tso_of(text)
 
 
 def _run(settings: Settings, changefeed: TrackedChangefeed, until: int | None, at_end: bool) -> int:
-    from service.store import open_store
-    from service.store.history_reader import HistoryStore
-    from service.tracker.tracker import tracker_of
+    from ticdc_bridge.service.store import open_store
+    from ticdc_bridge.service.store.history_reader import HistoryStore
+    from ticdc_bridge.service.tracker.tracker import tracker_of
 
     store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
     # Tables live long and refer to nothing that refers to them: look through them seldom.

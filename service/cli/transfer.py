@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from schemas.model.errors import SetupError
-from service.cli.options import StoreUrl, TransferArguments, login, one_place, spread_options
-from service.cli.output import read_settings, run_job
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.cli.options import StoreUrl, TransferArguments, login, one_place, spread_options
+from ticdc_bridge.service.cli.output import read_settings, run_job
 
 if TYPE_CHECKING:
-    from service.migration.transfer import TransferOptions
+    from ticdc_bridge.service.migration.transfer import TransferOptions
 
 Places = Annotated[
     list[str] | None,
@@ -63,7 +63,7 @@ def export(
     options = _options(arguments, own_target=all(over_http) and len(places) > 1, overwrite=overwrite)
 
     def job() -> int:
-        from service.migration.transfer import move
+        from ticdc_bridge.service.migration.transfer import move
 
         if not 0 < len(places) < 3 or (source and len(places) < 2):
             example = "ticdc-bridge export --out dump.jsonl --store sqlite:///registry.db"
@@ -102,7 +102,7 @@ def import_(
 
              ticdc-bridge import dump.jsonl --to http://new-registry:8081
     """
-    from service.migration.transfer import move
+    from ticdc_bridge.service.migration.transfer import move
 
     options, place = _options(arguments), one_place("SOURCE", given, source)
     run_job("import", lambda: move("import", place, to or read_settings(store=store).store, options))
@@ -110,8 +110,8 @@ def import_(
 
 def _options(given: TransferArguments, *, own_target: bool = True, overwrite: bool = False) -> TransferOptions:
     """own_target: the target is reached with credentials of its own."""
-    from service.migration.endpoints import ConnectionOptions
-    from service.migration.transfer import TransferOptions
+    from ticdc_bridge.service.migration.endpoints import ConnectionOptions
+    from ticdc_bridge.service.migration.transfer import TransferOptions
 
     source = login(given.user, given.token, given.ca, given.wait)
     target = login(given.to_user, given.to_token, given.ca, given.wait, target=True) if own_target else source

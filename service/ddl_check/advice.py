@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from schemas.model.names import sanitise_name
-from schemas.model.types import Kind
-from service.changefeed.known_faults import FAULTS
-from service.ddl_check.risks import Risk
-from service.ddl_check.table_changes import TableChange
-from service.ddl_check.target_schemas import SubjectTarget
-from service.ddl_check.verdicts import SubjectVerdict
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.changefeed.known_faults import FAULTS
+from ticdc_bridge.service.ddl_check.risks import Risk
+from ticdc_bridge.service.ddl_check.table_changes import TableChange
+from ticdc_bridge.service.ddl_check.target_schemas import SubjectTarget
+from ticdc_bridge.service.ddl_check.verdicts import SubjectVerdict
 
 _JSON = "-H 'Content-Type: application/vnd.schemaregistry.v1+json'"
 

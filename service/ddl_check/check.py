@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from schemas.ddl.executor.apply import affected_tables
-from schemas.ddl.parser.lexer import WIRE
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.apply import affected_tables
+from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AddIndex,
     AlterTable,
     CreateRelation,
@@ -19,17 +19,17 @@ from schemas.ddl.parser.statements import (
     Statement,
     TableName,
 )
-from schemas.model.errors import DdlError, SetupError
-from schemas.model.table import TableId
-from service.ddl_check.check_input import CheckInput
-from service.ddl_check.refusals.checks import of_checks
-from service.ddl_check.refusals.columns import Refusal, SqlModes
-from service.ddl_check.refusals.definitions import of_introducers
-from service.ddl_check.refusals.gone import of_gone
-from service.ddl_check.refusals.policies import of_policy, policies_after
-from service.ddl_check.refusals.statements import refusals
-from service.ddl_check.renames import OTHER_WAY, brought_in
-from service.ddl_check.report import (
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.ddl_check.check_input import CheckInput
+from ticdc_bridge.service.ddl_check.refusals.checks import of_checks
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal, SqlModes
+from ticdc_bridge.service.ddl_check.refusals.definitions import of_introducers
+from ticdc_bridge.service.ddl_check.refusals.gone import of_gone
+from ticdc_bridge.service.ddl_check.refusals.policies import of_policy, policies_after
+from ticdc_bridge.service.ddl_check.refusals.statements import refusals
+from ticdc_bridge.service.ddl_check.renames import OTHER_WAY, brought_in
+from ticdc_bridge.service.ddl_check.report import (
     REFUSED,
     SAFE,
     STOP,
@@ -38,14 +38,14 @@ from service.ddl_check.report import (
     StatementReport,
     worst_verdict,
 )
-from service.ddl_check.scripts import plain_script
-from service.ddl_check.session import Session, unknown_mode_set
-from service.ddl_check.statements import SYNTAX_ERROR, ParsedStatement, StatementText, split, understand
-from service.ddl_check.table_changes import TableChange, changes
-from service.ddl_check.table_check import TableCheck
-from service.ddl_check.verdicts import SubjectVerdict
-from service.registry.model import Content
-from service.registry_view import RegistryView
+from ticdc_bridge.service.ddl_check.scripts import plain_script
+from ticdc_bridge.service.ddl_check.session import Session, unknown_mode_set
+from ticdc_bridge.service.ddl_check.statements import SYNTAX_ERROR, ParsedStatement, StatementText, split, understand
+from ticdc_bridge.service.ddl_check.table_changes import TableChange, changes
+from ticdc_bridge.service.ddl_check.table_check import TableCheck
+from ticdc_bridge.service.ddl_check.verdicts import SubjectVerdict
+from ticdc_bridge.service.registry.model import Content
+from ticdc_bridge.service.registry_view import RegistryView
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""

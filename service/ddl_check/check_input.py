@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.parser.lexer import SHOW, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import CreateTable, DropTables
-from schemas.model.errors import DdlError, SetupError
-from schemas.model.table import TableId
-from service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import CreateTable, DropTables
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 
 
 def _no_doubt(_: TableId) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
     ChangeColumn,
@@ -33,8 +33,8 @@ from schemas.ddl.parser.statements import (
     TableName,
     TruncateTable,
 )
-from schemas.model.spark_types import spark_type
-from service.ddl_check.table_changes import TableChange
+from ticdc_bridge.schemas.model.spark_types import spark_type
+from ticdc_bridge.service.ddl_check.table_changes import TableChange
 
 
 def describe_effect(change: TableChange) -> list[str]:

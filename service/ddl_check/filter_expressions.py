@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schemas.ddl.executor.indexes import find
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import TYPED
-from schemas.model.errors import DdlError
-from schemas.model.table import Table
-from schemas.model.table_filter import TableFilter
-from service.changefeed.list_checks import EXPRESSIONS
-from service.changefeed.settings import ChangefeedSettings, text_of, texts
-from service.ddl_check.advice import Advice
-from service.ddl_check.refusals.generated import generated_names
+from ticdc_bridge.schemas.ddl.executor.indexes import find
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.expressions import expression
+from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.schemas.model.table_filter import TableFilter
+from ticdc_bridge.service.changefeed.list_checks import EXPRESSIONS
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, text_of, texts
+from ticdc_bridge.service.ddl_check.advice import Advice
+from ticdc_bridge.service.ddl_check.refusals.generated import generated_names
 
 _QUALIFIER: Final = re.compile(r"`(?:[^`]|``)+`\.")
 OTHER_FILTER: Final = Advice(

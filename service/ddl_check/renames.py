@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.ddl.parser.statements import AlterTable, RenameTables, RenameTo, Statement, TableName
-from service.changefeed.settings import ChangefeedSettings
-from service.ddl_check.advice import Advice
+from ticdc_bridge.schemas.ddl.parser.statements import AlterTable, RenameTables, RenameTo, Statement, TableName
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.ddl_check.advice import Advice
 
 OTHER_WAY: Final = Advice(
     "rename-within-filter",

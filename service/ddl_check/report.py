@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from schemas.model.table import Table
-from service.ddl_check.advice import Advice
-from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.risks import Risk
-from service.ddl_check.statements import ParsedStatement
-from service.ddl_check.target_schemas import SubjectTarget, TargetSchema
-from service.ddl_check.verdicts import SubjectVerdict
-from service.history.table_json import table_form
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.service.ddl_check.advice import Advice
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.risks import Risk
+from ticdc_bridge.service.ddl_check.statements import ParsedStatement
+from ticdc_bridge.service.ddl_check.target_schemas import SubjectTarget, TargetSchema
+from ticdc_bridge.service.ddl_check.verdicts import SubjectVerdict
+from ticdc_bridge.service.history.table_json import table_form
 
 Verdict = Literal["safe", "would stop", "cannot judge", "refused"]
 SAFE: Final = "safe"

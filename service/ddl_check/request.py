@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.executor.versions import DdlText, apply_text
-from schemas.ddl.parser.lexer import SHOW, SQL_MODES, WIRE, LexicalMode, unknown_mode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import CreateTable
-from schemas.model.errors import DdlError, SetupError
-from schemas.model.table import TableId
-from service.changefeed.settings import ChangefeedSettings
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput, with_snapshots
-from service.ddl_check.report import CheckReport
-from service.history.model import State
-from service.history.ports import HistoryReader
-from service.registry_view import RegistryView
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, apply_text
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, SQL_MODES, WIRE, LexicalMode, unknown_mode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import CreateTable
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.report import CheckReport
+from ticdc_bridge.service.history.model import State
+from ticdc_bridge.service.history.ports import HistoryReader
+from ticdc_bridge.service.registry_view import RegistryView
 
 _DOUBTFUL = {
     State.PARTIAL: "only a part of it is known",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schemas.ddl.parser.lexer import END, QUOTED, WORD, LexicalMode, Token, tokens
-from schemas.model.errors import DdlError
+from ticdc_bridge.schemas.ddl.parser.lexer import END, QUOTED, WORD, LexicalMode, Token, tokens
+from ticdc_bridge.schemas.model.errors import DdlError
 
 _BEFORE_NAME = ("ADD", "COLUMN", "EXISTS")
 

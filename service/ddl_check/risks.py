@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas.model.table import Column
-from schemas.model.type_text import type_text
-from schemas.model.types import Kind
-from service.changefeed.known_faults import Deed, faults
-from service.changefeed.settings import ChangefeedSettings
-from service.ddl_check.table_changes import TableChange
-from service.ddl_check.table_risks import AVRO, TABLE_RULES, Severity
-from service.ddl_check.target_schemas import SubjectTarget
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.changefeed.known_faults import Deed, faults
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.ddl_check.table_changes import TableChange
+from ticdc_bridge.service.ddl_check.table_risks import AVRO, TABLE_RULES, Severity
+from ticdc_bridge.service.ddl_check.target_schemas import SubjectTarget
 
 BY_NUMBER: Final = ("open", "craft", "simple", "canal-json")
 DEBEZIUM: Final = ("debezium", "debezium-avro")

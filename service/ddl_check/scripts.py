@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schemas.inputs.sql_files import pieces
+from ticdc_bridge.schemas.inputs.sql_files import pieces
 
 _LIQUIBASE: Final = re.compile(r"\s*--\s*liquibase\s+formatted\s+sql\b", re.IGNORECASE)
 _MARK: Final = re.compile(r"^--(?=\w)", re.MULTILINE)

@@ -11,8 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from schemas.ddl.parser.lexer import END, NUMBER, QUOTED, STRING, WORD, LexicalMode, Token, tokens, unknown_mode
-from schemas.model.errors import DdlError
+from ticdc_bridge.schemas.ddl.parser.lexer import (
+    END,
+    NUMBER,
+    QUOTED,
+    STRING,
+    WORD,
+    LexicalMode,
+    Token,
+    tokens,
+    unknown_mode,
+)
+from ticdc_bridge.schemas.model.errors import DdlError
 
 _SCOPES: Final = ("SESSION", "LOCAL", "GLOBAL", "PERSIST", "PERSIST_ONLY", "INSTANCE")
 _OWN: Final = ("", "SESSION", "LOCAL")

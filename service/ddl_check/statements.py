@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from schemas.ddl.parser.action_types import action_type
-from schemas.ddl.parser.lexer import END, OP, LexicalMode, position, readable_tokens, tokens
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.parser.action_types import action_type
+from ticdc_bridge.schemas.ddl.parser.lexer import END, OP, LexicalMode, position, readable_tokens, tokens
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
     Clause,
@@ -27,9 +27,9 @@ from schemas.ddl.parser.statements import (
     Statement,
     TruncateTable,
 )
-from schemas.model.errors import DdlError
-from service.ddl_check.descriptions import CLAUSES, describe_statement
-from service.ddl_check.session import Session, set_note
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.service.ddl_check.descriptions import CLAUSES, describe_statement
+from ticdc_bridge.service.ddl_check.session import Session, set_note
 
 MAX_STATEMENTS: Final = 1000
 SYNTAX_ERROR: Final = 1064

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from schemas.ddl.executor.apply import affected_tables, apply
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.executor.indexes import PRIMARY
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterTable,
     CreateTable,
     ExchangePartition,
@@ -20,8 +20,8 @@ from schemas.ddl.parser.statements import (
     TableName,
     TruncateTable,
 )
-from schemas.model.table import Column, Table, TableId
-from service.history.statements import column_renames
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.service.history.statements import column_renames
 
 
 @dataclass(frozen=True)

@@ -6,29 +6,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.executor.indexes import find
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import DdlError
-from schemas.model.table import Column, Table
-from schemas.model.types import Kind
-from service.changefeed.known_faults import STOPS
-from service.changefeed.settings import ChangefeedSettings
-from service.changefeed.topics import Dispatcher
-from service.ddl_check.advice import OTHER_DISPATCHER, advise
-from service.ddl_check.check_input import CheckInput
-from service.ddl_check.descriptions import describe_effect
-from service.ddl_check.filter_expressions import OTHER_FILTER, filter_failure
-from service.ddl_check.refusals.columns import SqlModes
-from service.ddl_check.refusals.statements import refusals
-from service.ddl_check.report import SAFE, STOP, UNKNOWN, ReportedSchemas, Verdict, worst_verdict
-from service.ddl_check.rewriting import rewrite_not_null
-from service.ddl_check.risks import risks
-from service.ddl_check.session import Session
-from service.ddl_check.statements import ParsedStatement
-from service.ddl_check.table_changes import TableChange
-from service.ddl_check.target_schemas import (
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.indexes import find
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.changefeed.known_faults import STOPS
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.changefeed.topics import Dispatcher
+from ticdc_bridge.service.ddl_check.advice import OTHER_DISPATCHER, advise
+from ticdc_bridge.service.ddl_check.check_input import CheckInput
+from ticdc_bridge.service.ddl_check.descriptions import describe_effect
+from ticdc_bridge.service.ddl_check.filter_expressions import OTHER_FILTER, filter_failure
+from ticdc_bridge.service.ddl_check.refusals.columns import SqlModes
+from ticdc_bridge.service.ddl_check.refusals.statements import refusals
+from ticdc_bridge.service.ddl_check.report import SAFE, STOP, UNKNOWN, ReportedSchemas, Verdict, worst_verdict
+from ticdc_bridge.service.ddl_check.rewriting import rewrite_not_null
+from ticdc_bridge.service.ddl_check.risks import risks
+from ticdc_bridge.service.ddl_check.session import Session
+from ticdc_bridge.service.ddl_check.statements import ParsedStatement
+from ticdc_bridge.service.ddl_check.table_changes import TableChange
+from ticdc_bridge.service.ddl_check.target_schemas import (
     SubjectTarget,
     TargetSchema,
     every_mode,
@@ -37,9 +37,9 @@ from service.ddl_check.target_schemas import (
     targets,
     usual_target,
 )
-from service.ddl_check.verdicts import RegistryState, SubjectVerdict, judge
-from service.registry.model import Content
-from service.registry_view import RegistryView
+from ticdc_bridge.service.ddl_check.verdicts import RegistryState, SubjectVerdict, judge
+from ticdc_bridge.service.registry.model import Content
+from ticdc_bridge.service.registry_view import RegistryView
 
 
 class CheckState(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from schemas.model.table import Table
-from service.ddl_check.table_changes import TableChange
-from service.ddl_check.target_schemas import SubjectTarget
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.service.ddl_check.table_changes import TableChange
+from ticdc_bridge.service.ddl_check.target_schemas import SubjectTarget
 
 Severity = Literal["loss", "break", "change"]
 """What `risks` says of each."""

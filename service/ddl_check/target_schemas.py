@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec.avro_references import record_of
-from schemas.ddl.executor.versions import in_utc
-from schemas.formats.avro import schema
-from schemas.formats.debezium import avro_schema, json_schema
-from schemas.model.errors import BridgeError
-from schemas.model.names import sanitise_name
-from schemas.model.options import Options
-from schemas.model.table import Table, TableId
-from service.changefeed.setting_keys import WITH_REGISTRY
-from service.changefeed.settings import ChangefeedSettings
-from service.changefeed.topics import subject_names, topic_name
-from service.history.table_schemas import different_modes
-from service.registry.model import StoredVersion
-from service.registry_view import RegistryView
+from ticdc_bridge.schemas.codec.avro_references import record_of
+from ticdc_bridge.schemas.ddl.executor.versions import in_utc
+from ticdc_bridge.schemas.formats.avro import schema
+from ticdc_bridge.schemas.formats.debezium import avro_schema, json_schema
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.changefeed.setting_keys import WITH_REGISTRY
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.changefeed.topics import subject_names, topic_name
+from ticdc_bridge.service.history.table_schemas import different_modes
+from ticdc_bridge.service.registry.model import StoredVersion
+from ticdc_bridge.service.registry_view import RegistryView
 
 _SHOWN_OPTIONS = (
     "avro_decimal_handling_mode", "avro_bigint_unsigned_handling_mode", "enable_tidb_extension",

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from service.ddl_check.table_changes import TableChange
-from service.ddl_check.target_schemas import SubjectTarget, TargetSchema
-from service.registry.model import Content, StoredVersion
-from service.registry_view import RegistryView, Rehearsal
+from ticdc_bridge.service.ddl_check.table_changes import TableChange
+from ticdc_bridge.service.ddl_check.target_schemas import SubjectTarget, TargetSchema
+from ticdc_bridge.service.registry.model import Content, StoredVersion
+from ticdc_bridge.service.registry_view import RegistryView, Rehearsal
 
 
 @dataclass(frozen=True, slots=True)

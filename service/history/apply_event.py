@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterTable,
     CreateDatabase,
     CreateTable,
@@ -21,12 +21,12 @@ from schemas.ddl.parser.statements import (
     Statement,
     TableName,
 )
-from schemas.model.errors import DdlError
-from schemas.model.table import Table, TableId
-from service.history import failures
-from service.history.compare import difference
-from service.history.lazy_catalog import LazyNames, catalog
-from service.history.model import (
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history import failures
+from ticdc_bridge.service.history.compare import difference
+from ticdc_bridge.service.history.lazy_catalog import LazyNames, catalog
+from ticdc_bridge.service.history.model import (
     DatabaseRow,
     Drift,
     DriftKind,
@@ -37,7 +37,7 @@ from service.history.model import (
     State,
     key_of,
 )
-from service.history.statements import involved_names, statement_of
+from ticdc_bridge.service.history.statements import involved_names, statement_of
 
 V = TypeVar("V", Table, Relation)
 

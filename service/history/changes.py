@@ -9,15 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from schemas.ddl.executor.indexes import is_hidden
-from schemas.ddl.executor.show_create import key_name
-from schemas.ddl.parser.statements import Statement
-from schemas.model.names import quote_name, quote_text
-from schemas.model.table import Column, Index, Table
-from schemas.model.type_text import default_text, type_text
-from schemas.model.types import Kind
-from service.history.statements import column_renames, dropped_columns, key_renames
-from service.history.table_json import column_form
+from ticdc_bridge.schemas.ddl.executor.indexes import is_hidden
+from ticdc_bridge.schemas.ddl.executor.show_create import key_name
+from ticdc_bridge.schemas.ddl.parser.statements import Statement
+from ticdc_bridge.schemas.model.names import quote_name, quote_text
+from ticdc_bridge.schemas.model.table import Column, Index, Table
+from ticdc_bridge.schemas.model.type_text import default_text, type_text
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.history.statements import column_renames, dropped_columns, key_renames
+from ticdc_bridge.service.history.table_json import column_form
 
 ChangeKind = Literal["added", "dropped", "recreated", "renamed", "changed", "reordered"]
 _OPTIONS: Final = (("charset", "character set"), ("collate", "collation"), ("comment", "comment"))

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.history.model import Drift, DriftKind, Key, NameRow, State, key_of
-from service.history.times import time_text
+from ticdc_bridge.service.history.model import Drift, DriftKind, Key, NameRow, State, key_of
+from ticdc_bridge.service.history.times import time_text
 
 WHAT_TO_DO: Final = (
     "give a snapshot of it: POST /history/snapshot, or ticdc-bridge history snapshot, with its SHOW CREATE TABLE"

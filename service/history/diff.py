@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from schemas.ddl.executor.show_create import show_create
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.show_create import show_create
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterDatabase,
     CreateDatabase,
     CreateRelation,
@@ -21,12 +21,12 @@ from schemas.ddl.parser.statements import (
     FlashbackDatabase,
     RecoverTable,
 )
-from schemas.model.table import Table, TableId
-from service.history.changes import NamePaths, StructureChange, changes
-from service.history.contradictions import Contradiction
-from service.history.model import DatabaseRow, DdlRecord, HistoryState, Key, NameRow, State, key_of
-from service.history.statements import statement_or_none
-from service.history.times import time_text
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history.changes import NamePaths, StructureChange, changes
+from ticdc_bridge.service.history.contradictions import Contradiction
+from ticdc_bridge.service.history.model import DatabaseRow, DdlRecord, HistoryState, Key, NameRow, State, key_of
+from ticdc_bridge.service.history.statements import statement_or_none
+from ticdc_bridge.service.history.times import time_text
 
 TableKind = Literal["created", "described", "dropped", "recreated", "renamed", "changed", "unknown"]
 _CREATING: Final = (CreateTable, CreateRelation, RecoverTable, FlashbackDatabase)

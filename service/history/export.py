@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from schemas.ddl.executor.show_create import create_statement, show_create, unwritable_keys
-from schemas.ddl.executor.versions import in_utc, literal_timestamps
-from schemas.inputs.definition_files import LEFT_OUT
-from schemas.model.errors import DdlError, RegistryError
-from schemas.model.names import quote_name
-from schemas.model.table import Table
-from schemas.model.values import zone
-from service.history.contradictions import Contradiction
-from service.history.model import State, TableVersionRow
-from service.history.times import time_text
+from ticdc_bridge.schemas.ddl.executor.show_create import create_statement, show_create, unwritable_keys
+from ticdc_bridge.schemas.ddl.executor.versions import in_utc, literal_timestamps
+from ticdc_bridge.schemas.inputs.definition_files import LEFT_OUT
+from ticdc_bridge.schemas.model.errors import DdlError, RegistryError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.schemas.model.values import zone
+from ticdc_bridge.service.history.contradictions import Contradiction
+from ticdc_bridge.service.history.model import State, TableVersionRow
+from ticdc_bridge.service.history.times import time_text
 
 Form = Literal["sql", "jsonl"]
 _NOT_EXACT: Final = (State.PARTIAL, State.ERROR, State.UNKNOWN)

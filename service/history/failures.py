@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement
-from schemas.model.errors import DdlError
-from schemas.model.table import TableId
-from service.history.model import DdlRecord, EventOutcome, EventRows, HistoryRows, Key, NameRow, State, key_of
+from ticdc_bridge.schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.history.model import (
+    DdlRecord,
+    EventOutcome,
+    EventRows,
+    HistoryRows,
+    Key,
+    NameRow,
+    State,
+    key_of,
+)
 
 _NOT_SEEN: Final = "its CREATE TABLE was not seen"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
-from schemas.ddl.executor.charsets import DEFAULT, UNKNOWN, Charset
-from schemas.model.table import Table, TableId
-from service.history.model import DatabaseRow, HistoryPosition, HistoryRows, NameRow, State
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
+from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, UNKNOWN, Charset
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history.model import DatabaseRow, HistoryPosition, HistoryRows, NameRow, State
 
 V = TypeVar("V")
 _ALWAYS_THERE = "test"  # the database of a new cluster

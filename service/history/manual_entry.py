@@ -12,22 +12,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from schemas.ddl.executor.show_create import show_create
-from schemas.ddl.executor.versions import literal_timestamps
-from schemas.ddl.parser.lexer import SHOW, SQL_MODES, LexicalMode, unknown_mode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import AlterTable, CreateTable, DropTables, RecoverTable, RenameTables, TruncateTable
-from schemas.formats.base import Context
-from schemas.formats.debezium.schema_changes import table_after
-from schemas.model.errors import DdlError, RegistryError, WireError
-from schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_tso
-from schemas.model.ports import SchemaId, SchemaSource
-from schemas.model.table import Table, TableId
-from service.history.model import DEFAULT_CHANGEFEED, DdlRecord
-from service.history.ports import HistoryReader
-from service.history.table_schemas import table_of_schemas
-from service.history.times import clean, tso_of
-from service.registry_view import RegistryView
+from ticdc_bridge.schemas.ddl.executor.show_create import show_create
+from ticdc_bridge.schemas.ddl.executor.versions import literal_timestamps
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, SQL_MODES, LexicalMode, unknown_mode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import (
+    AlterTable,
+    CreateTable,
+    DropTables,
+    RecoverTable,
+    RenameTables,
+    TruncateTable,
+)
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.debezium.schema_changes import table_after
+from ticdc_bridge.schemas.model.errors import DdlError, RegistryError, WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_tso
+from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, DdlRecord
+from ticdc_bridge.service.history.ports import HistoryReader
+from ticdc_bridge.service.history.table_schemas import table_of_schemas
+from ticdc_bridge.service.history.times import clean, tso_of
+from ticdc_bridge.service.registry_view import RegistryView
 
 _NOT_TOLD: Final = "Debezium's tableChanges do not tell some of its defaults"
 
@@ -183,7 +190,9 @@ class _NoSchemas(SchemaSource):
 
 def _message(body: Json, record: DdlRecord, _view: RegistryView) -> DdlRecord:
     """A Simple BOOTSTRAP or DDL message, or a Debezium DDL message with tableChanges."""
-    from schemas.inspect.format_lookup import format_named  # with all formats, which a start has no use for
+    from ticdc_bridge.schemas.inspect.format_lookup import (
+        format_named,  # with all formats, which a start has no use for
+    )
 
     message = body["message"]
     if not isinstance(message, dict):

@@ -16,8 +16,8 @@ from enum import StrEnum
 from typing import Final, Literal, NamedTuple, Protocol
 from uuid import NAMESPACE_OID, uuid5
 
-from schemas.model.table import Table, TableId
-from service.history import table_codec
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history import table_codec
 
 DEFAULT_CHANGEFEED: Final = "default"
 EventKind = Literal["ddl", "snapshot"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.model.table import TableId
-from service.history.contradictions import Contradiction
-from service.history.model import HistoryState, NameRow, TableVersionRow
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.history.contradictions import Contradiction
+from ticdc_bridge.service.history.model import HistoryState, NameRow, TableVersionRow
 
 
 class HistoryReader(Protocol):

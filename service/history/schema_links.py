@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from schemas.model.names import sanitise_name, topic_part
-from schemas.model.table import TableId
-from service.history.model import TableVersionRow
-from service.history.ports import HistoryReader
-from service.history.table_schemas import AvroModes, TableSchemaCache, TableSchemas, rarer_schemas
-from service.registry.model import VersionRow
-from service.registry_view import RegistryView
+from ticdc_bridge.schemas.model.names import sanitise_name, topic_part
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.history.model import TableVersionRow
+from ticdc_bridge.service.history.ports import HistoryReader
+from ticdc_bridge.service.history.table_schemas import AvroModes, TableSchemaCache, TableSchemas, rarer_schemas
+from ticdc_bridge.service.registry.model import VersionRow
+from ticdc_bridge.service.registry_view import RegistryView
 
 Json = dict[str, Any]
 _ALL = (1 << 31) - 1

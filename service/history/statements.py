@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
     ChangeColumn,
@@ -24,8 +24,8 @@ from schemas.ddl.parser.statements import (
     Statement,
     TruncateTable,
 )
-from schemas.model.errors import DdlError
-from service.history.model import ALL, DdlRecord, Key, key_of
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.service.history.model import ALL, DdlRecord, Key, key_of
 
 ALTERED = "altered"
 """Mode of a statement that could not be kept as it was: it is never read, so that nobody takes it for the original."""

@@ -11,9 +11,9 @@ import json
 import zlib
 from typing import Any, Final
 
-from schemas.codec.bounded_cache import BoundedCache, LruCache
-from schemas.model.table import Column, Index, Table, TableId
-from schemas.model.types import BY_NAME
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache, LruCache
+from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId
+from ticdc_bridge.schemas.model.types import BY_NAME
 
 _FLAGS: Final = (
     "unsigned", "nullable", "has_default", "default_is_expr", "default_unzoned", "handle_key", "primary_key", "virtual",

@@ -11,15 +11,15 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from schemas.ddl.executor.apply import affected_tables, apply
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.executor.indexes import PRIMARY
-from schemas.ddl.parser.lexer import WIRE, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import DdlError, SetupError
-from schemas.model.reasons import reason_of
-from schemas.model.table import Column, Table, TableId
-from schemas.model.type_text import default_text, type_text
+from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
+from ticdc_bridge.schemas.ddl.parser.lexer import WIRE, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.type_text import default_text, type_text
 
 HistoryMode = Literal["wire", "typed"]
 

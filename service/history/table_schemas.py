@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
 
-from schemas.codec.bounded_cache import LruCache
-from schemas.ddl.executor.show_create import show_create
-from schemas.formats.avro import schema
-from schemas.formats.avro.record import RecordReader, compile_record
-from schemas.formats.debezium import json_schema
-from schemas.model import spark_types
-from schemas.model.errors import DdlError, WireError
-from schemas.model.options import Options
-from schemas.model.table import Column, Index, Table, TableId
-from schemas.model.types import Kind
-from service.history.table_json import table_form
+from ticdc_bridge.schemas.codec.bounded_cache import LruCache
+from ticdc_bridge.schemas.ddl.executor.show_create import show_create
+from ticdc_bridge.schemas.formats.avro import schema
+from ticdc_bridge.schemas.formats.avro.record import RecordReader, compile_record
+from ticdc_bridge.schemas.formats.debezium import json_schema
+from ticdc_bridge.schemas.model import spark_types
+from ticdc_bridge.schemas.model.errors import DdlError, WireError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.history.table_json import table_form
 
 # What an Avro type of TiCDC's can be besides the column's own type; Avro writes all of them alike.
 AVRO_FOLDS: dict[str, str] = {

@@ -6,8 +6,8 @@ anew, in order, until nothing is different from what it was: a late event costs 
 
 from __future__ import annotations
 
-from service.history.apply_event import EventApplication
-from service.history.model import DdlRecord, EventOutcome, HistoryTransaction, Key
+from ticdc_bridge.service.history.apply_event import EventApplication
+from ticdc_bridge.service.history.model import DdlRecord, EventOutcome, HistoryTransaction, Key
 
 
 def seal(book: HistoryTransaction, record: DdlRecord) -> EventOutcome:

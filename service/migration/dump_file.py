@@ -20,10 +20,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final
 
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of
-from service.migration.snapshot import is_number
-from service.migration.topic_records import TopicRecord
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.service.migration.snapshot import is_number
+from ticdc_bridge.service.migration.topic_records import TopicRecord
 
 _PREFIX: Final = re.compile(
     r"(?:(?P<time>(?:CreateTime|LogAppendTime):(?P<ts>\d+)|NO_TIMESTAMP)|Partition:(?P<partition>\d+)"

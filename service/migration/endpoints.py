@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from schemas.inputs.kafka_settings import TOPIC, client_settings
-from schemas.model.credentials import mask_url
-from schemas.model.errors import SetupError
-from service.http_client import HttpRegistry, RegistryLogin
-from service.migration.dump_file import read_records, write_records
-from service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge, with_contents
-from service.migration.progress import Told, ignore_progress
-from service.migration.rest_reader import DEFAULT_LEVEL, RestSource
-from service.migration.rest_writer import RestTarget, obstacles
-from service.migration.schemas_topic import SchemasTopic
-from service.migration.snapshot import SchemaComparison, Snapshot, parse_versions, snapshot_of
-from service.migration.topic_records import TopicRecord, records_of
-from service.migration.topic_replay import Replay
-from service.registry.config import LEVEL
-from service.registry.deadline import retry_until
-from service.registry.mode import READWRITE
-from service.registry.names import BELOW_ALL, SERVER
-from service.registry.ports import Store
-from service.registry.registry import Registry
-from service.store import open_store, store_exists
+from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
+from ticdc_bridge.schemas.model.credentials import mask_url
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.http_client import HttpRegistry, RegistryLogin
+from ticdc_bridge.service.migration.dump_file import read_records, write_records
+from ticdc_bridge.service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge, with_contents
+from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.rest_reader import DEFAULT_LEVEL, RestSource
+from ticdc_bridge.service.migration.rest_writer import RestTarget, obstacles
+from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
+from ticdc_bridge.service.migration.snapshot import SchemaComparison, Snapshot, parse_versions, snapshot_of
+from ticdc_bridge.service.migration.topic_records import TopicRecord, records_of
+from ticdc_bridge.service.migration.topic_replay import Replay
+from ticdc_bridge.service.registry.config import LEVEL
+from ticdc_bridge.service.registry.deadline import retry_until
+from ticdc_bridge.service.registry.mode import READWRITE
+from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER
+from ticdc_bridge.service.registry.ports import Store
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import open_store, store_exists
 
 _STORES = ("sqlite:", "postgresql:", "postgresql+", "postgres:")
 

@@ -16,17 +16,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from schemas.inputs.kafka_settings import TOPIC
-from schemas.model.errors import BridgeError, SetupError
-from service.http_client import CONNECTIONS, GATEWAY, RegistryClient, RegistryResponse
-from service.migration.mirror_checks import MirrorRequest, find_differences, questions
-from service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_follow, with_contents
-from service.migration.rest_reader import RestSource
-from service.migration.schemas_topic import SchemasTopic
-from service.migration.snapshot import Snapshot, parse_versions, snapshot_of
-from service.migration.topic_replay import Replay
-from service.registry.ports import Store
-from service.registry.registry import Registry
+from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.service.http_client import CONNECTIONS, GATEWAY, RegistryClient, RegistryResponse
+from ticdc_bridge.service.migration.mirror_checks import MirrorRequest, find_differences, questions
+from ticdc_bridge.service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_follow, with_contents
+from ticdc_bridge.service.migration.rest_reader import RestSource
+from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
+from ticdc_bridge.service.migration.snapshot import Snapshot, parse_versions, snapshot_of
+from ticdc_bridge.service.migration.topic_replay import Replay
+from ticdc_bridge.service.registry.ports import Store
+from ticdc_bridge.service.registry.registry import Registry
 
 
 class MirrorSource(Protocol):

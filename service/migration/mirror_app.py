@@ -16,13 +16,13 @@ from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schemas.model.errors import BridgeError, RegistryError
-from service.api.request import compact
-from service.api.routing import Router
-from service.http_client import V1, RegistryClient, RegistryResponse
-from service.migration.mirror import Mirror
-from service.registry.names import context_text, normalize_subject
-from service.registry.ports import NOTHING, Collect, During, StoreWrapper, StoreWriter
+from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError
+from ticdc_bridge.service.api.request import compact
+from ticdc_bridge.service.api.routing import Router
+from ticdc_bridge.service.http_client import V1, RegistryClient, RegistryResponse
+from ticdc_bridge.service.migration.mirror import Mirror
+from ticdc_bridge.service.registry.names import context_text, normalize_subject
+from ticdc_bridge.service.registry.ports import NOTHING, Collect, During, StoreWrapper, StoreWriter
 
 router = Router("/mirror", retry_on_outage=False)
 T = TypeVar("T")

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from service.http_client import RegistryResponse
-from service.migration.rest_reader import escape_name, is_nameable, schema_body
-from service.migration.snapshot import Snapshot
-from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
-from service.registry.names import BELOW_ALL, SERVER
+from ticdc_bridge.service.http_client import RegistryResponse
+from ticdc_bridge.service.migration.rest_reader import escape_name, is_nameable, schema_body
+from ticdc_bridge.service.migration.snapshot import Snapshot
+from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
+from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER
 
 _SERVER: Final = (
     "/",

@@ -12,19 +12,19 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp
 
-from schemas.inputs.kafka_settings import TOPIC, client_settings
-from schemas.model.credentials import mask_url
-from schemas.model.errors import SetupError
-from service.app import create_app, wrap_served
-from service.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin
-from service.http_server import bind, serve_on
-from service.logs import print_line
-from service.migration.mirror import Mirror, MirrorSource, RestMirrorSource, TopicMirrorSource
-from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, install
-from service.migration.schemas_topic import SchemasTopic
-from service.migration.transfer import SAYS_NO, count_text
-from service.settings import Settings
-from service.store import open_store
+from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
+from ticdc_bridge.schemas.model.credentials import mask_url
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.app import create_app, wrap_served
+from ticdc_bridge.service.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin
+from ticdc_bridge.service.http_server import bind, serve_on
+from ticdc_bridge.service.logs import print_line
+from ticdc_bridge.service.migration.mirror import Mirror, MirrorSource, RestMirrorSource, TopicMirrorSource
+from ticdc_bridge.service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, install
+from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
+from ticdc_bridge.service.migration.transfer import SAYS_NO, count_text
+from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.store import open_store
 
 _PATIENCE: Final = 5.0
 """Seconds until a mirror that can't reach its upstream says so; it tries again for ever."""

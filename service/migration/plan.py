@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from service.migration.snapshot import Key, Snapshot, order_by_references, same_schema
-from service.registry.model import Content, StoredVersion, context_of
-from service.registry.names import SERVER
-from service.registry.ports import StoreWriter
+from ticdc_bridge.service.migration.snapshot import Key, Snapshot, order_by_references, same_schema
+from ticdc_bridge.service.registry.model import Content, StoredVersion, context_of
+from ticdc_bridge.service.registry.names import SERVER
+from ticdc_bridge.service.registry.ports import StoreWriter
 
 T = TypeVar("T")
 

@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from schemas.model.errors import RegistryError
-from service.http_client import CONNECTIONS, RegistryClient, find_json, need_json, refusal_error
-from service.migration.progress import Told, ignore_progress
-from service.migration.snapshot import Key, Snapshot
-from service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
-from service.registry.config import LEVEL
-from service.registry.identity import guid, identity
-from service.registry.mode import READWRITE
-from service.registry.model import DEFAULT_CONTEXT, Content, Metadata, StoredVersion, context_of, prefix_of
-from service.registry.names import BELOW_ALL, SERVER, check_name, normalize_subject
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.http_client import CONNECTIONS, RegistryClient, find_json, need_json, refusal_error
+from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.snapshot import Key, Snapshot
+from ticdc_bridge.service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
+from ticdc_bridge.service.registry.config import LEVEL
+from ticdc_bridge.service.registry.identity import guid, identity
+from ticdc_bridge.service.registry.mode import READWRITE
+from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, Content, Metadata, StoredVersion, context_of, prefix_of
+from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, check_name, normalize_subject
 
 T = TypeVar("T")
 U = TypeVar("U")

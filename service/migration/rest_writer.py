@@ -9,21 +9,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
 
-from schemas.model.errors import SetupError
-from service.http_client import (
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.http_client import (
     CONNECTIONS,
     RegistryClient,
     RegistryResponse,
     refusal_error,
 )
-from service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
-from service.migration.progress import Told, ignore_progress
-from service.migration.rest_reader import escape_name, is_nameable, schema_body
-from service.migration.snapshot import Key, Snapshot, order_by_references, targets
-from service.registry.config import FIELDS
-from service.registry.mode import IMPORT, READWRITE
-from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
-from service.registry.names import BELOW_ALL, SERVER
+from ticdc_bridge.service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
+from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.rest_reader import escape_name, is_nameable, schema_body
+from ticdc_bridge.service.migration.snapshot import Key, Snapshot, order_by_references, targets
+from ticdc_bridge.service.registry.config import FIELDS
+from ticdc_bridge.service.registry.mode import IMPORT, READWRITE
+from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
+from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER
 
 MARK_SUBJECT: Final = "ticdc-bridge-id-mark"
 """Registered with the highest id, then deleted for good, so that the target hands out no id again. Never seen after."""

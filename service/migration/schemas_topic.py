@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from schemas.model.errors import SetupError
-from service.kafka_client import KafkaErrors, library, make_client
-from service.migration.progress import Told, ignore_progress
-from service.migration.topic_records import TopicRecord
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.kafka_client import KafkaErrors, library, make_client
+from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.topic_records import TopicRecord
 
 _TIMEOUT: Final = 10.0
 _SILENCE: Final = 30

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schemas.model.errors import RegistryError
-from service.registry.identity import identity, likeness
-from service.registry.model import DEFAULT_CONTEXT, Content, Reference, StoredVersion, context_of, qualify
-from service.registry.ports import StoreReader
-from service.registry.references import referenced_texts
-from service.registry.registry import Registry
-from service.schema_types.base import SchemaValidityError
-from service.schema_types.parse import ParsedSchema
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.identity import identity, likeness
+from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, Content, Reference, StoredVersion, context_of, qualify
+from ticdc_bridge.service.registry.ports import StoreReader
+from ticdc_bridge.service.registry.references import referenced_texts
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.schema_types.base import SchemaValidityError
+from ticdc_bridge.service.schema_types.parse import ParsedSchema
 
 Key = tuple[str, int]
 """Subject and version."""

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.migration.snapshot import Key, Snapshot, is_number, order_by_references, reference
-from service.registry.config import FIELDS, LEVEL
-from service.registry.metadata import properties
-from service.registry.mode import MODES
-from service.registry.model import MAX_VERSION, Content, StoredVersion
-from service.registry.names import SERVER, normalize_subject
-from service.registry.rule_sets import read_rule_set
-from service.schema_types.base import LEVELS
+from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, order_by_references, reference
+from ticdc_bridge.service.registry.config import FIELDS, LEVEL
+from ticdc_bridge.service.registry.metadata import properties
+from ticdc_bridge.service.registry.mode import MODES
+from ticdc_bridge.service.registry.model import MAX_VERSION, Content, StoredVersion
+from ticdc_bridge.service.registry.names import SERVER, normalize_subject
+from ticdc_bridge.service.registry.rule_sets import read_rule_set
+from ticdc_bridge.service.schema_types.base import LEVELS
 
 MARKS: Final = "highIds"
 """In the value of a NOOP record of ours: the highest id ever used, by context. Confluent reads no NOOP's value."""

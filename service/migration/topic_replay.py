@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from schemas.model.errors import RegistryError
-from service.migration.snapshot import Key, Snapshot, is_number, same_schema
-from service.migration.topic_records import (
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, same_schema
+from ticdc_bridge.service.migration.topic_records import (
     MARKS,
     BrokenRecord,
     TopicRecord,
@@ -23,8 +23,8 @@ from service.migration.topic_records import (
     read_value,
     read_version,
 )
-from service.registry.model import Content, context_of, qualify
-from service.registry.names import check_name, covers
+from ticdc_bridge.service.registry.model import Content, context_of, qualify
+from ticdc_bridge.service.registry.names import check_name, covers
 
 _KEPT_PROBLEMS: Final = 1000
 

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from service.logs import print_line
-from service.migration.endpoints import (
+from ticdc_bridge.service.logs import print_line
+from ticdc_bridge.service.migration.endpoints import (
     ConnectionOptions,
     EmptyEndpoint,
     Endpoint,
@@ -20,11 +20,11 @@ from service.migration.endpoints import (
     endpoint_of,
     planner_of,
 )
-from service.migration.plan import Conflict
-from service.migration.progress import progress
-from service.migration.snapshot import Snapshot
-from service.registry.model import context_of
-from service.store import store_exists
+from ticdc_bridge.service.migration.plan import Conflict
+from ticdc_bridge.service.migration.progress import progress
+from ticdc_bridge.service.migration.snapshot import Snapshot
+from ticdc_bridge.service.registry.model import context_of
+from ticdc_bridge.service.store import store_exists
 
 SAYS_NO: Final = 1
 _SHOWN: Final = 1000

@@ -10,16 +10,16 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from schemas.model.errors import RegistryError
-from service.registry import config, metadata
-from service.registry.model import Content, NewSchema, StoredVersion, StoredWarning
-from service.registry.names import LATEST
-from service.registry.ports import StoreReader, StoreWriter
-from service.registry.references import parse_with_references, stored_schema
-from service.registry.registry import Registry
-from service.schema_types import base
-from service.schema_types.base import KIND, HasFields, HasLogicalTypes, LogicalChange
-from service.schema_types.parse import ParsedSchema
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import config, metadata
+from ticdc_bridge.service.registry.model import Content, NewSchema, StoredVersion, StoredWarning
+from ticdc_bridge.service.registry.names import LATEST
+from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
+from ticdc_bridge.service.registry.references import parse_with_references, stored_schema
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.schema_types import base
+from ticdc_bridge.service.schema_types.base import KIND, HasFields, HasLogicalTypes, LogicalChange
+from ticdc_bridge.service.schema_types.parse import ParsedSchema
 
 _RESERVED_GONE: Final = (
     "The new schema has reserved field {} removed from its metadata which is present in the old schema's metadata."
@@ -125,7 +125,7 @@ def refusal(changes: list[LogicalChange], olds: list[StoredVersion], rules: conf
     ]
 
 
-_LOG = logging.getLogger("service.registry.warnings")
+_LOG = logging.getLogger("ticdc_bridge.service.registry.warnings")
 
 
 def warn(tx: StoreWriter, stored: StoredVersion, changes: Sequence[LogicalChange]) -> None:

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas.model.errors import RegistryError
-from service.registry.metadata import merge_metadata
-from service.registry.mode import check_writable
-from service.registry.model import Metadata, context_of, name_of, qualify
-from service.registry.names import DEFAULTED, SERVER, chain, check_subject, normalize_subject, scope_of
-from service.registry.ports import StoreReader
-from service.registry.registry import Registry
-from service.schema_types.base import LEVELS, Level
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.metadata import merge_metadata
+from ticdc_bridge.service.registry.mode import check_writable
+from ticdc_bridge.service.registry.model import Metadata, context_of, name_of, qualify
+from ticdc_bridge.service.registry.names import DEFAULTED, SERVER, chain, check_subject, normalize_subject, scope_of
+from ticdc_bridge.service.registry.ports import StoreReader
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.schema_types.base import LEVELS, Level
 
 LEVEL: Final = "compatibilityLevel"
 

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from uuid import UUID
 
-from service.registry.model import Metadata, Reference
-from service.registry.rule_sets import RuleSet, update_hash
+from ticdc_bridge.service.registry.model import Metadata, Reference
+from ticdc_bridge.service.registry.rule_sets import RuleSet, update_hash
 
 _PRESENT = b"\x01"
 

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
-from schemas.inputs.kafka_settings import TOPIC
-from schemas.model.errors import RegistryError
-from schemas.model.reasons import shown
-from service.registry.model import DEFAULT_CONTEXT, Lineage
-from service.registry.registry import Registry
+from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.schemas.model.reasons import shown
+from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, Lineage
+from ticdc_bridge.service.registry.registry import Registry
 
 MOST_TABLES: Final = 10_000
 _LONGEST: Final = 1_000

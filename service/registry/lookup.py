@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.model.errors import RegistryError
-from service.registry import config
-from service.registry.identity import likeness
-from service.registry.metadata import VERSION, properties, without_version
-from service.registry.model import (
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import config
+from ticdc_bridge.service.registry.identity import likeness
+from ticdc_bridge.service.registry.metadata import VERSION, properties, without_version
+from ticdc_bridge.service.registry.model import (
     DEFAULT_CONTEXT,
     Content,
     LookupResult,
@@ -17,9 +17,9 @@ from service.registry.model import (
     context_of,
     prefix_of,
 )
-from service.registry.ports import StoreReader
-from service.registry.references import parse_with_references, stored_schema
-from service.registry.registry import Registry
+from ticdc_bridge.service.registry.ports import StoreReader
+from ticdc_bridge.service.registry.references import parse_with_references, stored_schema
+from ticdc_bridge.service.registry.registry import Registry
 
 
 def lookup(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from service.registry.model import Metadata
+from ticdc_bridge.service.registry.model import Metadata
 
 VERSION: Final = "confluent:version"
 RESERVED: Final = "confluent:reserved"

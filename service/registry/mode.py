@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from schemas.model.errors import RegistryError
-from service.registry.model import context_of, name_of
-from service.registry.names import BELOW_ALL, DEFAULTED, SERVER, chain, context_text, covers, scope_of
-from service.registry.ports import StoreReader, StoreWriter
-from service.registry.registry import Registry
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.model import context_of, name_of
+from ticdc_bridge.service.registry.names import BELOW_ALL, DEFAULTED, SERVER, chain, context_text, covers, scope_of
+from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
+from ticdc_bridge.service.registry.registry import Registry
 
 READWRITE: Final = "READWRITE"
 IMPORT: Final = "IMPORT"

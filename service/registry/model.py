@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from service.registry.rule_sets import RuleSet
-from service.schema_types.base import Tags
+from ticdc_bridge.service.registry.rule_sets import RuleSet
+from ticdc_bridge.service.schema_types.base import Tags
 
 DEFAULT_CONTEXT: Final = "."
 MAX_VERSION: Final = 2**31 - 1

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from schemas.model.errors import RegistryError
-from service.registry.model import DEFAULT_CONTEXT, MAX_VERSION, context_of, name_of
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, MAX_VERSION, context_of, name_of
 
 LATEST: Final = -1
 GLOBAL_CONTEXT: Final = ".__GLOBAL"

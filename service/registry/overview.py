@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.model.errors import RegistryError
-from service.registry import config, mode
-from service.registry.model import ListedVersion
-from service.registry.names import chain
-from service.registry.ports import StoreReader
-from service.registry.registry import Registry
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import config, mode
+from ticdc_bridge.service.registry.model import ListedVersion
+from ticdc_bridge.service.registry.names import chain
+from ticdc_bridge.service.registry.ports import StoreReader
+from ticdc_bridge.service.registry.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)

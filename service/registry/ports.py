@@ -15,8 +15,16 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from service.registry.model import Content, Counts, Lineage, ListedVersion, StoredVersion, StoredWarning, VersionRow
-from service.registry.read_set import Listener
+from ticdc_bridge.service.registry.model import (
+    Content,
+    Counts,
+    Lineage,
+    ListedVersion,
+    StoredVersion,
+    StoredWarning,
+    VersionRow,
+)
+from ticdc_bridge.service.registry.read_set import Listener
 
 T = TypeVar("T")
 X = TypeVar("X")

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from schemas.model.errors import RegistryError
-from service.registry import metadata, mode
-from service.registry.identity import guid, identity, likeness
-from service.registry.model import Content, NewSchema, Reference, StoredVersion, context_of, qualify
-from service.registry.ports import StoreReader
-from service.registry.registry import Registry
-from service.schema_types.base import ChecksFields, HoldsTags, ReferencedText, SchemaValidityError, TaggedPart
-from service.schema_types.parse import KINDS, ParsedSchema
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import metadata, mode
+from ticdc_bridge.service.registry.identity import guid, identity, likeness
+from ticdc_bridge.service.registry.model import Content, NewSchema, Reference, StoredVersion, context_of, qualify
+from ticdc_bridge.service.registry.ports import StoreReader
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.schema_types.base import (
+    ChecksFields,
+    HoldsTags,
+    ReferencedText,
+    SchemaValidityError,
+    TaggedPart,
+)
+from ticdc_bridge.service.schema_types.parse import KINDS, ParsedSchema
 
 _SHOWN_TEXT = 10240
 _MAX_REFERENCED = 1000

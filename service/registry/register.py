@@ -19,19 +19,27 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from schemas.model.errors import RegistryError
-from service.registry import config, mode
-from service.registry.compatibility import check_against, logical_changes, refusal, warn
-from service.registry.lookup import find_same, means_the_same
-from service.registry.metadata import VERSION, properties, with_version
-from service.registry.model import MAX_VERSION, Content, LookupResult, NewSchema, StoredVersion, VersionRow, context_of
-from service.registry.names import LATEST, check_subject, context_text
-from service.registry.ports import StoreReader, StoreWriter
-from service.registry.references import UnderstoodSchema, parse_with_references, stored_schema, tags_of
-from service.registry.registry import Registry
-from service.registry.subjects import get_in_contexts
-from service.schema_types.base import HoldsTags
-from service.schema_types.parse import ParsedSchema
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import config, mode
+from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal, warn
+from ticdc_bridge.service.registry.lookup import find_same, means_the_same
+from ticdc_bridge.service.registry.metadata import VERSION, properties, with_version
+from ticdc_bridge.service.registry.model import (
+    MAX_VERSION,
+    Content,
+    LookupResult,
+    NewSchema,
+    StoredVersion,
+    VersionRow,
+    context_of,
+)
+from ticdc_bridge.service.registry.names import LATEST, check_subject, context_text
+from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
+from ticdc_bridge.service.registry.references import UnderstoodSchema, parse_with_references, stored_schema, tags_of
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.registry.subjects import get_in_contexts
+from ticdc_bridge.service.schema_types.base import HoldsTags
+from ticdc_bridge.service.schema_types.parse import ParsedSchema
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from schemas.codec.bounded_cache import LruCache
-from schemas.model.errors import RegistryError
-from service.registry.ports import Store
-from service.schema_types.base import ReferencedText
-from service.schema_types.parse import KINDS, ParsedSchema
+from ticdc_bridge.schemas.codec.bounded_cache import LruCache
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.ports import Store
+from ticdc_bridge.service.schema_types.base import ReferencedText
+from ticdc_bridge.service.schema_types.parse import KINDS, ParsedSchema
 
 _CACHED_CHARACTERS = 1_500_000
 

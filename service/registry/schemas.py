@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from schemas.model.errors import RegistryError
-from service.registry import config
-from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, name_of, prefix_of
-from service.registry.ports import StoreReader
-from service.registry.references import stored_schema, tags_of
-from service.registry.registry import Registry
-from service.registry.subjects import ALL_CONTEXTS, matches
-from service.schema_types.base import Formats, TaggedPart
-from service.schema_types.java_text import hash_order
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import config
+from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, name_of, prefix_of
+from ticdc_bridge.service.registry.ports import StoreReader
+from ticdc_bridge.service.registry.references import stored_schema, tags_of
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.registry.subjects import ALL_CONTEXTS, matches
+from ticdc_bridge.service.schema_types.base import Formats, TaggedPart
+from ticdc_bridge.service.schema_types.java_text import hash_order
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schemas.model.errors import RegistryError
-from service.registry import config, mode
-from service.registry.metadata import properties
-from service.registry.model import DEFAULT_CONTEXT, StoredVersion, VersionRow, context_of, name_of, prefix_of
-from service.registry.names import LATEST
-from service.registry.ports import StoreReader, StoreWriter
-from service.registry.registry import Registry
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import config, mode
+from ticdc_bridge.service.registry.metadata import properties
+from ticdc_bridge.service.registry.model import (
+    DEFAULT_CONTEXT,
+    StoredVersion,
+    VersionRow,
+    context_of,
+    name_of,
+    prefix_of,
+)
+from ticdc_bridge.service.registry.names import LATEST
+from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
+from ticdc_bridge.service.registry.registry import Registry
 
 
 def list_contexts(registry: Registry, prefix: str = "") -> list[str]:

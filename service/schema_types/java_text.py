@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
-from schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 MAX_DEPTH: Final = 200
 """Nesting of a schema text. Real schemas stay under 50; the bound keeps recursive steps far from Python's limit."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
-from service.schema_types import base
-from service.schema_types.avro import logical_types, tags
-from service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
-from service.schema_types.avro.compatibility import AmbiguousAlias, incompatibilities
-from service.schema_types.avro.model import Array, Map, NamedType, Node, Record, Union
-from service.schema_types.avro.names import check_names
-from service.schema_types.avro.parse import parse
-from service.schema_types.base import Comparable, ReferencedText, TaggedPart, Tags
+from ticdc_bridge.service.schema_types import base
+from ticdc_bridge.service.schema_types.avro import logical_types, tags
+from ticdc_bridge.service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
+from ticdc_bridge.service.schema_types.avro.compatibility import AmbiguousAlias, incompatibilities
+from ticdc_bridge.service.schema_types.avro.model import Array, Map, NamedType, Node, Record, Union
+from ticdc_bridge.service.schema_types.avro.names import check_names
+from ticdc_bridge.service.schema_types.avro.parse import parse
+from ticdc_bridge.service.schema_types.base import Comparable, ReferencedText, TaggedPart, Tags
 
 
 class ParsedSchema(Comparable, Protocol):
@@ -114,13 +114,13 @@ def collect(node: Node, into: dict[str, NamedType]) -> None:
 
 # Most registries hold Avro alone, and a start need not wait for the others.
 def _parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) -> ParsedSchema:
-    from service.schema_types.json_schema.schema import parse_json
+    from ticdc_bridge.service.schema_types.json_schema.schema import parse_json
 
     return parse_json(text, referenced, strict)
 
 
 def _parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool) -> ParsedSchema:
-    from service.schema_types.protobuf.schema import parse_protobuf
+    from ticdc_bridge.service.schema_types.protobuf.schema import parse_protobuf
 
     return parse_protobuf(text, referenced, strict)
 

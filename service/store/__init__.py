@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from schemas.model.credentials import mask_url
-from schemas.model.errors import SetupError
-from service.store import tables as tables  # its tables are part of the layout
-from service.store.dialects import Dialect
-from service.store.sql_store import SqlStore
-from service.worker_memory import WorkerMemory
+from ticdc_bridge.schemas.model.credentials import mask_url
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.store import tables as tables  # its tables are part of the layout
+from ticdc_bridge.service.store.dialects import Dialect
+from ticdc_bridge.service.store.sql_store import SqlStore
+from ticdc_bridge.service.worker_memory import WorkerMemory
 
 __all__ = ["SqlStore", "dialect_of", "open_store", "store_exists"]
 
@@ -59,7 +59,7 @@ def dialect_of(url: str, wait_seconds: float, connections: int) -> Dialect:
 
 
 def _sqlite(url: str, wait_seconds: float, _connections: int) -> Dialect:
-    from service.store.dialects.sqlite import Sqlite
+    from ticdc_bridge.service.store.dialects.sqlite import Sqlite
 
     path = url.partition("://")[2]
     if not path.startswith("/") or not path[1:] or path[1:].startswith(":memory:"):
@@ -69,7 +69,7 @@ def _sqlite(url: str, wait_seconds: float, _connections: int) -> Dialect:
 
 def _postgres(url: str, wait_seconds: float, connections: int) -> Dialect:
     try:
-        from service.store.dialects.postgres import Postgres
+        from ticdc_bridge.service.store.dialects.postgres import Postgres
     except ImportError as error:
         raise SetupError("USAGE", details=f"a PostgreSQL store needs psycopg, which can't be loaded: {error}") from None
     return Postgres(url, wait_seconds, connections)

@@ -35,11 +35,11 @@ from sqlalchemy import (
     select,
 )
 
-from schemas.model.errors import SetupError
-from service.store.dialects import Dialect
-from service.store.migrations import LAYOUT_FACT, bring_up, read_layout, refuse
-from service.store.sql_store import SqlStore, read_database
-from service.store.tables import facts, metadata
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.store.dialects import Dialect
+from ticdc_bridge.service.store.migrations import LAYOUT_FACT, bring_up, read_layout, refuse
+from ticdc_bridge.service.store.sql_store import SqlStore, read_database
+from ticdc_bridge.service.store.tables import facts, metadata
 
 FORMAT: Final = "ticdc-bridge backup"
 VERSION: Final = 1

@@ -23,9 +23,9 @@ from sqlalchemy import (
     tuple_,
 )
 
-from schemas.model.table import Table, TableId
-from service.history import table_codec
-from service.history.model import (
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history import table_codec
+from ticdc_bridge.service.history.model import (
     ALL,
     FIRST,
     DatabaseRow,
@@ -37,8 +37,8 @@ from service.history.model import (
     State,
     key_of,
 )
-from service.store import tables as sql
-from service.store.statements import PreparedStatement, chunks
+from ticdc_bridge.service.store import tables as sql
+from ticdc_bridge.service.store.statements import PreparedStatement, chunks
 
 _MOST_KEYS = 100
 

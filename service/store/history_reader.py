@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, func, or_, select
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.executor.versions import in_utc
-from schemas.model.errors import RegistryError
-from schemas.model.table import Table, TableId
-from service.history import lazy_catalog, table_codec
-from service.history.contradictions import OF_VERSION, Contradiction, by_name, contradiction
-from service.history.diff import HistorySpan, Period
-from service.history.model import (
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.versions import in_utc
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history import lazy_catalog, table_codec
+from ticdc_bridge.service.history.contradictions import OF_VERSION, Contradiction, by_name, contradiction
+from ticdc_bridge.service.history.diff import HistorySpan, Period
+from ticdc_bridge.service.history.model import (
     END,
     FIRST,
     LAST_ORDINAL,
@@ -32,11 +32,11 @@ from service.history.model import (
     TableVersionRow,
     key_of,
 )
-from service.store import tables as sql
-from service.store.history_queries import HistoryQueries, drift_row
-from service.store.history_store import HistoryWriteStore
-from service.store.sql_store import SqlStore
-from service.store.statements import PreparedStatement, chunks
+from ticdc_bridge.service.store import tables as sql
+from ticdc_bridge.service.store.history_queries import HistoryQueries, drift_row
+from ticdc_bridge.service.store.history_store import HistoryWriteStore
+from ticdc_bridge.service.store.sql_store import SqlStore
+from ticdc_bridge.service.store.statements import PreparedStatement, chunks
 
 _AT_ONCE = 200  # tables whose versions are read together
 _BACKWARDS = "the end, commit_ts {}, is before the start, commit_ts {}: give the earlier time first"

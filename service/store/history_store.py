@@ -11,15 +11,15 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
-from schemas.model.errors import DdlError, SetupError
-from service.history import table_codec
-from service.history.apply_event import EventApplication
-from service.history.model import FIRST, Batch, BatchOutcome, DdlRecord, Place, RebuildOutcome
-from service.history.timeline import apply_again, seal
-from service.registry.deadline import retry_until, seconds_left
-from service.store import tables as sql
-from service.store.history_writer import HistoryRowWriter, NameCache
-from service.store.sql_store import SqlStore
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.service.history import table_codec
+from ticdc_bridge.service.history.apply_event import EventApplication
+from ticdc_bridge.service.history.model import FIRST, Batch, BatchOutcome, DdlRecord, Place, RebuildOutcome
+from ticdc_bridge.service.history.timeline import apply_again, seal
+from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
+from ticdc_bridge.service.store import tables as sql
+from ticdc_bridge.service.store.history_writer import HistoryRowWriter, NameCache
+from ticdc_bridge.service.store.sql_store import SqlStore
 
 _MOST_HEADS = 200_000
 

@@ -14,12 +14,21 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, select, update
 
-from schemas.model.table import Table, TableId
-from service.history import table_codec
-from service.history.model import END, DatabaseRow, DdlRecord, Drift, EventOutcome, HistoryPosition, Key, NameRow
-from service.history.times import clean
-from service.store import tables as sql
-from service.store.history_queries import HistoryQueries, database_values, name_values, record_values
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history import table_codec
+from ticdc_bridge.service.history.model import (
+    END,
+    DatabaseRow,
+    DdlRecord,
+    Drift,
+    EventOutcome,
+    HistoryPosition,
+    Key,
+    NameRow,
+)
+from ticdc_bridge.service.history.times import clean
+from ticdc_bridge.service.store import tables as sql
+from ticdc_bridge.service.store.history_queries import HistoryQueries, database_values, name_values, record_values
 
 _CHUNK = 400
 

@@ -13,13 +13,13 @@ from typing import Final
 
 from sqlalchemy import Connection, and_, bindparam, insert, inspect, select, text, update
 
-from schemas.model.errors import RegistryError, SetupError
-from service.registry.model import DEFAULT_CONTEXT, LAST_COUNTED, MAX_VERSION
-from service.registry.references import likeness_of
-from service.store.rows import row_digest
-from service.store.statements import PreparedStatement
-from service.store.tables import LAYOUT, contexts, counters, facts, metadata, schemas, versions
-from service.store.transaction import imported_id
+from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, LAST_COUNTED, MAX_VERSION
+from ticdc_bridge.service.registry.references import likeness_of
+from ticdc_bridge.service.store.rows import row_digest
+from ticdc_bridge.service.store.statements import PreparedStatement
+from ticdc_bridge.service.store.tables import LAYOUT, contexts, counters, facts, metadata, schemas, versions
+from ticdc_bridge.service.store.transaction import imported_id
 
 
 def migrate(connection: Connection, layout: int) -> None:

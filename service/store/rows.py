@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from schemas.model.errors import RegistryError
-from service.registry.model import Content, Reference, StoredVersion
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.model import Content, Reference, StoredVersion
 
 Row = dict[str, Any]
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from service.registry.read_set import Listener, Part
-from service.worker_memory import KEPT_CHANGES, ChangeLog, WorkerMemory
+from ticdc_bridge.service.registry.read_set import Listener, Part
+from ticdc_bridge.service.worker_memory import KEPT_CHANGES, ChangeLog, WorkerMemory
 
 
 @dataclass(slots=True)

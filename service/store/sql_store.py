@@ -12,18 +12,18 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, exc
 
-from schemas.model.errors import BridgeError, RegistryError, SetupError
-from service.registry.deadline import Outage, retry_until, seconds_left
-from service.registry.ports import NOTHING, Collect, During
-from service.registry.read_set import Listener
-from service.store.dialects import Dialect, driver, drop
-from service.store.migrations import check_layout, lay_out, read_layout
-from service.store.transaction import Transaction
-from service.store.write_queue import WriteQueue
-from service.worker_memory import WorkerMemory
+from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError, SetupError
+from ticdc_bridge.service.registry.deadline import Outage, retry_until, seconds_left
+from ticdc_bridge.service.registry.ports import NOTHING, Collect, During
+from ticdc_bridge.service.registry.read_set import Listener
+from ticdc_bridge.service.store.dialects import Dialect, driver, drop
+from ticdc_bridge.service.store.migrations import check_layout, lay_out, read_layout
+from ticdc_bridge.service.store.transaction import Transaction
+from ticdc_bridge.service.store.write_queue import WriteQueue
+from ticdc_bridge.service.worker_memory import WorkerMemory
 
 _AT_HAND = 8
-_LOG = logging.getLogger("service.store.sql")
+_LOG = logging.getLogger("ticdc_bridge.service.store.sql")
 
 T = TypeVar("T")
 

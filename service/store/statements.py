@@ -35,8 +35,8 @@ from sqlalchemy import (
     update,
 )
 
-from service.registry.metadata import VERSION
-from service.store.tables import configs, counters, modes, schemas, versions
+from ticdc_bridge.service.registry.metadata import VERSION
+from ticdc_bridge.service.store.tables import configs, counters, modes, schemas, versions
 
 _CHUNK: Final = 5000
 """Values of one IN: SQLite takes 32,766 parameters, PostgreSQL 65,535."""

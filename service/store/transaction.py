@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, delete, exists, func, insert, select, update
 
-from service.registry.model import (
+from ticdc_bridge.service.registry.model import (
     DEFAULT_CONTEXT,
     LAST_COUNTED,
     Content,
@@ -21,7 +21,7 @@ from service.registry.model import (
     VersionRow,
     qualify,
 )
-from service.registry.read_set import (
+from ticdc_bridge.service.registry.read_set import (
     ANYTHING,
     CONTEXTS,
     Part,
@@ -31,9 +31,9 @@ from service.registry.read_set import (
     mode_part,
     subject_part,
 )
-from service.store import statements
-from service.store.rows import content_of, schema_row, version_of_row, version_row
-from service.store.tables import (
+from ticdc_bridge.service.store import statements
+from ticdc_bridge.service.store.rows import content_of, schema_row, version_of_row, version_row
+from ticdc_bridge.service.store.tables import (
     configs,
     contexts,
     counters,

@@ -15,16 +15,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from schemas.model.errors import RegistryError
-from service.registry.deadline import seconds_left
-from service.registry.ports import Collect, During, ReadAhead
-from service.registry.read_set import ANYTHING, Listener, Part
-from service.store.dialects import Dialect, WriteSession
-from service.store.joint_transaction import JointTransaction
-from service.store.migrations import check_layout
-from service.store.sibling_changes import SiblingChanges
-from service.store.transaction import Transaction
-from service.worker_memory import WorkerMemory
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.deadline import seconds_left
+from ticdc_bridge.service.registry.ports import Collect, During, ReadAhead
+from ticdc_bridge.service.registry.read_set import ANYTHING, Listener, Part
+from ticdc_bridge.service.store.dialects import Dialect, WriteSession
+from ticdc_bridge.service.store.joint_transaction import JointTransaction
+from ticdc_bridge.service.store.migrations import check_layout
+from ticdc_bridge.service.store.sibling_changes import SiblingChanges
+from ticdc_bridge.service.store.transaction import Transaction
+from ticdc_bridge.service.worker_memory import WorkerMemory
 
 _MOST: Final = 64
 

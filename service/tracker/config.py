@@ -22,16 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.inputs.kafka_settings import TOPIC, client_settings
-from schemas.inspect.format_lookup import format_named
-from schemas.model import values
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of
-from service.changefeed.reader import read_files
-from service.changefeed.settings import ChangefeedSettings
-from service.history.model import DEFAULT_CHANGEFEED
-from service.tracker.kafka_source import KafkaSource
-from service.tracker.sources import FileSource, Source
+from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.service.changefeed.reader import read_files
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED
+from ticdc_bridge.service.tracker.kafka_source import KafkaSource
+from ticdc_bridge.service.tracker.sources import FileSource, Source
 
 _SETTINGS: Final = ("sink-uri", "config", "schema-registry", "ticdc-version")
 _TEXTS: Final = frozenset(

@@ -6,17 +6,17 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.ddl.executor.versions import DdlText, apply_text, literal_timestamps
-from schemas.ddl.parser.lexer import SHOW, WIRE, mode_of
-from schemas.model.errors import DdlError
-from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Message, ms_to_tso
-from schemas.model.reasons import reason_of
-from schemas.model.table import Table
-from service.history.manual_entry import table_after_event
-from service.history.model import DdlRecord
-from service.history.statements import ALTERED
-from service.history.times import clean
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, apply_text, literal_timestamps
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, mode_of
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Message, ms_to_tso
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.service.history.manual_entry import table_after_event
+from ticdc_bridge.service.history.model import DdlRecord
+from ticdc_bridge.service.history.statements import ALTERED
+from ticdc_bridge.service.history.times import clean
 
 MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "debezium-mysql", "debezium-tidb"})
 """Formats whose watermarks come only with TiCDC's extension, or never."""

@@ -10,11 +10,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from schemas.model.errors import SetupError
-from schemas.model.event import Message
-from service.history.model import Place
-from service.kafka_client import KafkaErrors, library, make_client
-from service.tracker.sources import MOST_BYTES, SourceBatch
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.history.model import Place
+from ticdc_bridge.service.kafka_client import KafkaErrors, library, make_client
+from ticdc_bridge.service.tracker.sources import MOST_BYTES, SourceBatch
 
 _TIMEOUT: Final = 10.0
 _LOOK_EVERY: Final = 30.0

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from schemas.model.event import tso_physical_ms
-from service.registry.deadline import Outage
-from service.store.history_reader import HistoryStore
-from service.tracker.progress import Progress
+from ticdc_bridge.schemas.model.event import tso_physical_ms
+from ticdc_bridge.service.registry.deadline import Outage
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.tracker.progress import Progress
 
 if TYPE_CHECKING:
-    from service.tracker.config import TrackedChangefeed  # with all formats, which a registry alone does not need
+    from ticdc_bridge.service.tracker.config import (
+        TrackedChangefeed,  # with all formats, which a registry alone does not need
+    )
 
 _COUNTED = (
     ("new", "DDL events and snapshots that were not known"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from service.history.model import BatchOutcome, Place
+from ticdc_bridge.service.history.model import BatchOutcome, Place
 
 
 @dataclass(slots=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from schemas.formats.base import Context, Decoder
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
-from service.history.model import Batch, DdlRecord, Drift, Place
-from service.history.times import clean
-from service.tracker.events import MAY_LACK_WATERMARKS, UnusableEvent, record_of, records_of_line
-from service.tracker.progress import Progress
-from service.tracker.row_validation import RowValidator
-from service.tracker.sources import SourceBatch
+from ticdc_bridge.schemas.formats.base import Context, Decoder
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
+from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift, Place
+from ticdc_bridge.service.history.times import clean
+from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS, UnusableEvent, record_of, records_of_line
+from ticdc_bridge.service.tracker.progress import Progress
+from ticdc_bridge.service.tracker.row_validation import RowValidator
+from ticdc_bridge.service.tracker.sources import SourceBatch
 
 _LOG = logging.getLogger("service")
 _LOGGED, _EVERY = 20, 1000

@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.model.event import RowChange
-from schemas.model.names import sanitise_name
-from schemas.model.table import Column, Table, TableId
-from service.history.compare import difference
-from service.history.model import Drift, DriftKind, Key, State, TableVersionRow
-from service.history.times import clean
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.service.history.compare import difference
+from ticdc_bridge.service.history.model import Drift, DriftKind, Key, State, TableVersionRow
+from ticdc_bridge.service.history.times import clean
 
 _TYPED = frozenset({"open", "open-tiflow", "craft", "canal-json"})
 """Formats whose rows name the columns' types; the others' types are told by names only, or not at all."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.inputs.definition_files import LEFT_OUT
-from schemas.inputs.message_lines import parse_line
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message
-from service.history.model import Place
-from service.tracker.events import UnusableEvent, is_line_of_ddl, object_of
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.inputs.definition_files import LEFT_OUT
+from ticdc_bridge.schemas.inputs.message_lines import parse_line
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.history.model import Place
+from ticdc_bridge.service.tracker.events import UnusableEvent, is_line_of_ddl, object_of
 
 _MAX_LINE = MAX_MESSAGE * 3
 MOST_BYTES = 16 << 20

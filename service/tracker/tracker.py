@@ -10,24 +10,24 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from schemas.formats.base import Context
-from schemas.inputs.claim_check_folder import ClaimFolder
-from schemas.model.errors import BridgeError
-from schemas.model.event import tso_physical_ms
-from schemas.model.options import Options
-from schemas.model.ports import ClaimChecks, SchemaSource
-from service.changefeed.settings import ChangefeedSettings
-from service.history.model import DEFAULT_CHANGEFEED, Batch
-from service.history.schema_links import tables_by_avro_name
-from service.registry.ports import Store
-from service.registry_view import StoreSchemas
-from service.store.history_reader import HistoryStore
-from service.tracker.config import TrackedChangefeed
-from service.tracker.events import MAY_LACK_WATERMARKS
-from service.tracker.progress import Progress
-from service.tracker.reader import EventReader
-from service.tracker.row_validation import RowValidator
-from service.tracker.sources import Source
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.schemas.model.event import tso_physical_ms
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import ClaimChecks, SchemaSource
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, Batch
+from ticdc_bridge.service.history.schema_links import tables_by_avro_name
+from ticdc_bridge.service.registry.ports import Store
+from ticdc_bridge.service.registry_view import StoreSchemas
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.tracker.config import TrackedChangefeed
+from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS
+from ticdc_bridge.service.tracker.progress import Progress
+from ticdc_bridge.service.tracker.reader import EventReader
+from ticdc_bridge.service.tracker.row_validation import RowValidator
+from ticdc_bridge.service.tracker.sources import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from fastapi import Request
 from starlette.types import ASGIApp
 
-from service.http_client import ask_app, json_body
+from ticdc_bridge.service.http_client import ask_app, json_body
 
 # What says who the user is.
 _CREDENTIALS: Final = ("authorization", "x-request-id")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from service.ui.api_client import ApiAnswer, ApiClient
-from service.ui.pages import PageRouter, form_fields, page
+from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient
+from ticdc_bridge.service.ui.pages import PageRouter, form_fields, page
 
 router = PageRouter("/ui/dry-run")
 

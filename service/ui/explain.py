@@ -17,15 +17,15 @@ import anyio.from_thread
 import anyio.to_thread
 from fastapi import Request, Response
 
-from schemas.formats.base import Context
-from schemas.model.errors import BridgeError, WireError
-from schemas.model.event import Message
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId
-from service.api.services import services
-from service.ui.api_client import ApiAnswer, ApiClient
-from service.ui.pages import FormError, PageRouter, form, page
-from service.ui.topics import ask_kafka, problem_of
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.model.errors import BridgeError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.service.api.services import services
+from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient
+from ticdc_bridge.service.ui.pages import FormError, PageRouter, form, page
+from ticdc_bridge.service.ui.topics import ask_kafka, problem_of
 
 router = PageRouter("/ui/explain")
 
@@ -130,7 +130,7 @@ def _message_of(form: Mapping[str, Any]) -> Message:
 
 
 def _explain_form(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
-    from schemas.inspect.explain import ExplainRequest, explain
+    from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
 
     options = Options.of({}, time_zone=filled.zone)
     question = ExplainRequest(
@@ -173,8 +173,8 @@ def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
 
 def _formats() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(what may be chosen, what is written)."""
-    from schemas.formats.format_table import FORMATS, WRITTEN
-    from schemas.inspect.auto_decoder import AUTO
+    from ticdc_bridge.schemas.formats.format_table import FORMATS, WRITTEN
+    from ticdc_bridge.schemas.inspect.auto_decoder import AUTO
 
     return (AUTO.name, *FORMATS), WRITTEN
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from service.ui.api_client import ApiClient
-from service.ui.pages import PageRouter, page
+from ticdc_bridge.service.ui.api_client import ApiClient
+from ticdc_bridge.service.ui.pages import PageRouter, page
 
 router = PageRouter("/ui/lineage")
 

@@ -14,9 +14,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
-from service.api.routing import KNOWN, Router
-from service.api.services import services
-from service.ui.api_client import ApiAnswer, ApiError
+from ticdc_bridge.service.api.routing import KNOWN, Router
+from ticdc_bridge.service.api.services import services
+from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -119,7 +119,7 @@ def _templates() -> Environment:
     """Made for the first page: a service that shows none starts without them."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    loader, undefined = PackageLoader("service.ui"), StrictUndefined
+    loader, undefined = PackageLoader("ticdc_bridge.service.ui"), StrictUndefined
     made = Environment(loader=loader, autoescape=True, undefined=undefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {"segment": segment, "time": _time, "pretty": pretty_json}
     return made
@@ -139,7 +139,7 @@ def go(path: str) -> Response:
 
 def static(name: str, media_type: str) -> Response:
     """A file that comes with the pages."""
-    content = files("service.ui").joinpath("static", name).read_bytes()
+    content = files("ticdc_bridge.service.ui").joinpath("static", name).read_bytes()
     return Response(content, headers={**_HEADERS, "Cache-Control": "max-age=300"}, media_type=media_type)
 
 

@@ -6,8 +6,18 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from service.ui import ddl_check, dead_letters, explain, home, lineage, subject_changes, subjects, tables, topics
-from service.ui.pages import PageRouter, page, static
+from ticdc_bridge.service.ui import (
+    ddl_check,
+    dead_letters,
+    explain,
+    home,
+    lineage,
+    subject_changes,
+    subjects,
+    tables,
+    topics,
+)
+from ticdc_bridge.service.ui.pages import PageRouter, page, static
 
 router = PageRouter()
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from service.ui.api_client import ApiAnswer, ApiClient, ApiError
-from service.ui.pages import FormError, PageRouter, form, go, number_of, page, part, segment
-from service.ui.subjects import NOTHING_PASTED, subject_page
+from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient, ApiError
+from ticdc_bridge.service.ui.pages import FormError, PageRouter, form, go, number_of, page, part, segment
+from ticdc_bridge.service.ui.subjects import NOTHING_PASTED, subject_page
 
 router = PageRouter("/ui/subjects")
 server = PageRouter("/ui/server")

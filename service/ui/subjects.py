@@ -11,12 +11,12 @@ import anyio
 import anyio.to_thread
 from fastapi import Request, Response
 
-from service.registry.mode import FORWARD, MODES
-from service.registry.model import context_of, name_of, prefix_of
-from service.schema_types.base import LEVELS
-from service.ui.api_client import ApiClient
-from service.ui.diff import fold_rows, side_by_side
-from service.ui.pages import FormError, PageRouter, number_of, page, part, pretty_json
+from ticdc_bridge.service.registry.mode import FORWARD, MODES
+from ticdc_bridge.service.registry.model import context_of, name_of, prefix_of
+from ticdc_bridge.service.schema_types.base import LEVELS
+from ticdc_bridge.service.ui.api_client import ApiClient
+from ticdc_bridge.service.ui.diff import fold_rows, side_by_side
+from ticdc_bridge.service.ui.pages import FormError, PageRouter, number_of, page, part, pretty_json
 
 router = PageRouter("/ui/subjects")
 

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from service.ui.api_client import ApiClient
-from service.ui.pages import PageRouter, go, number_of, page, part, segment
+from ticdc_bridge.service.ui.api_client import ApiClient
+from ticdc_bridge.service.ui.pages import PageRouter, go, number_of, page, part, segment
 
 router = PageRouter("/ui/tables")
 

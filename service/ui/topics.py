@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from service.ui.api_client import ApiAnswer, ApiClient, ApiError
-from service.ui.pages import PageRouter, number_of, page, part
+from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient, ApiError
+from ticdc_bridge.service.ui.pages import PageRouter, number_of, page, part
 
 router = PageRouter("/ui/topics")
 
@@ -66,8 +66,8 @@ async def show(request: Request) -> Response:
 
 
 def _formats() -> tuple[str, ...]:
-    from schemas.formats.format_table import FORMATS
-    from schemas.inspect.auto_decoder import AUTO
+    from ticdc_bridge.schemas.formats.format_table import FORMATS
+    from ticdc_bridge.schemas.inspect.auto_decoder import AUTO
 
     return (AUTO.name, *FORMATS)
 

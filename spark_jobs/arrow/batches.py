@@ -17,19 +17,19 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar import READERS
-from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, find_distinct, freeze
-from schemas.formats.framing import SCHEMA_HEADERS, is_carried
-from schemas.model.event import Message
-from spark_jobs.arrow.input_batches import messages_of_lines
-from spark_jobs.arrow.table_columns import table_columns_of
-from spark_jobs.arrow.worker_cache import get_cached
-from spark_jobs.io.message_files import rows_of
-from spark_jobs.io.parquet import HEADERS
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, Summary
-from spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.schemas.columnar import READERS
+from ticdc_bridge.schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, find_distinct, freeze
+from ticdc_bridge.schemas.formats.framing import SCHEMA_HEADERS, is_carried
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
+from ticdc_bridge.spark_jobs.arrow.table_columns import table_columns_of
+from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
+from ticdc_bridge.spark_jobs.io.message_files import rows_of
+from ticdc_bridge.spark_jobs.io.parquet import HEADERS
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, Summary
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 
 pa: Any = pyarrow  # the stubs know less than the library
 
@@ -83,7 +83,7 @@ def reader_of(side: CodecConfig, bare: bool = False, whole: bool = False) -> Row
     """
     more: dict[str, Any] = {"whole": True} if whole else {}
     if side.format == "avro":
-        from schemas.columnar.avro_reader import CompiledSchemas
+        from ticdc_bridge.schemas.columnar.avro_reader import CompiledSchemas
 
         zone = side.options.time_zone
         more = {"bare": bare, "compiled": get_cached((CompiledSchemas, zone), lambda: CompiledSchemas(zone))}

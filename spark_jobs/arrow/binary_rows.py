@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow
 
-from schemas.columnar.kernels import spark_rows as kernel
-from schemas.columnar.kernels.byte_buffers import BLOCK
-from schemas.columnar.rows import CellForm, Rows, RowShape, form_of, freeze
-from schemas.model.spark_types import INTEGER_BITS, spark_type
-from schemas.model.table import Column
-from schemas.model.types import Kind
-from schemas.model.values import bit_size, integer_limits
+from ticdc_bridge.schemas.columnar.kernels import spark_rows as kernel
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK
+from ticdc_bridge.schemas.columnar.rows import CellForm, Rows, RowShape, form_of, freeze
+from ticdc_bridge.schemas.model.spark_types import INTEGER_BITS, spark_type
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import bit_size, integer_limits
 
 pa: Any = pyarrow  # the stubs know less than the library
 

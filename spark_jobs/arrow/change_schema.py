@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from schemas.model.spark_types import EXACT, SparkTypes, struct
-from schemas.model.table import Table, TableId
-from spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, struct
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow
 
-from schemas import columnar
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.plain_lines import plain_texts
-from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, Rows, RowsReader
-from spark_jobs.arrow import batches as cells
-from spark_jobs.arrow.batches import BatchReader, several_flags
-from spark_jobs.arrow.table_columns import LEFT, OURS
-from spark_jobs.arrow.table_rows import source_array
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.result import Summary
+from ticdc_bridge.schemas import columnar
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.plain_lines import plain_texts
+from ticdc_bridge.schemas.columnar.rows import ABSENT, NO_COMMIT_TS, Rows, RowsReader
+from ticdc_bridge.spark_jobs.arrow import batches as cells
+from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
+from ticdc_bridge.spark_jobs.arrow.table_columns import LEFT, OURS
+from ticdc_bridge.spark_jobs.arrow.table_rows import source_array
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
 

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar.columns import ColumnValues
-from schemas.model import values
-from schemas.model.spark_types import spark_type
-from schemas.model.table import Column
+from ticdc_bridge.schemas.columnar.columns import ColumnValues
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.spark_types import spark_type
+from ticdc_bridge.schemas.model.table import Column
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute

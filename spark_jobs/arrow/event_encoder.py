@@ -14,22 +14,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.formats.avro.record import compile_record
-from schemas.formats.base import Encoder
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
-from schemas.model.names import topic_subject
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import Kind
-from schemas.plain.column_check import ColumnCheck
-from spark_jobs.arrow.event_rows import Batches, message_rows
-from spark_jobs.io.message_files import rows_of
-from spark_jobs.pipeline.arguments import named_by_parameters
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import encode_event
-from spark_jobs.pipeline.result import MessageResult
-from spark_jobs.pipeline.table_view import NOT_TYPED
+from ticdc_bridge.schemas.formats.avro.record import compile_record
+from ticdc_bridge.schemas.formats.base import Encoder
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.names import topic_subject
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.plain.column_check import ColumnCheck
+from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, message_rows
+from ticdc_bridge.spark_jobs.io.message_files import rows_of
+from ticdc_bridge.spark_jobs.pipeline.arguments import named_by_parameters
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import encode_event
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
+from ticdc_bridge.spark_jobs.pipeline.table_view import NOT_TYPED
 
 _HEX, _END = '{"hex":"', '"}'
 _OPS = ("c", "u", "d", "r")

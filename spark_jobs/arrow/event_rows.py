@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.model.event import Event, Message, Row, RowChange, tso_physical_ms
-from spark_jobs.pipeline.result import MessageResult, kind_of
+from ticdc_bridge.schemas.model.event import Event, Message, Row, RowChange, tso_physical_ms
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, kind_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PYTHONS = range(-62_135_596_800_000, 253_402_300_800_000)  # ms, of the years 1 to 9999

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow
 
-from schemas.formats.framing import names_schema
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from spark_jobs.io.endpoints import plain_item
-from spark_jobs.io.message_files import message_of_row, parse_line
-from spark_jobs.io.parquet import HEADERS
+from ticdc_bridge.schemas.formats.framing import names_schema
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.io.endpoints import plain_item
+from ticdc_bridge.spark_jobs.io.message_files import message_of_row, parse_line
+from ticdc_bridge.spark_jobs.io.parquet import HEADERS
 
 pa: Any = pyarrow  # the stubs know less than the library
 

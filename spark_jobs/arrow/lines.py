@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.kernels.plain_lines import NONE
-from schemas.columnar.plain_lines import EXTRA_FIELDS, plain_lines, plain_texts
-from schemas.columnar.rows import Binaries, Rows, RowsReader
-from schemas.plain.writer import b64, json_line
-from spark_jobs.arrow import batches as cells
-from spark_jobs.arrow.batches import BatchReader, several_flags
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.result import Summary
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.kernels.plain_lines import NONE
+from ticdc_bridge.schemas.columnar.plain_lines import EXTRA_FIELDS, plain_lines, plain_texts
+from ticdc_bridge.schemas.columnar.rows import Binaries, Rows, RowsReader
+from ticdc_bridge.schemas.plain.writer import b64, json_line
+from ticdc_bridge.spark_jobs.arrow import batches as cells
+from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar import READERS, WRITERS
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import Rows, RowsReader, RowsWriter, Topics, WrittenMessages
-from schemas.model.errors import SetupError
-from schemas.model.event import Message
-from spark_jobs.arrow.batches import (
+from ticdc_bridge.schemas.columnar import READERS, WRITERS
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.rows import Rows, RowsReader, RowsWriter, Topics, WrittenMessages
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.arrow.batches import (
     FEW,
     arrow_array,
     carried_array,
@@ -34,12 +34,12 @@ from spark_jobs.arrow.batches import (
     reader_of,
     size,
 )
-from spark_jobs.arrow.input_batches import messages_of_lines
-from spark_jobs.arrow.worker_cache import get_cached
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import transcode_one
-from spark_jobs.pipeline.result import MessageResult, Summary
-from spark_jobs.pipeline.topic_rules import table_topic_by_rule
+from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
+from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
+from ticdc_bridge.spark_jobs.pipeline.topic_rules import table_topic_by_rule
 
 pa: Any = pyarrow  # the stubs know less than the library
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.model.table import Column, Value
-from schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 _TEXTS: dict[Kind, str | bytes] = {
     Kind.BINARY: b"1",

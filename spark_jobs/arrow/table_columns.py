@@ -16,16 +16,16 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar.columns import ColumnValues, cells_of, read_columns
-from schemas.columnar.rows import Rows, RowShape
-from schemas.inspect.format_lookup import format_named
-from schemas.model.spark_types import INTEGER_BITS, python_value, spark_type, widens
-from schemas.model.table import Column
-from schemas.model.types import Kind
-from schemas.model.values import integer_limits
-from spark_jobs.arrow.columns import array_of_column
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.table_view import READ, TableView, default_of, transition_dates
+from ticdc_bridge.schemas.columnar.columns import ColumnValues, cells_of, read_columns
+from ticdc_bridge.schemas.columnar.rows import Rows, RowShape
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.spark_types import INTEGER_BITS, python_value, spark_type, widens
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import integer_limits
+from ticdc_bridge.spark_jobs.arrow.columns import array_of_column
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.table_view import READ, TableView, default_of, transition_dates
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute

@@ -17,26 +17,33 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar import READERS
-from schemas.columnar.rows import NO_COMMIT_TS, Rows, RowsReader
-from schemas.formats.base import Decoder
-from schemas.model.errors import WireError
-from schemas.model.event import Row, RowChange
-from schemas.model.ports import SchemaSource
-from schemas.model.spark_types import EXACT
-from schemas.model.table import Table
-from spark_jobs.arrow.batches import headers_array, merge_in_order, numbers_in_message, op_array, read_rows, reader_of
-from spark_jobs.arrow.binary_rows import binary_rows
-from spark_jobs.arrow.columns import row_type
-from spark_jobs.arrow.event_rows import Batches, change_row, place_of
-from spark_jobs.arrow.table_columns import LEFT, OTHERS, OURS, TableColumns
-from spark_jobs.io.message_files import message_of_row
-from spark_jobs.io.parquet import HEADERS
-from spark_jobs.pipeline.arguments import result_in_python
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import warn_of_mismatches
-from spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.schemas.columnar import READERS
+from ticdc_bridge.schemas.columnar.rows import NO_COMMIT_TS, Rows, RowsReader
+from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Row, RowChange
+from ticdc_bridge.schemas.model.ports import SchemaSource
+from ticdc_bridge.schemas.model.spark_types import EXACT
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.arrow.batches import (
+    headers_array,
+    merge_in_order,
+    numbers_in_message,
+    op_array,
+    read_rows,
+    reader_of,
+)
+from ticdc_bridge.spark_jobs.arrow.binary_rows import binary_rows
+from ticdc_bridge.spark_jobs.arrow.columns import row_type
+from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, change_row, place_of
+from ticdc_bridge.spark_jobs.arrow.table_columns import LEFT, OTHERS, OURS, TableColumns
+from ticdc_bridge.spark_jobs.io.message_files import message_of_row
+from ticdc_bridge.spark_jobs.io.parquet import HEADERS
+from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.result import warn_of_mismatches
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute

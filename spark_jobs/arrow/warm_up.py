@@ -7,18 +7,18 @@ from dataclasses import replace
 from functools import cache, wraps
 from typing import Any, ParamSpec
 
-from schemas.formats.base import OneTable
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId
-from schemas.model.table import Column, Table, TableId, TableVersion
-from schemas.model.types import BY_NAME, Kind
-from spark_jobs.arrow.sample_rows import sample_columns, sample_row
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.newest_columns import newest_table
-from spark_jobs.pipeline.progress import tell_slow_work
-from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.formats.base import OneTable
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.spark_jobs.arrow.sample_rows import sample_columns, sample_row
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
+from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 _Given = ParamSpec("_Given")
 _OPTIONS = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
@@ -67,7 +67,7 @@ def warm_transcode(read: str, write: str) -> bool:
 
     Out: False where there are no kernels for them.
     """
-    from spark_jobs.arrow.messages import Transcoder, can_transcode
+    from ticdc_bridge.spark_jobs.arrow.messages import Transcoder, can_transcode
 
     if not can_transcode(read, write):
         return False
@@ -84,10 +84,10 @@ def warm_changes(read: str, in_view: bool = False) -> bool:
 
     in_view: a table's, whose values are held to its columns.
     """
-    from schemas import columnar
-    from schemas.columnar.kernels.jit import COMPILED
-    from schemas.columnar.plain_lines import plain_texts
-    from spark_jobs.arrow import batches as cells
+    from ticdc_bridge.schemas import columnar
+    from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+    from ticdc_bridge.schemas.columnar.plain_lines import plain_texts
+    from ticdc_bridge.spark_jobs.arrow import batches as cells
 
     if not (COMPILED and read in columnar.READERS):
         return False
@@ -101,12 +101,12 @@ def warm_changes(read: str, in_view: bool = False) -> bool:
 @_tells_slow_work
 def warm_lines(read: str) -> bool:
     """As `warm_transcode`, what decodes a format to lines of the plain form."""
-    from schemas.columnar.kernels.jit import COMPILED
-    from schemas.columnar.plain_lines import EXTRA_FIELDS
+    from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+    from ticdc_bridge.schemas.columnar.plain_lines import EXTRA_FIELDS
 
     if not (COMPILED and read in EXTRA_FIELDS):
         return False
-    from spark_jobs.arrow.lines import LineReader
+    from ticdc_bridge.spark_jobs.arrow.lines import LineReader
 
     reading, batch = _sample(read, places=True)
     for _ in LineReader(reading).parts(batch):
@@ -118,8 +118,8 @@ def warm_lines(read: str) -> bool:
 @_tells_slow_work
 def warm_table_rows(read: str) -> bool:
     """As `warm_transcode`, what decodes a format to typed rows of one table."""
-    from schemas.columnar import READERS
-    from schemas.columnar.kernels.jit import COMPILED
+    from ticdc_bridge.schemas.columnar import READERS
+    from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 
     if not (COMPILED and read in READERS):
         return False
@@ -131,7 +131,7 @@ def warm_table_rows(read: str) -> bool:
 
 def read_sample_rows(read: str, binary: bool = False) -> Iterator[Any]:
     """The sample's messages as typed rows of its table, in batches. binary: as Spark's own rows."""
-    from spark_jobs.arrow.table_rows import TableRows, rows_schema
+    from ticdc_bridge.spark_jobs.arrow.table_rows import TableRows, rows_schema
 
     reading, batch = _sample(read, places=True)
     # By its schemas alone a table has other types: rows that its columns do not hold would be left to the codec.
@@ -142,7 +142,7 @@ def read_sample_rows(read: str, binary: bool = False) -> Iterator[Any]:
 
 def is_cached() -> bool:
     """Whether machine code that one process makes is there for others."""
-    from schemas.columnar.kernels.jit import IS_CACHED
+    from ticdc_bridge.schemas.columnar.kernels.jit import IS_CACHED
 
     return IS_CACHED
 

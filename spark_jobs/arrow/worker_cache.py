@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 
 T = TypeVar("T")
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from schemas.model.event import DdlEvent, Event, Message, RowChange
-from schemas.model.table import Table, TableId
-from spark_jobs.arrow.event_rows import Batches, change_row, change_rows, message_rows, place_of
-from spark_jobs.io.message_files import message_of_row
-from spark_jobs.pipeline.arguments import Function, result_in_python
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import MessageResult, warn_of_mismatches
-from spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, change_row, change_rows, message_rows, place_of
+from ticdc_bridge.spark_jobs.io.message_files import message_of_row
+from ticdc_bridge.spark_jobs.pipeline.arguments import Function, result_in_python
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, warn_of_mismatches
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
 
 # ---- the DataFrame API
@@ -33,7 +33,7 @@ class DecodeBatches:
     schema: Any
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
-        from spark_jobs.arrow.changes import ChangeReader
+        from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
 
         reader = ChangeReader(self.side, self.schema)
         return _process_batches("decode", reader, batches, self.schema, _all_rows, lambda fast, _: fast.rows)
@@ -58,7 +58,7 @@ class TranscodeBatches:
     schema: Any
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
-        from spark_jobs.arrow.messages import Transcoder
+        from ticdc_bridge.spark_jobs.arrow.messages import Transcoder
 
         def build_batch(fast: Any, part: Any) -> Any:
             none = pa.nulls(len(fast.origin), self.schema.field("error").type)
@@ -76,7 +76,7 @@ def _process_batches(
 
     function: the API's, whose parameters errors name.
     """
-    from spark_jobs.arrow.batches import merge_in_order
+    from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
 
     def read_row(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         message = message_of_row(row)

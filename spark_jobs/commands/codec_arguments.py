@@ -11,29 +11,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from schemas.formats.base import Format
-from schemas.formats.format_table import FORMATS
-from schemas.inputs.claim_check_folder import ClaimFolder
-from schemas.inspect.format_lookup import format_named
-from schemas.model.credentials import mask_url
-from schemas.model.errors import SetupError
-from schemas.model.options import Options
-from schemas.model.ports import TableSource
-from schemas.model.reasons import reason_of
-from schemas.model.spark_types import EXACT, SparkTypes
-from schemas.model.table import Table
-from spark_jobs.commands.options import with_login
-from spark_jobs.io.archive_files import archive_files
-from spark_jobs.io.locations import KafkaClient
-from spark_jobs.io.storage_sink import schema_files
-from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
-from spark_jobs.pipeline.storage_definitions import StorageDefinitions
-from spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule
-from spark_jobs.pipeline.table_view import ANY_TABLE, TableView, table_id, table_of
-from spark_jobs.runtime.spark_settings import SparkSettings
-from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema, Schemas
-from spark_jobs.sources.table_definitions import TableDefinitions
-from spark_jobs.sources.table_history import HistoryTables
+from ticdc_bridge.schemas.formats.base import Format
+from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.credentials import mask_url
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.commands.options import with_login
+from ticdc_bridge.spark_jobs.io.archive_files import archive_files
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+from ticdc_bridge.spark_jobs.io.storage_sink import schema_files
+from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.storage_definitions import StorageDefinitions
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule
+from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, TableView, table_id, table_of
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema, Schemas
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
+from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 
 # These learn tables from the DDL they read; decode does with --ddl stream.
 _LEARN = ("transcode", "encode", "explain", "verify", "merge")
@@ -69,7 +69,7 @@ def _schemas_read(args: argparse.Namespace, format_: Format) -> Schemas:
     files = archive_files(place)
     if not files:
         return schemas_of(args.registry, args.schemas, registry_wait(args), format_)
-    from spark_jobs.io.avro_files import archived_schemas
+    from ticdc_bridge.spark_jobs.io.avro_files import archived_schemas
 
     headers = archived_schemas(files)
     if not all(one.has_deletes for one in headers):
@@ -220,7 +220,7 @@ def spark_settings(args: argparse.Namespace, used: bool, *places: str | None) ->
         raise SetupError("USAGE", details=details)
     settings = SparkSettings.of(getattr(args, "master", None), args.conf, args.packages)
     if getattr(args, "reader_features", "minimal") == "full":
-        from spark_jobs.lake.engines.delta_features import FULL
+        from ticdc_bridge.spark_jobs.lake.engines.delta_features import FULL
 
         if not any(place.startswith("delta:") for place in places if place) or vars(args).get("engine") == "deltalake":
             raise SetupError("USAGE", details="--reader-features full goes with delta:PATH, written by delta-spark")

@@ -17,6 +17,6 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from spark_jobs.jobs import demo
+    from ticdc_bridge.spark_jobs.jobs import demo
 
     return demo.run(args.dir)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from schemas.formats.format_table import FORMATS, format_name
-from spark_jobs.commands import options
+from ticdc_bridge.schemas.formats.format_table import FORMATS, format_name
+from ticdc_bridge.spark_jobs.commands import options
 
 _EXAMPLES = """\
 examples
@@ -30,10 +30,10 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from spark_jobs.commands.codec_arguments import read_side, write_side
-    from spark_jobs.commands.job_runner import run_job
-    from spark_jobs.pipeline.codec_config import PLAIN
-    from spark_jobs.pipeline.job import Job
+    from ticdc_bridge.spark_jobs.commands.codec_arguments import read_side, write_side
+    from ticdc_bridge.spark_jobs.commands.job_runner import run_job
+    from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
+    from ticdc_bridge.spark_jobs.pipeline.job import Job
 
     args.format = PLAIN
     read = read_side(args, "error", warn=FORMATS[args.to].zone is not None and args.to_options is None)

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from schemas.formats.format_table import format_name
-from schemas.model.errors import SetupError
-from spark_jobs.commands import options
 from ticdc_bridge.command_table import COMMANDS
+from ticdc_bridge.schemas.formats.format_table import format_name
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.commands import options
 
 _DESCRIPTION = """\
 Shows one message from its bytes to its values: how it is framed, which schema it names and where
@@ -54,9 +54,9 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from schemas.model.options import Options
-    from spark_jobs.commands.codec_arguments import kafka_of, options_file, read_side
-    from spark_jobs.jobs import explain
+    from ticdc_bridge.schemas.model.options import Options
+    from ticdc_bridge.spark_jobs.commands.codec_arguments import kafka_of, options_file, read_side
+    from ticdc_bridge.spark_jobs.jobs import explain
 
     place = args.source or args.place
     if place is None or (args.source and args.place):

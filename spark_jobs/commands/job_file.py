@@ -23,10 +23,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of
-from spark_jobs.io.locations import TABLE_PREFIXES
-from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace
 
 OPTION: Final = "--file"
 COMMANDS: Final = ("merge", "decode", "transcode")

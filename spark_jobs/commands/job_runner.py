@@ -8,13 +8,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.inputs.kafka_settings import TOPIC
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError
-from spark_jobs.commands.codec_arguments import kafka_of, seconds, spark_settings
-from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, line_sink, message_sink, plain_source, read_source
-from spark_jobs.io.locations import (
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.commands.codec_arguments import kafka_of, seconds, spark_settings
+from ticdc_bridge.spark_jobs.io.endpoints import (
+    DeadLetters,
+    LineSink,
+    Sink,
+    line_sink,
+    message_sink,
+    plain_source,
+    read_source,
+)
+from ticdc_bridge.spark_jobs.io.locations import (
     KafkaClient,
     check_different,
     check_is_path,
@@ -24,19 +32,19 @@ from spark_jobs.io.locations import (
     topic_of_location,
     topics_of_location,
 )
-from spark_jobs.io.object_paths import path_of
-from spark_jobs.io.storage_sink import is_storage_folder
-from spark_jobs.jobs import in_process
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.newest_columns import with_newest
-from spark_jobs.pipeline.progress import show_progress, tell_summary
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.pipeline.storage_definitions import stated_tables
-from spark_jobs.pipeline.table_choice import is_rule
-from spark_jobs.pipeline.table_view import table_of
-from spark_jobs.pipeline.topic_rules import check_topic_rule
-from spark_jobs.runtime.spark_settings import SparkSettings
-from spark_jobs.streaming import lineage, metrics
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.storage_sink import is_storage_folder
+from ticdc_bridge.spark_jobs.jobs import in_process
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
+from ticdc_bridge.spark_jobs.pipeline.progress import show_progress, tell_summary
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
+from ticdc_bridge.spark_jobs.pipeline.table_choice import is_rule
+from ticdc_bridge.spark_jobs.pipeline.table_view import table_of
+from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.spark_jobs.streaming import lineage, metrics
 
 
 def dead_letter_location(args: argparse.Namespace) -> str | None:
@@ -77,7 +85,7 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
         raise SetupError("USAGE", details=details)
     trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
     if args.stream or args.checkpoint:
-        from spark_jobs.streaming.stream import StreamJob, run_stream
+        from ticdc_bridge.spark_jobs.streaming.stream import StreamJob, run_stream
 
         if not (args.stream and args.checkpoint):
             raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
@@ -93,7 +101,7 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     if table and args.out.endswith((".parquet", ".avro")):
         summary = _table_file(args, work, kafka, settings, place)
     elif to_table:
-        from spark_jobs.streaming.batch import run_to_table
+        from ticdc_bridge.spark_jobs.streaming.batch import run_to_table
 
         summary = run_to_table(work, args.source, args.out, place, kafka, settings, table, statements)
     else:
@@ -141,7 +149,7 @@ def _run(
 ) -> Summary:
     """In Spark or in this process."""
     if args.spark:
-        from spark_jobs.streaming.batch import run_in_order
+        from ticdc_bridge.spark_jobs.streaming.batch import run_in_order
 
         return run_in_order(work, args.source, out, dead, kafka, settings)
     incoming: in_process.Incoming
@@ -163,12 +171,12 @@ def _table_file(
     dead = DeadLetters(place, kafka) if place else None
     out: TableParquet | TableAvro
     if args.out.endswith(".avro"):
-        from spark_jobs.jobs.table_avro import TableAvro, record_side
+        from ticdc_bridge.spark_jobs.jobs.table_avro import TableAvro, record_side
 
         write = record_side(work.read, args.on_lossy or "error")
         work, out = replace(work, write=write), TableAvro(path_of(args.out), write)
     else:
-        from spark_jobs.jobs.table_parquet import TableParquet
+        from ticdc_bridge.spark_jobs.jobs.table_parquet import TableParquet
 
         out = TableParquet(path_of(args.out), work.read)
     summary = _run(args, work, out, dead, kafka, settings)
@@ -181,7 +189,7 @@ def count_waiting(place: str, kafka: KafkaClient) -> int | None:
     topics = topics_of_location(place)
     if topics is None or not sys.stderr.isatty():
         return None
-    from spark_jobs.io.kafka import extents
+    from ticdc_bridge.spark_jobs.io.kafka import extents
 
     settings = kafka.settings()
     ranges = [one for topic in topics.find(settings) for one in extents(topic, settings).values()]

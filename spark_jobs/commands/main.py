@@ -16,8 +16,8 @@ from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 
-from schemas.model.errors import BridgeError, SetupError
-from spark_jobs.commands import (
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.spark_jobs.commands import (
     decode,
     demo,
     encode,
@@ -51,8 +51,8 @@ _CLOSED_PIPE = 141  # as a shell says of a program that SIGPIPE ended
 
 def _check_paths(args: argparse.Namespace) -> None:
     """Makes paths of object stores' URLs where an option takes a file or folder. SetupError USAGE for other URLs."""
-    from spark_jobs.io.locations import check_is_path
-    from spark_jobs.io.object_paths import path_of
+    from ticdc_bridge.spark_jobs.io.locations import check_is_path
+    from ticdc_bridge.spark_jobs.io.object_paths import path_of
 
     for name, value in vars(args).items():
         if isinstance(value, Path):
@@ -107,7 +107,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "python -m spark_jobs") 
         print("interrupted: the output is not complete", file=sys.stderr)
         return 130
     except BrokenPipeError as error:
-        from spark_jobs.spark.errors import java_end
+        from ticdc_bridge.spark_jobs.spark.errors import java_end
 
         if (end := java_end(error)) is not None:
             return _refuse(end)
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "python -m spark_jobs") 
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
     except Exception as error:
-        from spark_jobs.spark.errors import error_of
+        from ticdc_bridge.spark_jobs.spark.errors import error_of
 
         reason = error_of(error)
         if reason is not None:

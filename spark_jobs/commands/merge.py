@@ -6,10 +6,10 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from schemas.formats.format_table import format_name
-from schemas.model.errors import SetupError
-from spark_jobs.commands import options
-from spark_jobs.lake.engines.base import AUTO, ENGINES
+from ticdc_bridge.schemas.formats.format_table import format_name
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.commands import options
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 
 _EXAMPLES = """\
 examples
@@ -65,13 +65,13 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from schemas.inspect.format_lookup import format_named
-    from spark_jobs.commands.codec_arguments import choose_tables, default_database, read_side, view_of
-    from spark_jobs.commands.job_runner import run_job
-    from spark_jobs.io.locations import check_different, table_location_of
-    from spark_jobs.pipeline.job import Job
-    from spark_jobs.pipeline.table_choice import TableLayout, check_rule, is_rule
-    from spark_jobs.sources.table_definitions import statements_of
+    from ticdc_bridge.schemas.inspect.format_lookup import format_named
+    from ticdc_bridge.spark_jobs.commands.codec_arguments import choose_tables, default_database, read_side, view_of
+    from ticdc_bridge.spark_jobs.commands.job_runner import run_job
+    from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
+    from ticdc_bridge.spark_jobs.pipeline.job import Job
+    from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, check_rule, is_rule
+    from ticdc_bridge.spark_jobs.sources.table_definitions import statements_of
 
     places = {"--out": args.out, "--changelog": args.changelog, "--versions": args.versions}
     given = {option: place for option, place in places.items() if place is not None}

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schemas.model.errors import SetupError
-from spark_jobs.commands import options
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.commands import options
 
 ZIP, SCRIPT = "ticdc_bridge.zip", "bridge.py"
 _MAIN = '''\
 """The script for spark-submit."""
 
-from spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.commands.main import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

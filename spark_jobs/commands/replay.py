@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from schemas.model.errors import ERRORS, SetupError
-from spark_jobs.commands import options
+from ticdc_bridge.schemas.model.errors import ERRORS, SetupError
+from ticdc_bridge.spark_jobs.commands import options
 
 if TYPE_CHECKING:
-    from schemas.inputs.replay import Incoming
-    from schemas.model.event import Message
-    from spark_jobs.io.locations import KafkaClient, TableLocation
-    from spark_jobs.runtime.spark_settings import SparkSettings
+    from ticdc_bridge.schemas.inputs.replay import Incoming
+    from ticdc_bridge.schemas.model.event import Message
+    from ticdc_bridge.spark_jobs.io.locations import KafkaClient, TableLocation
+    from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
 _EXAMPLES = """\
 examples
@@ -55,12 +55,12 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from schemas.inputs.replay import LetterFilter, replay
-    from spark_jobs.commands.codec_arguments import kafka_of, spark_settings
-    from spark_jobs.io.endpoints import message_sink
-    from spark_jobs.io.locations import check_different, table_location_of
-    from spark_jobs.pipeline.progress import tell_lines
-    from spark_jobs.streaming import lineage
+    from ticdc_bridge.schemas.inputs.replay import LetterFilter, replay
+    from ticdc_bridge.spark_jobs.commands.codec_arguments import kafka_of, spark_settings
+    from ticdc_bridge.spark_jobs.io.endpoints import message_sink
+    from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
+    from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
+    from ticdc_bridge.spark_jobs.streaming import lineage
 
     for code in args.reason:
         if code not in ERRORS:
@@ -84,10 +84,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _letters(place: str, kafka: KafkaClient, settings: SparkSettings) -> Callable[[], Incoming]:
     """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
-    from spark_jobs.io.endpoints import read_source
-    from spark_jobs.io.locations import table_location_of, topic_of_location
-    from spark_jobs.io.object_paths import path_of
-    from spark_jobs.pipeline.progress import show_progress
+    from ticdc_bridge.spark_jobs.io.endpoints import read_source
+    from ticdc_bridge.spark_jobs.io.locations import table_location_of, topic_of_location
+    from ticdc_bridge.spark_jobs.io.object_paths import path_of
+    from ticdc_bridge.spark_jobs.pipeline.progress import show_progress
 
     if (table := table_location_of(place)) is not None:
         return lambda: show_progress(_of_table(table, settings), "replay")
@@ -99,9 +99,9 @@ def _letters(place: str, kafka: KafkaClient, settings: SparkSettings) -> Callabl
 
 def _of_table(location: TableLocation, settings: SparkSettings) -> Iterator[Message]:
     """The rows of a table of the lake with Kafka's columns. SetupError USAGE for any other place."""
-    from spark_jobs.io.message_files import message_of_row
-    from spark_jobs.lake import tables
-    from spark_jobs.lake.engines.base import AUTO
+    from ticdc_bridge.spark_jobs.io.message_files import message_of_row
+    from ticdc_bridge.spark_jobs.lake import tables
+    from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 
     spark = tables.session(settings, [location.format])
     table = tables.engine_of(spark, AUTO, location.format)(spark, location.name)

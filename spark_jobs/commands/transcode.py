@@ -6,8 +6,8 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from schemas.formats.format_table import FORMATS, format_name
-from spark_jobs.commands import options
+from ticdc_bridge.schemas.formats.format_table import FORMATS, format_name
+from ticdc_bridge.spark_jobs.commands import options
 
 _EXAMPLES = """\
 examples
@@ -28,10 +28,10 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from schemas.inspect.format_lookup import format_named
-    from spark_jobs.commands.codec_arguments import choose_tables, read_side, write_side
-    from spark_jobs.commands.job_runner import run_job
-    from spark_jobs.pipeline.job import Job
+    from ticdc_bridge.schemas.inspect.format_lookup import format_named
+    from ticdc_bridge.spark_jobs.commands.codec_arguments import choose_tables, read_side, write_side
+    from ticdc_bridge.spark_jobs.commands.job_runner import run_job
+    from ticdc_bridge.spark_jobs.pipeline.job import Job
 
     chosen = choose_tables(args)
     read = read_side(args, "error", warn=None in (format_named(args.format).zone, FORMATS[args.to].zone))

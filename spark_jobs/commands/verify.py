@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.formats.format_table import format_name
-from spark_jobs.commands import options
+from ticdc_bridge.schemas.formats.format_table import format_name
+from ticdc_bridge.spark_jobs.commands import options
 
 if TYPE_CHECKING:
-    from spark_jobs.io.locations import KafkaClient
-    from spark_jobs.pipeline.codec_config import CodecConfig
+    from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+    from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 
 _EXAMPLES = """\
 examples
@@ -55,10 +55,10 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from schemas.plain.writer import json_line
-    from spark_jobs.commands.codec_arguments import kafka_of, read_side
-    from spark_jobs.jobs.verify import ComparedInput, VerifyReport, compare
-    from spark_jobs.streaming import lineage
+    from ticdc_bridge.schemas.plain.writer import json_line
+    from ticdc_bridge.spark_jobs.commands.codec_arguments import kafka_of, read_side
+    from ticdc_bridge.spark_jobs.jobs.verify import ComparedInput, VerifyReport, compare
+    from ticdc_bridge.spark_jobs.streaming import lineage
 
     kafka = kafka_of(args)
     first = replace(read_side(args, "flag"), verify_checksum=True)
@@ -90,10 +90,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_incoming(place: str, kafka: KafkaClient, side: CodecConfig) -> Any:
-    from spark_jobs.io.endpoints import plain_source, read_source
-    from spark_jobs.pipeline.codec_config import PLAIN
-    from spark_jobs.pipeline.progress import show_progress
-    from spark_jobs.pipeline.storage_definitions import stated_tables
+    from ticdc_bridge.spark_jobs.io.endpoints import plain_source, read_source
+    from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
+    from ticdc_bridge.spark_jobs.pipeline.progress import show_progress
+    from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
 
     if side.format == PLAIN:
         incoming = plain_source(place, kafka)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from schemas.model.errors import SetupError
-from spark_jobs.io.object_paths import path_of
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
 
 _ARCHIVED = re.compile(r"(.+)\+(\d{1,9})\+(\d{1,19})(?:\+\d{1,19})?\Z", re.ASCII)
 _BESIDE = re.compile(r"(.+\+\d+\+\d+)\.(keys|headers)\Z", re.ASCII)

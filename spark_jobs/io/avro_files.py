@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 from uuid import UUID
 
-from schemas.codec import avro as binary
-from schemas.codec import compression
-from schemas.codec.avro_reader import map_reader
-from schemas.codec.avro_schema import SchemaType, parse_schema, reader
-from schemas.formats.avro.schema import BEFORE
-from schemas.formats.framing import MAX_MESSAGE, frame
-from schemas.model.errors import SetupError
-from schemas.model.event import Message
-from schemas.model.reasons import reason_of
-from spark_jobs.io.archive_files import origin_of
-from spark_jobs.io.message_files import WholeFile
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.codec import compression
+from ticdc_bridge.schemas.codec.avro_reader import map_reader
+from ticdc_bridge.schemas.codec.avro_schema import SchemaType, parse_schema, reader
+from ticdc_bridge.schemas.formats.avro.schema import BEFORE
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, frame
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.spark_jobs.io.archive_files import origin_of
+from ticdc_bridge.spark_jobs.io.message_files import WholeFile
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16  # bytes of the marker after the header and after each block

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.inputs.dead_letters import dead_letter
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from spark_jobs.io.message_files import message_line
+from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.io.message_files import message_line
 
 
 def dead_letter_line(error: WireError, origin: Message) -> dict[str, Any]:

@@ -14,18 +14,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-from schemas.codec.compression import UNREADABLE
-from schemas.inputs.dead_letters import dead_letter
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message
-from schemas.model.options import Options
-from schemas.model.ports import TableSource
-from schemas.model.reasons import reason_of
-from schemas.plain.reader import error_of_line, plain_message, same_message
-from schemas.plain.writer import json_line
-from spark_jobs.io.archive_files import archive_files, files_not_read
-from spark_jobs.io.dead_letters import dead_letter_line
-from spark_jobs.io.locations import (
+from ticdc_bridge.schemas.codec.compression import UNREADABLE
+from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.plain.reader import error_of_line, plain_message, same_message
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.io.archive_files import archive_files, files_not_read
+from ticdc_bridge.spark_jobs.io.dead_letters import dead_letter_line
+from ticdc_bridge.spark_jobs.io.locations import (
     KafkaClient,
     refuse_avro,
     refuse_table,
@@ -33,7 +33,7 @@ from spark_jobs.io.locations import (
     topic_of_location,
     topics_of_location,
 )
-from spark_jobs.io.message_files import (
+from ticdc_bridge.spark_jobs.io.message_files import (
     MAX_LINE,
     LineWriter,
     is_plain_lines,
@@ -42,9 +42,9 @@ from spark_jobs.io.message_files import (
     part_of,
     read_messages,
 )  # fmt: skip
-from spark_jobs.io.object_paths import path_of
-from spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
-from spark_jobs.io.topics import TopicChoice
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
+from ticdc_bridge.spark_jobs.io.topics import TopicChoice
 
 _NO_OPTIONS = Options()
 _NO_FILES = (
@@ -80,7 +80,7 @@ def read_source(
 
 def _read_topics(topics: TopicChoice, kafka: KafkaClient) -> Iterator[Message]:
     """Topics one after the other, by name."""
-    from spark_jobs.io.kafka import read_topic
+    from ticdc_bridge.spark_jobs.io.kafka import read_topic
 
     settings = kafka.settings()
     for name in [topics.only] if topics.only else topics.find(settings):
@@ -195,7 +195,7 @@ def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sin
     """
     topic = topic_of_location(place, empty=True)
     if topic is not None:
-        from spark_jobs.io.kafka import TopicWriter
+        from ticdc_bridge.spark_jobs.io.kafka import TopicWriter
 
         return TopicWriter(None if rule else topic or None, kafka.settings(), kafka.read)
     refuse_table(place)
@@ -203,7 +203,7 @@ def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sin
         return _MessageLines(sys.stdout)
     refuse_avro(place)
     if place.endswith(".parquet"):
-        from spark_jobs.io.parquet import ParquetWriter
+        from ticdc_bridge.spark_jobs.io.parquet import ParquetWriter
 
         return ParquetWriter(path_of(place))
     return _MessageLines(path_of(place))
@@ -253,7 +253,7 @@ def line_sink(place: str, kafka: KafkaClient) -> LineSink:
     refuse_table(place)
     refuse_avro(place)
     if place.endswith(".parquet"):
-        from spark_jobs.io.parquet import EventParquet
+        from ticdc_bridge.spark_jobs.io.parquet import EventParquet
 
         return EventParquet(path_of(place))
     return LineWriter(sys.stdout if place == "-" else path_of(place))

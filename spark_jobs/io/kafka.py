@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
-from schemas.model.credentials import mask_settings
-from schemas.model.errors import SetupError
-from schemas.model.event import Message
-from spark_jobs.io.topics import TopicChoice
+from ticdc_bridge.schemas.model.credentials import mask_settings
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.io.topics import TopicChoice
 
 T = TypeVar("T", Consumer, Producer, AdminClient)
 _TIMEOUT = 10.0

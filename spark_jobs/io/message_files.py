@@ -13,15 +13,15 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from schemas.codec.compression import LZ4_MAGIC, OPENERS, UNREADABLE, ZSTD_MAGIC
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.inputs.message_lines import message_line as message_line
-from schemas.inputs.message_lines import parse_line as parse_line
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message
-from schemas.model.reasons import reason_of
-from schemas.plain.writer import json_line
-from spark_jobs.io.object_paths import ObjectPath, arrow_source, is_object, part_for
+from ticdc_bridge.schemas.codec.compression import LZ4_MAGIC, OPENERS, UNREADABLE, ZSTD_MAGIC
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.inputs.message_lines import message_line as message_line
+from ticdc_bridge.schemas.inputs.message_lines import parse_line as parse_line
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, is_object, part_for
 
 MAX_LINE = MAX_MESSAGE * 3
 # Of a Parquet file.
@@ -40,7 +40,7 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
         yield from _read_parquet(path)
         return
     if path.suffix == ".avro":
-        from spark_jobs.io.avro_files import read_archive
+        from ticdc_bridge.spark_jobs.io.avro_files import read_archive
 
         yield from read_archive(path)
         return

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
-from schemas.model.errors import SetupError
-from spark_jobs.io.stores import StoreUrl, store_error
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.io.stores import StoreUrl, store_error
 
 _READ = 4 << 20  # bytes asked for at a time
 _WRITTEN = 8 << 20  # bytes sent at a time

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from schemas.model.errors import SetupError
-from schemas.model.event import Message
-from schemas.model.reasons import reason_of
-from schemas.plain.reader import read_headers
-from spark_jobs.io.message_files import WholeFile
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.plain.reader import read_headers
+from ticdc_bridge.spark_jobs.io.message_files import WholeFile
 
 _BATCH = 4096
 HEADER: Any = pa.struct([("key", pa.string()), ("value", pa.binary())])

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from schemas.model.event import ms_to_tso
-from schemas.model.options import Options
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.model.event import ms_to_tso
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import TableId
 
 _OPS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 _HEAD = 3  # operation, table, database

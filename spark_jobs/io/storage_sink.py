@@ -20,16 +20,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message
-from schemas.model.options import Options
-from schemas.model.ports import TableSource
-from schemas.model.reasons import reason_of
-from schemas.model.table import TableId
-from spark_jobs.io.message_files import opened
-from spark_jobs.io.object_paths import is_object, path_of
-from spark_jobs.io.storage_csv import NOT_TOLD, CsvDialect, CsvLayout, CsvRow
-from spark_jobs.io.storage_tables import SCHEMA_FILE, TableFile, json_bytes
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.io.message_files import opened
+from ticdc_bridge.spark_jobs.io.object_paths import is_object, path_of
+from ticdc_bridge.spark_jobs.io.storage_csv import NOT_TOLD, CsvDialect, CsvLayout, CsvRow
+from ticdc_bridge.spark_jobs.io.storage_tables import SCHEMA_FILE, TableFile, json_bytes
 
 _DATA = re.compile(r"CDC_?(?:(.+)_)?(\d{6,20})\.(json|csv)(?:\.gz|\.zst)?\Z", re.ASCII)
 _TSO_DIGITS = 15  # a table version has at least as many, a table's id fewer

@@ -14,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from schemas.ddl.parser.literals import quote_escaped
-from schemas.formats.canal_json import column_of_type
-from schemas.model.errors import SetupError
-from schemas.model.event import DdlEvent, Message
-from schemas.model.reasons import reason_of
-from schemas.model.table import Table, TableId, TableVersion
+from ticdc_bridge.schemas.ddl.parser.literals import quote_escaped
+from ticdc_bridge.schemas.formats.canal_json import column_of_type
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import DdlEvent, Message
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion
 
 SCHEMA_FILE = re.compile(r"schema_(\d{1,20})_\d{1,10}\.json\Z", re.ASCII)
 

@@ -15,10 +15,10 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from schemas.model.errors import SetupError
-from spark_jobs.runtime.ivy import ivy_jar
-from spark_jobs.runtime.jars import jars
-from spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.runtime.ivy import ivy_jar
+from ticdc_bridge.spark_jobs.runtime.jars import jars
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
 _TIMEOUT: Final = 20  # seconds until a server that does not answer is called unreachable
 _ATTEMPTS = 4

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 
 _MOST_SOURCES = 1 << 15  # partitions of all topics: positions have 15 bits for them
 
@@ -52,7 +52,7 @@ class TopicChoice:
 
         SetupError KAFKA_UNREACHABLE where one that is named is not, or none fits the pattern.
         """
-        from spark_jobs.io.kafka import partition_counts
+        from ticdc_bridge.spark_jobs.io.kafka import partition_counts
 
         counts = {topic: n for topic, n in sorted(partition_counts(settings, None).items()) if self.takes(topic)}
         if missing := sorted({*self.names} - counts.keys()):

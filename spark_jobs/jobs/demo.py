@@ -16,13 +16,13 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.model.errors import SetupError
-from schemas.model.ports import SchemaId
-from schemas.plain.writer import b64
-from spark_jobs.io.message_files import LineWriter
-from spark_jobs.pipeline.progress import step
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.plain.writer import b64
+from ticdc_bridge.spark_jobs.io.message_files import LineWriter
+from ticdc_bridge.spark_jobs.pipeline.progress import step
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +69,7 @@ def _spark() -> Iterator[Future[SparkSession]]:
     """A session that starts while something else is done; stopped at the end."""
 
     def start() -> SparkSession:
-        from spark_jobs.spark.session import spark_session
+        from ticdc_bridge.spark_jobs.spark.session import spark_session
 
         return spark_session("ticdc-bridge demo", master="local[2]", config=_SPARK)
 
@@ -143,8 +143,8 @@ def _register(path: Path, url: str) -> None:
 
 
 def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> int:
-    from spark_jobs.spark.api import decode, transcode
-    from spark_jobs.spark.frames import read_files
+    from ticdc_bridge.spark_jobs.spark.api import decode, transcode
+    from ticdc_bridge.spark_jobs.spark.frames import read_files
 
     with step("demo", "decoding TiCDC's Avro messages in Spark"):
         incoming = read_files(spark, str(messages))

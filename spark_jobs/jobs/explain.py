@@ -10,19 +10,19 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from schemas.inputs.kafka_settings import TOPIC
-from schemas.inspect.explain import ExplainRequest, explain
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message
-from schemas.model.options import Options
-from schemas.model.ports import TableSource
-from spark_jobs.io.locations import KafkaClient, check_is_path, refuse_table_source
-from spark_jobs.io.message_files import read_messages
-from spark_jobs.io.object_paths import path_of
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.stream_definitions import LearningDecoder
+from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient, check_is_path, refuse_table_source
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
 
 _WIDTH, _LABEL = 100, 15
 _AT = re.compile(r"(?:kafka:)?([^#@]+)@(\d{1,9}):(\d{1,18})\Z", re.ASCII)
@@ -38,7 +38,7 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
     check_is_path(place)
     at = _AT.match(place)
     if at and not path_of(place).exists():
-        from spark_jobs.io.kafka import read_one
+        from ticdc_bridge.spark_jobs.io.kafka import read_one
 
         return read_one(at[1], int(at[2]), int(at[3]), kafka.settings()), []
     line = None if path_of(place).exists() else _LINE.match(place)

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
-from spark_jobs.jobs.in_process_batches import BatchDecoder
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from spark_jobs.pipeline.progress import print_notes
-from spark_jobs.pipeline.result import MessageResult, Summary
-from spark_jobs.pipeline.stream_definitions import LearningDecoder
-from spark_jobs.pipeline.watermark_buffer import WatermarkBuffer, handle_failure
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
+from ticdc_bridge.spark_jobs.jobs.in_process_batches import BatchDecoder
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.progress import print_notes
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
+from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
+from ticdc_bridge.spark_jobs.pipeline.watermark_buffer import WatermarkBuffer, handle_failure
 
 Incoming = Iterable[Message | tuple[WireError, Message]]
 

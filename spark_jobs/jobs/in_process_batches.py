@@ -14,12 +14,12 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from schemas.model.errors import SetupError
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.result import Summary
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 if TYPE_CHECKING:
-    from spark_jobs.arrow.input_batches import Item
+    from ticdc_bridge.spark_jobs.arrow.input_batches import Item
 
 AFTER = 5000  # messages: they take the plain codec as long as loading the kernels takes
 
@@ -42,7 +42,7 @@ class KernelWarmUp:
 
     def _start_process(self) -> Any:
         condition = f"is_cached() and warm_up.{self._warm}({self._format!r})"
-        code = f"from spark_jobs.arrow import warm_up; raise SystemExit(not (warm_up.{condition}))"
+        code = f"from ticdc_bridge.spark_jobs.arrow import warm_up; raise SystemExit(not (warm_up.{condition}))"
         paths = os.pathsep.join(path for path in sys.path if path)
         try:
             return subprocess.Popen(
@@ -81,7 +81,7 @@ class BatchDecoder:
             if not self._can_read():
                 yield from items
                 return
-            from spark_jobs.arrow.input_batches import batch_items
+            from ticdc_bridge.spark_jobs.arrow.input_batches import batch_items
 
             while chunk := list(batch_items(items)):
                 if self._warming.check():
@@ -93,20 +93,20 @@ class BatchDecoder:
 
     def _can_read(self) -> bool:
         try:
-            from spark_jobs.arrow import changes, lines
+            from ticdc_bridge.spark_jobs.arrow import changes, lines
         except ImportError:  # no pyarrow
             return False
         return lines.can_write_lines(self._side) if self._schema is None else changes.can_read_changes(self._side)
 
     @cached_property
     def _reader(self) -> Any:
-        from spark_jobs.arrow.changes import ChangeReader
-        from spark_jobs.arrow.lines import LineReader
+        from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
+        from ticdc_bridge.spark_jobs.arrow.lines import LineReader
 
         return LineReader(self._side) if self._schema is None else ChangeReader(self._side, self._schema)
 
     def _read(self, chunk: list[Item]) -> Iterator[Any]:
-        from spark_jobs.arrow.input_batches import batch_of_messages
+        from ticdc_bridge.spark_jobs.arrow.input_batches import batch_of_messages
 
         batch = batch_of_messages(chunk, timed=self._schema is not None)
         if batch is None:

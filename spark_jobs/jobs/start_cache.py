@@ -3,7 +3,7 @@
 Machine code of all kernels (`schemas.columnar.kernels.jit`), the reader's own classes (`spark_jobs.spark.avro_jvm`) and
 the folder that Spark gets as Java's, all below the cache folder. Takes about 80 s of CPU.
 
-    python -m spark_jobs.jobs.start_cache
+    python -m ticdc_bridge.spark_jobs.jobs.start_cache
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 from importlib.resources import as_file, files
 from itertools import product
 
-from schemas import columnar
-from schemas.model.errors import SetupError
+from ticdc_bridge.schemas import columnar
+from ticdc_bridge.schemas.model.errors import SetupError
 
 
 def compile_kernels() -> bool:
@@ -21,7 +21,7 @@ def compile_kernels() -> bool:
 
     What a format can't do is passed over by the functions that are called here. Out: whether they are cached now.
     """
-    from spark_jobs.arrow import warm_up
+    from ticdc_bridge.spark_jobs.arrow import warm_up
 
     if not warm_up.is_cached():
         return False
@@ -35,8 +35,8 @@ def compile_kernels() -> bool:
 
 def decode_samples() -> int:
     """Decode the sample messages by Spark as typed rows, which needs the reader's classes. Out: how many rows."""
-    from spark_jobs.spark.api import decode
-    from spark_jobs.spark.session import spark_session
+    from ticdc_bridge.spark_jobs.spark.api import decode
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     spark = spark_session("samples", master="local[2]")
     try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schemas.formats.avro import schema as publish
-from schemas.formats.avro.record import compile_record
-from schemas.formats.avro.record_encoder import RecordEncoder
-from schemas.formats.base import Encoder
-from schemas.model.errors import SetupError, WireError
-from spark_jobs.io.avro_files import ArchiveWriter
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.result import OTHER_TABLE, Summary
-from spark_jobs.sources.avro_versions import registered_versions
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.avro.record import compile_record
+from ticdc_bridge.schemas.formats.avro.record_encoder import RecordEncoder
+from ticdc_bridge.schemas.formats.base import Encoder
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.spark_jobs.io.avro_files import ArchiveWriter
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
+from ticdc_bridge.spark_jobs.sources.avro_versions import registered_versions
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
-from schemas.model.event import tso_physical_ms
-from schemas.model.spark_types import struct
-from schemas.model.table import TableId, Value
-from spark_jobs.arrow.columns import arrow_type
-from spark_jobs.io.parquet import HEADERS, ParquetFile, header_structs
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.newest_columns import zone_of
-from spark_jobs.pipeline.result import OTHER_TABLE, Summary
+from ticdc_bridge.schemas.model.event import tso_physical_ms
+from ticdc_bridge.schemas.model.spark_types import struct
+from ticdc_bridge.schemas.model.table import TableId, Value
+from ticdc_bridge.spark_jobs.arrow.columns import arrow_type
+from ticdc_bridge.spark_jobs.io.parquet import HEADERS, ParquetFile, header_structs
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import zone_of
+from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
 
 pc: Any = pyarrow.compute  # the stubs know less than the library
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

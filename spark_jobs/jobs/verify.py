@@ -16,21 +16,21 @@ from hashlib import blake2b
 from typing import IO, Any
 from zlib import crc32
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.inspect.differences import EventDifference, differences
-from schemas.inspect.losses import LOSSES, Loss, ValuePair, WrittenValue, explains, makes
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange
-from schemas.model.names import sanitise_name
-from schemas.model.table import Table
-from schemas.model.types import Kind
-from schemas.plain.writer import plain_value
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.event_order import BinlogPosition, binlog_position, change_id, split_key_change
-from spark_jobs.pipeline.message_codec import decode_one, position_text
-from spark_jobs.pipeline.result import Used, mismatch_warning
-from spark_jobs.pipeline.stream_definitions import LearningDecoder
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.inspect.differences import EventDifference, differences
+from ticdc_bridge.schemas.inspect.losses import LOSSES, Loss, ValuePair, WrittenValue, explains, makes
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.plain.writer import plain_value
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.event_order import BinlogPosition, binlog_position, change_id, split_key_change
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, position_text
+from ticdc_bridge.spark_jobs.pipeline.result import Used, mismatch_warning
+from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
 
 _BUCKETS = 64
 Incoming = Iterable[Message | tuple[WireError, Message]]

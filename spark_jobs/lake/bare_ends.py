@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from spark_jobs.lake.bare_deletes import is_early, place_bare_deletes, with_row_back
-from spark_jobs.lake.tombstones import Tombstones
+from ticdc_bridge.spark_jobs.lake.bare_deletes import is_early, place_bare_deletes, with_row_back
+from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
 
 MESSAGE = "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp>"
 """Spark type of the message of a delete without a commit_ts."""

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from schemas.model.table import Table, TableId
-from spark_jobs.pipeline.event_order import BINLOG_ORDER, BINLOG_SERVER
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.spark_jobs.pipeline.event_order import BINLOG_ORDER, BINLOG_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import Column, DataFrame
 
-    from spark_jobs.lake.engines.base import LakeTable
+    from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 
 ORDER, SERVERS = "bridge.order", "bridge.binlog_servers"
 """Table properties: "binlog" where positions order the changes; whose they are (`check_servers`)."""

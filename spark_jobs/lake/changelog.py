@@ -12,15 +12,15 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from schemas.model.names import quote_name
-from schemas.model.table import Table
-from spark_jobs.lake.column_history import SchemaChange
-from spark_jobs.lake.dropped_columns import WholeHistory
-from spark_jobs.lake.engines.base import TableColumn
-from spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
-from spark_jobs.pipeline.result import REPEATED, Summary
-from spark_jobs.spark.sql_expressions import sql_literal
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.dropped_columns import WholeHistory
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
+from ticdc_bridge.spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
+from ticdc_bridge.spark_jobs.pipeline.result import REPEATED, Summary
+from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 CHANGE, DAY = "_change", "_commit_date"
 """Columns of a changelog: what a change is known by; the day of its commit (UTC), or of its message where the commit is

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import SHOW, mode_of
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, mode_of
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterTable,
     ChangeColumn,
     CreateTable,
@@ -25,14 +25,14 @@ from schemas.ddl.parser.statements import (
     Statement,
     TruncateTable,
 )
-from schemas.model import values
-from schemas.model.errors import DdlError, SetupError
-from schemas.model.event import DdlEvent
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import Kind
-from spark_jobs.lake.name_history import rename_chain
-from spark_jobs.pipeline.same_columns import same_columns
-from spark_jobs.pipeline.table_view import plain_default
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
+from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
+from ticdc_bridge.spark_jobs.pipeline.table_view import plain_default
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs.lake.engines.iceberg_append import APPLICATION, BATCH
-from spark_jobs.lake.engines.spark_sql import set_for_now
+from ticdc_bridge.spark_jobs.lake.engines.iceberg_append import APPLICATION, BATCH
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from schemas.model.table import Column, Table
-from spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
 
 
 @dataclass(frozen=True, slots=True)

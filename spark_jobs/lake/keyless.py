@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from spark_jobs.lake.bare_deletes import is_since
-from spark_jobs.lake.column_history import emptied_at
-from spark_jobs.lake.engines.base import TableColumn, Upsert
-from spark_jobs.lake.engines.spark_sql import keep_rows
-from spark_jobs.lake.merge import ROW_PLACE, ChangeCounts, MergeTarget
-from spark_jobs.lake.tombstones import COMMIT_TS
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.lake.bare_deletes import is_since
+from ticdc_bridge.spark_jobs.lake.column_history import emptied_at
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
+from ticdc_bridge.spark_jobs.lake.merge import ROW_PLACE, ChangeCounts, MergeTarget
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from schemas.model.table import Table
-    from spark_jobs.lake.column_history import SchemaChange
-    from spark_jobs.pipeline.result import Summary
+    from ticdc_bridge.schemas.model.table import Table
+    from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+    from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 _LEFT_OUT = {"u": "update of a table without a key", "d": "delete of a table without a key"}
 

@@ -17,21 +17,21 @@ from zlib import crc32
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from schemas.model.names import quote_name
-from schemas.model.table import Column, Table
-from spark_jobs.lake.bare_deletes import CLOCKS_AGREE, is_since, place_changes, place_of_source
-from spark_jobs.lake.binlog_changes import ORDER, SERVERS, check_columns, check_servers
-from spark_jobs.lake.column_history import SchemaChange, emptied_at, types_over_time, unsure_step
-from spark_jobs.lake.engines.base import Upsert
-from spark_jobs.lake.engines.spark_sql import keep_rows
-from spark_jobs.lake.merge_columns import APPLIED, NUMBERS, column_names
-from spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE
-from spark_jobs.lake.row_values import INEXACT_KEY, RowValues
-from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
-from spark_jobs.pipeline.result import Summary, TableMerge
-from spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
-from spark_jobs.pipeline.table_view import NOT_TYPED
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.spark_jobs.lake.bare_deletes import CLOCKS_AGREE, is_since, place_changes, place_of_source
+from ticdc_bridge.spark_jobs.lake.binlog_changes import ORDER, SERVERS, check_columns, check_servers
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, types_over_time, unsure_step
+from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
+from ticdc_bridge.spark_jobs.lake.merge_columns import APPLIED, NUMBERS, column_names
+from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE
+from ticdc_bridge.spark_jobs.lake.row_values import INEXACT_KEY, RowValues
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
+from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableMerge
+from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
+from ticdc_bridge.spark_jobs.pipeline.table_view import NOT_TYPED
 
 _WITH_OLDEST = ("unfit", "key_only", "rows")
 """Kinds of changes of which an error names the oldest."""

@@ -19,21 +19,21 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from schemas.model import values
-from schemas.model.errors import SetupError
-from schemas.model.names import quote_name
-from schemas.model.spark_types import EXACT, SparkTypes, metadata_of, spark_type
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import Kind
-from spark_jobs.lake.binlog_changes import ORDER, check_order
-from spark_jobs.lake.column_history import SchemaChange, column_before, is_added_by, with_defaults
-from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn
-from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
-from spark_jobs.pipeline.conversions import converter, text_converter
-from spark_jobs.pipeline.progress import tell_slow_work
-from spark_jobs.pipeline.table_view import READ as PYTHON
-from spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
-from spark_jobs.spark.temporal_sql import READ
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, metadata_of, spark_type
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.lake.binlog_changes import ORDER, check_order
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_before, is_added_by, with_defaults
+from ticdc_bridge.spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
+from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter
+from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
+from ticdc_bridge.spark_jobs.pipeline.table_view import READ as PYTHON
+from ticdc_bridge.spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
+from ticdc_bridge.spark_jobs.spark.temporal_sql import READ
 
 APPLIED = "bridge.schema_ts"
 """Table property: the commit_ts up to which the history is followed."""

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement
-from schemas.model.errors import DdlError
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import TableId
 
 NEVER_ENDS = (1 << 63) - 1
 

@@ -14,7 +14,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.arrow.change_schema import SOURCE
+from ticdc_bridge.spark_jobs.arrow.change_schema import SOURCE
 
 FORMATS = ("debezium-mysql", "debezium-tidb", "auto")
 """Formats of which null values are read, beside those whose deletes they are."""

@@ -9,15 +9,15 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from schemas.model.table import Column, Table
-from spark_jobs.lake.binlog_changes import ORDER, check_columns
-from spark_jobs.lake.column_history import SchemaChange, types_over_time
-from spark_jobs.lake.dropped_columns import WholeHistory, whole_history
-from spark_jobs.lake.merge_columns import NUMBERS
-from spark_jobs.lake.row_values import INEXACT_KEY, RowValues
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.pipeline.table_view import NOT_TYPED
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.spark_jobs.lake.binlog_changes import ORDER, check_columns
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, types_over_time
+from ticdc_bridge.spark_jobs.lake.dropped_columns import WholeHistory, whole_history
+from ticdc_bridge.spark_jobs.lake.merge_columns import NUMBERS
+from ticdc_bridge.spark_jobs.lake.row_values import INEXACT_KEY, RowValues
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.table_view import NOT_TYPED
 
 CLEARED = "bridge.clearing_ts"
 """Table property: the newest statement that took rows away and was applied."""

@@ -8,15 +8,15 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from schemas.model.table import Column, Table
-from spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
-from spark_jobs.lake.merge_columns import MergeColumns
-from spark_jobs.lake.null_values import without_null_values
-from spark_jobs.lake.tombstones import OWN_NAMES, Tombstones
-from spark_jobs.pipeline.conversions import converter
-from spark_jobs.pipeline.table_view import OnLossy
-from spark_jobs.spark.sql_expressions import sql_literal
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
+from ticdc_bridge.spark_jobs.lake.merge_columns import MergeColumns
+from ticdc_bridge.spark_jobs.lake.null_values import without_null_values
+from ticdc_bridge.spark_jobs.lake.tombstones import OWN_NAMES, Tombstones
+from ticdc_bridge.spark_jobs.pipeline.conversions import converter
+from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
+from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 _INEXACT = (
     "lossy_decimal",

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from schemas.model.names import quote_name
-from schemas.model.table import Column, Table
-from spark_jobs.lake import bare_ends
-from spark_jobs.lake.bare_deletes import CLOCKS_AGREE, place_of_source
-from spark_jobs.lake.column_history import SchemaChange
-from spark_jobs.lake.dropped_columns import ClearingStatement, WholeHistory
-from spark_jobs.lake.engines.base import TableColumn, Upsert
-from spark_jobs.lake.null_values import IS_DELETE, IS_NULL
-from spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
-from spark_jobs.lake.tombstones import Tombstones
-from spark_jobs.pipeline.result import Summary
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.spark_jobs.lake import bare_ends
+from ticdc_bridge.spark_jobs.lake.bare_deletes import CLOCKS_AGREE, place_of_source
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.dropped_columns import ClearingStatement, WholeHistory
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL
+from ticdc_bridge.spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
+from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import CreateTable
-from schemas.model.errors import DdlError
-from schemas.model.table import TableId
-from spark_jobs.lake.column_history import sort_statements
-from spark_jobs.lake.name_history import RenameChain, rename_chains, shared_names
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import CreateTable
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.lake.column_history import sort_statements
+from ticdc_bridge.spark_jobs.lake.name_history import RenameChain, rename_chains, shared_names
 
 _WORD: Final = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _OF_ALL: Final = ("database", "schema", "flashback", "recover")

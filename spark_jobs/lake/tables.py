@@ -9,15 +9,15 @@ from functools import reduce
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from schemas.model.errors import SetupError
-from spark_jobs.io.locations import TableLocation
-from spark_jobs.io.stores import spark_settings_of
-from spark_jobs.lake.engines import delta_features, iceberg_append
-from spark_jobs.lake.engines.base import AUTO, ENGINES, Engine, engine, types_error
-from spark_jobs.lake.engines.delta_files import absolute_path, allow_ntz, exists, sql_name
-from spark_jobs.lake.engines.iceberg_spark import SparkIceberg
-from spark_jobs.runtime.spark_settings import SparkSettings
-from spark_jobs.spark.session import check_running, spark_session
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.io.locations import TableLocation
+from ticdc_bridge.spark_jobs.io.stores import spark_settings_of
+from ticdc_bridge.spark_jobs.lake.engines import delta_features, iceberg_append
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES, Engine, engine, types_error
+from ticdc_bridge.spark_jobs.lake.engines.delta_files import absolute_path, allow_ntz, exists, sql_name
+from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import SparkIceberg
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.spark_jobs.spark.session import check_running, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,7 +123,7 @@ def lake_config(formats: Iterable[str] = ("delta",), brought: frozenset[str] = f
 
     brought: artifacts that the user brings. SetupError JAR_MISSING.
     """
-    from spark_jobs.runtime.jars import jars
+    from ticdc_bridge.spark_jobs.runtime.jars import jars
 
     settings = SparkSettings()
     for table_format in formats:

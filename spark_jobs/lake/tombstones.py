@@ -16,12 +16,12 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from schemas.model.names import quote_name
-from schemas.model.table import Column
-from spark_jobs.lake.bare_deletes import PLACE, with_row_back
-from spark_jobs.lake.column_history import SchemaChange
-from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn, Upsert
-from spark_jobs.lake.null_values import MESSAGE
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.spark_jobs.lake.bare_deletes import PLACE, with_row_back
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.null_values import MESSAGE
 
 COMMIT_TS = "_commit_ts"
 """Column of a merged table and of its deleted keys: the commit_ts of their newest change."""

@@ -10,17 +10,17 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
-from schemas.inputs.claim_check_folder import ClaimFolder
-from schemas.inputs.table_sources import definition_source
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import BridgeError, SetupError
-from schemas.model.ports import TableSource
-from spark_jobs.io.object_paths import path_of
-from spark_jobs.pipeline.result import MessageResult
-from spark_jobs.runtime.spark_version import check_spark_version
-from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
-from spark_jobs.sources.table_definitions import TableDefinitions
-from spark_jobs.sources.table_history import HistoryTables
+from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
+from ticdc_bridge.schemas.inputs.table_sources import definition_source
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
+from ticdc_bridge.spark_jobs.runtime.spark_version import check_spark_version
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
+from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 
 File = str | os.PathLike[str]
 P = ParamSpec("P")

@@ -17,9 +17,9 @@ from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial
 
-from schemas.model import values
-from schemas.model.table import Column, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 Convert = Callable[[Value, Column, Column], Value]
 """A value that is not NULL, its column before and after → the value after. ValueError where TiDB's is not known."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
 
 _DELETE, _ROW, _DDL, _WATERMARK = range(4)
 

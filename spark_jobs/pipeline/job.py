@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout, TablePlace
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout, TablePlace
 
 WithoutKey = Literal["refuse", "append"]
 OnError = Literal["fail", "dead-letter", "drop"]

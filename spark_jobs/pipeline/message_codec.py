@@ -7,18 +7,18 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from schemas.formats.base import BatchEncoder, Decoder, Encoder
-from schemas.formats.definitions import name_mismatch
-from schemas.formats.framing import carried_headers
-from schemas.inspect import checksum
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, RowChange
-from schemas.model.table import TableId
-from schemas.plain.writer import plain_error, plain_event
-from spark_jobs.pipeline.event_order import order_of
-from spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, skipped_kind
-from spark_jobs.pipeline.table_choice import TableChoice
-from spark_jobs.pipeline.topic_rules import topic_by_rule
+from ticdc_bridge.schemas.formats.base import BatchEncoder, Decoder, Encoder
+from ticdc_bridge.schemas.formats.definitions import name_mismatch
+from ticdc_bridge.schemas.formats.framing import carried_headers
+from ticdc_bridge.schemas.inspect import checksum
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.plain.writer import plain_error, plain_event
+from ticdc_bridge.spark_jobs.pipeline.event_order import order_of
+from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, skipped_kind
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.spark_jobs.pipeline.topic_rules import topic_by_rule
 
 
 def decode_one(

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from schemas.model.event import tso_physical_ms
-from schemas.model.table import TableId
-from spark_jobs.pipeline.result import Summary, TableProgress
+from ticdc_bridge.schemas.model.event import tso_physical_ms
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableProgress
 
 T = TypeVar("T")
 _EVERY, _OFTEN = 10.0, 30.0

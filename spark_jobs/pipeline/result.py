@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schemas.model.errors import WireError
-from schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
-from schemas.model.table import DefinitionMismatch, TableId
-from spark_jobs.pipeline.event_order import EventOrder
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.table import DefinitionMismatch, TableId
+from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder
 
 OTHER_TABLE = "other table"
 """What rows and DDL of tables that are not taken are counted as."""

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from schemas.model import values
-from schemas.model.spark_types import spark_type, widens
-from schemas.model.table import Column, Table, Value
-from schemas.model.type_text import type_text
-from schemas.model.types import Kind
-from schemas.plain.column_check import check_of
-from spark_jobs.pipeline.conversions import converter
-from spark_jobs.pipeline.same_columns import same_columns
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.spark_types import spark_type, widens
+from ticdc_bridge.schemas.model.table import Column, Table, Value
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.plain.column_check import check_of
+from ticdc_bridge.spark_jobs.pipeline.conversions import converter
+from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
 
 _Convert = Callable[[Value], Value]
 _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)

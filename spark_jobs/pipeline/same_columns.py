@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.table import Column, Table
 
 _DDL = "Give the DDL: --history, or --ddl with the ALTER statements"
 

@@ -11,15 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId, SchemaSource, TableSource
-from schemas.plain.reader import PLAIN as PLAIN_FORMAT
-from schemas.plain.reader import plain_message
-from schemas.plain.writer import json_line
-from spark_jobs.pipeline.arguments import (
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource, TableSource
+from ticdc_bridge.schemas.plain.reader import PLAIN as PLAIN_FORMAT
+from ticdc_bridge.schemas.plain.reader import plain_message
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.pipeline.arguments import (
     File,
     claims_of,
     named_by_parameters,
@@ -27,12 +27,12 @@ from spark_jobs.pipeline.arguments import (
     tables_of,
     with_parameter_names,
 )
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, encode_event
-from spark_jobs.pipeline.stream_definitions import LearningDecoder
-from spark_jobs.pipeline.topic_rules import check_topic_rule
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema, Schemas
-from spark_jobs.sources.subject_names import STRATEGIES, Strategy
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, encode_event
+from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
+from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema, Schemas
+from ticdc_bridge.spark_jobs.sources.subject_names import STRATEGIES, Strategy
 
 Registry = str | File | Mapping[SchemaId, str | Mapping[str, Any]] | SchemaSource
 """A registry's URL, a file of schemas as --schemas takes it, schemas by id (text or parsed), or a SchemaSource."""

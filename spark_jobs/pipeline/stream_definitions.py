@@ -5,16 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import replace
 
-from schemas.ddl.executor.apply import affected_tables, apply
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.parser.lexer import mode_of
-from schemas.ddl.parser.statement_parser import parse
-from schemas.formats.base import Decoder
-from schemas.model.errors import DdlError
-from schemas.model.event import MAX_TSO, DdlEvent, Event, Message
-from schemas.model.ports import TableSource, TableSpans, TableVersions
-from schemas.model.table import TableId, TableVersion
-from spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import mode_of
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message
+from ticdc_bridge.schemas.model.ports import TableSource, TableSpans, TableVersions
+from ticdc_bridge.schemas.model.table import TableId, TableVersion
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 
 
 class StreamDefinitions:

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from schemas.model.errors import SetupError
-from schemas.model.table import TableId
-from schemas.model.table_filter import PatternError, TableFilter
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
 
 _FIELDS: Final = re.compile(r"{(\w+)}")
 _PLAIN: Final = re.compile(r"[\w$\-]+\.[\w$\-]+")

@@ -15,16 +15,16 @@ from decimal import Context, Decimal
 from functools import cache, cached_property
 from typing import Any, Literal
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import Decoder
-from schemas.model import values
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Event, Message, RowChange
-from schemas.model.ports import TableLineage, TableSource
-from schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import Kind
-from spark_jobs.pipeline.row_conversion import RowConversion
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Event, Message, RowChange
+from ticdc_bridge.schemas.model.ports import TableLineage, TableSource
+from ticdc_bridge.schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
 
 _EPOCH = datetime(1970, 1, 1)
 ANY_TABLE = TableId("", "")

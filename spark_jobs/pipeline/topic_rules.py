@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from schemas.model.errors import SetupError
-from schemas.model.event import Event, Watermark
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Event, Watermark
+from ticdc_bridge.schemas.model.table import TableId
 
 
 def topic_by_rule(rule: str, event: Event) -> str:

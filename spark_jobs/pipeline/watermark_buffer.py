@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Generic, TypeVar
 
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message
-from spark_jobs.io.endpoints import DeadLetters
-from spark_jobs.pipeline.event_order import EventOrder
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.message_codec import position_text
-from spark_jobs.pipeline.result import Summary
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters
+from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.message_codec import position_text
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from schemas.model.errors import SetupError
-from spark_jobs.runtime import java_certificates
-from spark_jobs.runtime.java import find_java
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.runtime import java_certificates
+from ticdc_bridge.spark_jobs.runtime.java import find_java
 
 # Ivy's own default repository, asked for the jar alone: every jar is pinned, so no POM has to be read, which makes
 # a run three times as quick and independent of parent POMs that a repository may lack.

@@ -5,7 +5,7 @@ with the Ivy that pyspark ships: a few JVMs at a time, each with a handful of ja
 renamed into the cache under a lock for that jar, so a cached jar is always whole, any number of processes may
 fetch at once, and an interrupted run goes on where it stopped.
 
-    python -m spark_jobs.jars [spark|kafka …]      fetch these sets (default: spark), print the paths
+    python -m ticdc_bridge.spark_jobs.jars [spark|kafka …]      fetch these sets (default: spark), print the paths
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of
-from spark_jobs.runtime import ivy
-from spark_jobs.runtime.cache import cache_dir, lock_file
-from spark_jobs.runtime.spark_version import PINNED, installed_version, major_minor
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.spark_jobs.runtime import ivy
+from ticdc_bridge.spark_jobs.runtime.cache import cache_dir, lock_file
+from ticdc_bridge.spark_jobs.runtime.spark_version import PINNED, installed_version, major_minor
 
 SETS = (
     "spark", "kafka", "delta", "iceberg", "s3", "spark-4.0", "delta-4.0", "iceberg-4.0", "s3-4.0", "spark-4.2",
@@ -75,7 +75,7 @@ class Jar:
 @lru_cache(maxsize=1)
 def table() -> tuple[Jar, ...]:
     """All pinned jars, sorted by coordinates. A version may be VERSION:CLASSIFIER, as in Gradle's coordinates."""
-    text = importlib.resources.files("spark_jobs.runtime").joinpath("jars.tsv").read_text(encoding="utf-8")
+    text = importlib.resources.files("ticdc_bridge.spark_jobs.runtime").joinpath("jars.tsv").read_text(encoding="utf-8")
     made = []
     for row in csv.DictReader(text.splitlines(), delimiter="\t"):
         version, _, classifier = row["version"].partition(":")

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of
-from spark_jobs.runtime.cache import cache_dir, write_atomically
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.spark_jobs.runtime.cache import cache_dir, write_atomically
 
 OLDEST, NEWEST = 17, 23
 

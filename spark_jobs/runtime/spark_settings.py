@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 
 LISTS = ("spark.jars", "spark.jars.packages", "spark.sql.extensions", "spark.files", "spark.submit.pyFiles")
 """Settings that are comma lists: what two sides give is joined."""

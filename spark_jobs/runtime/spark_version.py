@@ -9,7 +9,7 @@ import importlib.util
 import re
 from pathlib import Path
 
-from schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 
 Version = tuple[int, int]
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 
 _FOLDERS = ("/usr/lib", "/usr/lib64", "/lib")
 _LIBRARY = "libnss_wrapper.so"

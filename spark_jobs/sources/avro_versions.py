@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from schemas.formats.avro.record import RecordReader, compile_record
-from schemas.model.column_ids import with_ids_of
-from schemas.model.errors import WireError
-from schemas.model.ports import SchemaId
-from schemas.model.table import Table, TableId
-from spark_jobs.sources.schema_registry import Name, RegisteredSchema, Schemas, name_of
-from spark_jobs.sources.subject_names import topics_of_subjects, without_context
+from ticdc_bridge.schemas.formats.avro.record import RecordReader, compile_record
+from ticdc_bridge.schemas.model.column_ids import with_ids_of
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.spark_jobs.sources.schema_registry import Name, RegisteredSchema, Schemas, name_of
+from ticdc_bridge.spark_jobs.sources.subject_names import topics_of_subjects, without_context
 
 
 @dataclass(frozen=True, slots=True)

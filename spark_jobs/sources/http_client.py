@@ -14,9 +14,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from schemas.model.credentials import mask_url
-from schemas.model.errors import SetupError
-from schemas.model.reasons import without_number
+from ticdc_bridge.schemas.model.credentials import mask_url
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import without_number
 
 T = TypeVar("T")
 stop_requested = threading.Event()

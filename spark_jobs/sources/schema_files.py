@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.codec.avro_references import Reference, ReferringSchema, record_of, resolve
-from schemas.inputs import definition_files
-from schemas.inputs.table_sources import definition_text
-from schemas.model.errors import SetupError, WireError
-from schemas.model.names import record_names
-from schemas.model.ports import SchemaId, apicurio_id
-from schemas.model.reasons import reason_of
-from spark_jobs.sources.subject_names import without_context
+from ticdc_bridge.schemas.codec.avro_references import Reference, ReferringSchema, record_of, resolve
+from ticdc_bridge.schemas.inputs import definition_files
+from ticdc_bridge.schemas.inputs.table_sources import definition_text
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.names import record_names
+from ticdc_bridge.schemas.model.ports import SchemaId, apicurio_id
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.spark_jobs.sources.subject_names import without_context
 
 AVRO = "AVRO"
 KIND_NAMES = {"JSON": "a JSON Schema", "PROTOBUF": "a Protobuf schema"}

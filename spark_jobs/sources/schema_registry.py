@@ -10,13 +10,20 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from schemas.codec.avro_references import Reference, ReferringSchema, read_references, record_of, resolve
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.model.errors import SetupError, WireError
-from schemas.model.ports import EITHER, ApicurioId, SchemaId, apicurio_id
-from spark_jobs.sources.http_client import JsonClient, message_of
-from spark_jobs.sources.schema_files import AVRO, FileSchemas, Name, RegisteredSchema, name_of, not_avro_error
-from spark_jobs.sources.subject_names import is_of_topic, record_name, without_context
+from ticdc_bridge.schemas.codec.avro_references import Reference, ReferringSchema, read_references, record_of, resolve
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.ports import EITHER, ApicurioId, SchemaId, apicurio_id
+from ticdc_bridge.spark_jobs.sources.http_client import JsonClient, message_of
+from ticdc_bridge.spark_jobs.sources.schema_files import (
+    AVRO,
+    FileSchemas,
+    Name,
+    RegisteredSchema,
+    name_of,
+    not_avro_error,
+)
+from ticdc_bridge.spark_jobs.sources.subject_names import is_of_topic, record_name, without_context
 
 __all__ = ["FileSchemas", "HttpSchemas", "Name", "RegisteredSchema", "Schemas", "name_of"]
 

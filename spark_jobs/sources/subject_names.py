@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
-from schemas.model.ports import SchemaId, SchemaSource
+from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource
 
 Strategy = Literal["topic", "record", "topic-record"]
 STRATEGIES: tuple[str, ...] = get_args(Strategy)

@@ -10,16 +10,16 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
-from schemas.ddl.executor.versions import DdlText, versions
-from schemas.inputs.definition_files import meta_of
-from schemas.inputs.live_tables import NO_CLIENT
-from schemas.inputs.table_sources import definition_text, source_statements
-from schemas.model.credentials import mask_credentials
-from schemas.model.errors import DdlError, SetupError
-from schemas.model.event import MAX_TSO
-from schemas.model.reasons import reason_of
-from schemas.model.table import Column, Table, TableId, TableVersion, Value
-from schemas.model.types import BY_CODE, Kind
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.inputs.definition_files import meta_of
+from ticdc_bridge.schemas.inputs.live_tables import NO_CLIENT
+from ticdc_bridge.schemas.inputs.table_sources import definition_text, source_statements
+from ticdc_bridge.schemas.model.credentials import mask_credentials
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.types import BY_CODE, Kind
 
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _NO_LENGTH = -1

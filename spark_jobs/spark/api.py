@@ -13,15 +13,15 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError
-from schemas.model.options import Options
-from schemas.model.ports import TableSource
-from schemas.model.spark_types import SparkTypes
-from spark_jobs.arrow.change_schema import MESSAGES, SKIPPED, arrow_schema
-from spark_jobs.arrow.warm_up import warm_transcode
-from spark_jobs.arrow.worker_functions import TranscodeBatches
-from spark_jobs.pipeline.arguments import (
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.schemas.model.spark_types import SparkTypes
+from ticdc_bridge.spark_jobs.arrow.change_schema import MESSAGES, SKIPPED, arrow_schema
+from ticdc_bridge.spark_jobs.arrow.warm_up import warm_transcode
+from ticdc_bridge.spark_jobs.arrow.worker_functions import TranscodeBatches
+from ticdc_bridge.spark_jobs.pipeline.arguments import (
     File,
     check_choices,
     check_frame,
@@ -30,16 +30,16 @@ from spark_jobs.pipeline.arguments import (
     tables_of,
     with_parameter_names,
 )
-from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
-from spark_jobs.pipeline.topic_rules import check_topic_rule
-from spark_jobs.sources.schema_registry import Schemas
-from spark_jobs.sources.subject_names import STRATEGIES, Strategy
-from spark_jobs.spark.avro_jvm.counted_rows import observed_metrics, without_unwritten
-from spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
-from spark_jobs.spark.frames import kafka_columns, kinds_of
-from spark_jobs.spark.transport import map_batches, map_messages
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
+from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
+from ticdc_bridge.spark_jobs.sources.schema_registry import Schemas
+from ticdc_bridge.spark_jobs.sources.subject_names import STRATEGIES, Strategy
+from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import observed_metrics, without_unwritten
+from ticdc_bridge.spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
+from ticdc_bridge.spark_jobs.spark.frames import kafka_columns, kinds_of
+from ticdc_bridge.spark_jobs.spark.transport import map_batches, map_messages
 
 CHANGE_COLUMNS = (
     "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",
@@ -239,7 +239,7 @@ def encode(
     `transcode`. An event that can't be written is a row with `error`. A delete of which only the key is not NULL is
     taken for one that carries nothing but its key. SetupError for wrong usage, a column that is missing among it.
     """
-    from spark_jobs.arrow.event_encoder import EncodeBatches
+    from ticdc_bridge.spark_jobs.arrow.event_encoder import EncodeBatches
 
     check_frame(changes, "changes")
     _check_written(format, topic, subject_strategy)

@@ -1,6 +1,6 @@
 """`spark.read.format("ticdc")` and `spark.readStream`: Spark's Python data source API, in batches of messages.
 
-    from spark_jobs import datasource
+    from ticdc_bridge import datasource
     datasource.register(spark)
     spark.read.format("ticdc").option("format", "open").option("ddl", "history.jsonl").load("messages.jsonl")
 
@@ -38,25 +38,25 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.inputs.kafka_settings import client_settings, settings_for_librdkafka
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.model.spark_types import SparkTypes
-from spark_jobs.arrow.arrow_types import arrow_schema_of
-from spark_jobs.arrow.batches import merge_rows
-from spark_jobs.arrow.change_schema import tidb_row
-from spark_jobs.arrow.changes import ChangeReader
-from spark_jobs.arrow.event_rows import change_row, place_of
-from spark_jobs.arrow.input_batches import batch_items, batch_of_messages
-from spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
-from spark_jobs.io.endpoints import read_source
-from spark_jobs.io.locations import KafkaClient
-from spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line
-from spark_jobs.io.object_paths import path_of
-from spark_jobs.io.storage_sink import is_storage_folder
-from spark_jobs.pipeline.arguments import (
+from ticdc_bridge.schemas.inputs.kafka_settings import client_settings, settings_for_librdkafka
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.spark_types import SparkTypes
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.spark_jobs.arrow.batches import merge_rows
+from ticdc_bridge.spark_jobs.arrow.change_schema import tidb_row
+from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
+from ticdc_bridge.spark_jobs.arrow.event_rows import change_row, place_of
+from ticdc_bridge.spark_jobs.arrow.input_batches import batch_items, batch_of_messages
+from ticdc_bridge.spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
+from ticdc_bridge.spark_jobs.io.endpoints import read_source
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+from ticdc_bridge.spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.storage_sink import is_storage_folder
+from ticdc_bridge.spark_jobs.pipeline.arguments import (
     check_choices,
     claims_of,
     result_in_python,
@@ -64,10 +64,10 @@ from spark_jobs.pipeline.arguments import (
     tables_of,
     with_parameter_names,
 )
-from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
-from spark_jobs.pipeline.newest_columns import newest_table, zone_of
-from spark_jobs.pipeline.result import MessageResult
-from spark_jobs.pipeline.table_view import TableView, table_id
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView, table_id
 
 _ROWS, _RANGE = 2000, 64 << 20  # rows of an Arrow batch that are made one by one; bytes of a file's partition
 _KNOWN = (
@@ -186,7 +186,7 @@ class SourceOptions:
         return {**client_settings(servers, None), **settings_for_librdkafka(self.kafka)}
 
     def extents(self) -> dict[int, tuple[int, int]]:
-        from spark_jobs.io.kafka import extents
+        from ticdc_bridge.spark_jobs.io.kafka import extents
 
         return extents(self.given["topic"], self.settings)
 
@@ -255,7 +255,7 @@ class _PartitionDecoder:
 
     def _items(self, part: InputPartition) -> Iterator[Read]:
         if isinstance(part, TopicPart):
-            from spark_jobs.io.kafka import read_range
+            from ticdc_bridge.spark_jobs.io.kafka import read_range
 
             assert self._topic is not None
             return read_range(self._topic, part.partition, part.start, part.end, self._kafka)

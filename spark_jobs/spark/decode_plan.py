@@ -11,22 +11,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from schemas.model.errors import WireError
-from schemas.model.spark_types import EXACT, SparkTypes, row_type
-from schemas.model.table import Table, TableId
-from spark_jobs.arrow.arrow_types import spark_schema_of
-from spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN, arrow_schema, metric, tidb_row
-from spark_jobs.arrow.table_rows import BINARY, FORMATS, TableRows, rows_schema
-from spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
-from spark_jobs.arrow.worker_functions import DecodeBatches
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.newest_columns import newest_table
-from spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
-from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.avro_jvm.counted_rows import leave_out, without_skipped
-from spark_jobs.spark.sql_expressions import is_of, typed_row
-from spark_jobs.spark.temporal_sql import typed_view
-from spark_jobs.spark.transport import map_messages
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, row_type
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.spark_jobs.arrow.arrow_types import spark_schema_of
+from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN, arrow_schema, metric, tidb_row
+from ticdc_bridge.spark_jobs.arrow.table_rows import BINARY, FORMATS, TableRows, rows_schema
+from ticdc_bridge.spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
+from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
+from ticdc_bridge.spark_jobs.spark import avro_jvm
+from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import leave_out, without_skipped
+from ticdc_bridge.spark_jobs.spark.sql_expressions import is_of, typed_row
+from ticdc_bridge.spark_jobs.spark.temporal_sql import typed_view
+from ticdc_bridge.spark_jobs.spark.transport import map_messages
 
 
 def typed_decode(
@@ -164,7 +164,7 @@ def _avro_by_schemas(
     frame: DataFrame, side: CodecConfig, id_: TableId, check: str, view_options: ViewOptions
 ) -> DataFrame | None:
     """TiCDC Avro of one table by its registered schemas; None where the codec has to read it."""
-    from spark_jobs.spark.avro_jvm.plan import AvroPlan
+    from ticdc_bridge.spark_jobs.spark.avro_jvm.plan import AvroPlan
 
     types, missing, _ = view_options
     # A stream meets ids that nobody knows yet: the kernels read them like others, the JVM's reader leaves them.

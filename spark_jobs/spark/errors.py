@@ -9,9 +9,9 @@ import subprocess
 import sys
 from typing import Any
 
-from schemas.model.errors import SetupError
-from schemas.model.reasons import reason_of
 from ticdc_bridge.packages import NAMES, missing_package
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 
 def is_worker_death(error: Exception) -> bool:

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from spark_jobs.io.endpoints import lines_file
-from spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
-from spark_jobs.io.object_paths import arrow_source, path_of
-from spark_jobs.io.stores import spark_place
-from spark_jobs.io.topics import TopicChoice
-from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
-from spark_jobs.pipeline.storage_definitions import stated_tables
-from spark_jobs.spark.sql_expressions import sql_literal
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.io.endpoints import lines_file
+from ticdc_bridge.spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
+from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
+from ticdc_bridge.spark_jobs.io.stores import spark_place
+from ticdc_bridge.spark_jobs.io.topics import TopicChoice
+from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
+from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 _TYPES = {
     "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",
@@ -54,7 +54,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 def _add_kafka_columns(frame: DataFrame, path: str) -> DataFrame:
     """Rows of a Parquet file with all of Kafka's columns: NULL for those, but key and value, that it lacks.
 
-    SetupError USAGE as from spark_jobs.io.message_files.read_messages.
+    SetupError USAGE as from ticdc_bridge.spark_jobs.io.message_files.read_messages.
     """
     untyped = _untyped_columns(path)
     kinds = {name: kind for name, kind in frame.dtypes if name not in untyped}

@@ -21,14 +21,14 @@ from socketserver import BaseServer
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from schemas.model.errors import SetupError
-from spark_jobs.pipeline.progress import tell_slow_work
-from spark_jobs.runtime.jars import jars
-from spark_jobs.runtime.java import spark_java_home
-from spark_jobs.runtime.spark_settings import PACKAGES, SparkSettings, join_lists
-from spark_jobs.runtime.spark_version import check_spark_version
-from spark_jobs.runtime.user_name import variables_for_nameless_user
 from ticdc_bridge.packages import looks_into_current_folder
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
+from ticdc_bridge.spark_jobs.runtime.jars import jars
+from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
+from ticdc_bridge.spark_jobs.runtime.spark_settings import PACKAGES, SparkSettings, join_lists
+from ticdc_bridge.spark_jobs.runtime.spark_version import check_spark_version
+from ticdc_bridge.spark_jobs.runtime.user_name import variables_for_nameless_user
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +58,7 @@ _LOCAL: Mapping[str, str] = MappingProxyType(
     {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.python.daemon.module": "spark_jobs.spark.worker_daemon",
+        "spark.python.daemon.module": "ticdc_bridge.spark_jobs.spark.worker_daemon",
     }
 )
 _LONGEST_SOCKET = 103  # bytes in a socket's name, on the system that allows least

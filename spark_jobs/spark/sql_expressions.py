@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from schemas.model.spark_types import spark_type
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.model.spark_types import spark_type
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from schemas.model.spark_types import metadata_of, spark_type
-from schemas.model.table import Column as TableColumn
-from schemas.model.types import Kind
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.newest_columns import zone_of
-from spark_jobs.pipeline.table_view import FOLD, NOT_TYPED, TableView, transition_dates
+from ticdc_bridge.schemas.model.spark_types import metadata_of, spark_type
+from ticdc_bridge.schemas.model.table import Column as TableColumn
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import zone_of
+from ticdc_bridge.spark_jobs.pipeline.table_view import FOLD, NOT_TYPED, TableView, transition_dates
 
 KEY, VALUE = "_key", "_value"
 _SIDES = {"before": "_b", "after": "_a"}

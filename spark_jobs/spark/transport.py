@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow
 
-from spark_jobs.io.parquet import HEADER, HEADERS
-from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.worker_tuning import Run, TunedWorker
+from ticdc_bridge.spark_jobs.io.parquet import HEADER, HEADERS
+from ticdc_bridge.spark_jobs.spark import avro_jvm
+from ticdc_bridge.spark_jobs.spark.worker_tuning import Run, TunedWorker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

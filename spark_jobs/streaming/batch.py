@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.model.errors import SetupError
-from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
-from spark_jobs.io.locations import KafkaClient, table_location_of, topic_of_location, topics_of_location
-from spark_jobs.io.topics import number_sources
-from spark_jobs.pipeline.codec_config import check_any_order
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.progress import tell_slow_work
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.pipeline.table_view import table_of
-from spark_jobs.runtime.spark_settings import SparkSettings
-from spark_jobs.spark.frames import input_of_job
-from spark_jobs.spark.session import running_tasks
-from spark_jobs.streaming.micro_batch import MicroBatchRunner
-from spark_jobs.streaming.sinks import OrderedSink, session_of
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient, table_location_of, topic_of_location, topics_of_location
+from ticdc_bridge.spark_jobs.io.topics import number_sources
+from ticdc_bridge.spark_jobs.pipeline.codec_config import check_any_order
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.table_view import table_of
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.spark_jobs.spark.frames import input_of_job
+from ticdc_bridge.spark_jobs.spark.session import running_tasks
+from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
+from ticdc_bridge.spark_jobs.streaming.sinks import OrderedSink, session_of
 
 
 def run_to_table(
@@ -68,7 +68,7 @@ def _run(
     topics = topics_of_location(source)
     client, sources = kafka.java_settings() if topics else None, None
     if topics is not None and topics.only is not None:
-        from spark_jobs.io.kafka import extents
+        from ticdc_bridge.spark_jobs.io.kafka import extents
 
         extents(topics.only, kafka.settings())  # says that Kafka or the topic is not there, before Spark starts
     elif topics is not None:

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from schemas.model.errors import SetupError
-from schemas.model.event import DdlEvent
-from schemas.model.reasons import reason_of
-from spark_jobs.io.object_paths import ObjectPath, arrow_source, path_of, remove_folder
-from spark_jobs.io.stores import spark_place
-from spark_jobs.io.topics import number_sources
-from spark_jobs.runtime.cache import write_atomically
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, path_of, remove_folder
+from ticdc_bridge.spark_jobs.io.stores import spark_place
+from ticdc_bridge.spark_jobs.io.topics import number_sources
+from ticdc_bridge.spark_jobs.runtime.cache import write_atomically
 
 
 class Checkpoint:

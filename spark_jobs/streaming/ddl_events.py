@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import BridgeError
-from schemas.model.event import DdlEvent, Message
-from spark_jobs.arrow.change_schema import arrow_schema
-from spark_jobs.arrow.input_batches import message_of_input
-from spark_jobs.arrow.messages import RowFinder
-from spark_jobs.io.message_files import rows_of
-from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.spark.transport import map_messages
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.schemas.model.event import DdlEvent, Message
+from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
+from ticdc_bridge.spark_jobs.arrow.input_batches import message_of_input
+from ticdc_bridge.spark_jobs.arrow.messages import RowFinder
+from ticdc_bridge.spark_jobs.io.message_files import rows_of
+from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.spark.transport import map_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

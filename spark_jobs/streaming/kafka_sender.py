@@ -18,17 +18,17 @@ from pyspark import AccumulatorParam, SparkContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from schemas.inputs.dead_letters import dead_letter, dead_letter_of
-from schemas.model.errors import SetupError
-from schemas.model.event import Message
-from spark_jobs.arrow.batches import merge_in_order
-from spark_jobs.arrow.change_schema import arrow_schema
-from spark_jobs.arrow.messages import KernelOutput
-from spark_jobs.io.message_files import rows_of
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.result import MessageResult, Summary
-from spark_jobs.spark.transport import map_messages
-from spark_jobs.streaming.pieces import (
+from ticdc_bridge.schemas.inputs.dead_letters import dead_letter, dead_letter_of
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
+from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
+from ticdc_bridge.spark_jobs.arrow.messages import KernelOutput
+from ticdc_bridge.spark_jobs.io.message_files import rows_of
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
+from ticdc_bridge.spark_jobs.spark.transport import map_messages
+from ticdc_bridge.spark_jobs.streaming.pieces import (
     HEADERS,
     MESSAGE,
     BatchCounts,

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.model.errors import SetupError
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.result import Summary, Used
-from spark_jobs.sources.http_client import JsonClient
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.result import Summary, Used
+from ticdc_bridge.spark_jobs.sources.http_client import JsonClient
 
 _FAILED = 300
 _NAMES = ("topic", "db", "table", "table_version", "schema_id")

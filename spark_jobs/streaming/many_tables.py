@@ -19,19 +19,19 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.model.errors import BridgeError, SetupError
-from schemas.model.table import TableId
-from spark_jobs.io.locations import table_location_of
-from spark_jobs.lake.name_history import RenameChain
-from spark_jobs.lake.table_histories import TableHistories
-from spark_jobs.pipeline.event_order import BINLOG_ORDER
-from spark_jobs.pipeline.result import OTHER_TABLE, Summary
-from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace, location_by_rule
-from spark_jobs.sources.http_client import WaitInterrupted
-from spark_jobs.spark.session import is_connect
-from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.io.locations import table_location_of
+from ticdc_bridge.spark_jobs.lake.name_history import RenameChain
+from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
+from ticdc_bridge.spark_jobs.pipeline.event_order import BINLOG_ORDER
+from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace, location_by_rule
+from ticdc_bridge.spark_jobs.sources.http_client import WaitInterrupted
+from ticdc_bridge.spark_jobs.spark.session import is_connect
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
 
 _TABLE = "_of_table"
 _MORE = ("changelog", "versions")

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.model.spark_types import EXACT
-from schemas.model.table import Table, TableId
-from spark_jobs.io.locations import TableLocation, table_location_of
-from spark_jobs.lake import tables
-from spark_jobs.lake.binlog_changes import are_by_binlog, stored_order
-from spark_jobs.lake.column_history import schema_changes, sort_statements
-from spark_jobs.lake.engines.base import AUTO, Engine
-from spark_jobs.lake.name_history import shared_names, table_names
-from spark_jobs.lake.null_values import FORMATS as NULL_VALUES
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.newest_columns import newest_table, zone_of
-from spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
-from spark_jobs.streaming.row_owners import (
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.spark_types import EXACT
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.lake.binlog_changes import are_by_binlog, stored_order
+from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, Engine
+from ticdc_bridge.spark_jobs.lake.name_history import shared_names, table_names
+from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
+from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
+from ticdc_bridge.spark_jobs.streaming.row_owners import (
     IS_ESTIMATED,
     NOT_SHARED,
     OWNED_AT,
@@ -34,14 +34,14 @@ from spark_jobs.streaming.row_owners import (
     is_of_name,
     is_of_names,
 )
-from spark_jobs.streaming.typed_batch import DEFINITIONS_LOCK
+from ticdc_bridge.spark_jobs.streaming.typed_batch import DEFINITIONS_LOCK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.lake.changelog import Changelog
-    from spark_jobs.lake.merge import MergeTarget
-    from spark_jobs.lake.row_versions import RowVersions
+    from ticdc_bridge.spark_jobs.lake.changelog import Changelog
+    from ticdc_bridge.spark_jobs.lake.merge import MergeTarget
+    from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
 
 _CONNECTORS = ("debezium-mysql", "auto")  # whose changes may have binlog positions
 _TICDC = "set enable-tidb-extension=true in the changefeed's sink URI, and merge what it sends then"
@@ -101,10 +101,10 @@ def _targets(
     has_key: bool,
 ) -> list[MergeTarget | Changelog | RowVersions]:  # fmt: skip
     """The tables that the job writes, the current one first."""
-    from spark_jobs.lake.changelog import Changelog
-    from spark_jobs.lake.keyless import KeylessTarget
-    from spark_jobs.lake.merge import MergeTarget
-    from spark_jobs.lake.row_versions import RowVersions
+    from ticdc_bridge.spark_jobs.lake.changelog import Changelog
+    from ticdc_bridge.spark_jobs.lake.keyless import KeylessTarget
+    from ticdc_bridge.spark_jobs.lake.merge import MergeTarget
+    from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
 
     types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
     more = types, zone_of(work.read), names, by_binlog, work.read.format in NULL_VALUES, on_lossy

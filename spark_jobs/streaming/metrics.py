@@ -12,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from schemas.model.errors import SetupError
-from schemas.model.event import tso_physical_ms
-from schemas.model.reasons import reason_of
-from spark_jobs.pipeline.result import Summary
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import tso_physical_ms
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

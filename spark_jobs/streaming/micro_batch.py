@@ -9,34 +9,34 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import DdlEvent
-from schemas.model.table import TableId
-from spark_jobs.arrow import lines
-from spark_jobs.arrow.arrow_types import arrow_schema_of
-from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
-from spark_jobs.io.locations import KafkaClient, table_location_of
-from spark_jobs.lake.column_history import statements_of_events
-from spark_jobs.lake.commit_summary import CommitFacts, told_in_commits
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.newest_columns import with_newest
-from spark_jobs.pipeline.result import Summary, TableProgress
-from spark_jobs.pipeline.stream_definitions import StreamDefinitions
-from spark_jobs.pipeline.table_choice import TableChoice, is_rule
-from spark_jobs.pipeline.watermark_buffer import no_watermark_error
-from spark_jobs.sources.table_history import HistoryTables
-from spark_jobs.spark.session import is_connect
-from spark_jobs.spark.transport import map_messages
-from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.ddl_events import collect_ddl
-from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
-from spark_jobs.streaming.many_tables import ManyTables, TableWork
-from spark_jobs.streaming.merge_batch import merge_table, take_table
-from spark_jobs.streaming.pieces import Form, PieceBatches, error_of_row, pieces_type
-from spark_jobs.streaming.row_owners import RowOwners
-from spark_jobs.streaming.sinks import BatchSink, OrderedSink, TableSink, TopicSink, sink_for
-from spark_jobs.streaming.typed_batch import typed_rows
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.arrow import lines
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient, table_location_of
+from ticdc_bridge.spark_jobs.lake.column_history import statements_of_events
+from ticdc_bridge.spark_jobs.lake.commit_summary import CommitFacts, told_in_commits
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
+from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableProgress
+from ticdc_bridge.spark_jobs.pipeline.stream_definitions import StreamDefinitions
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule
+from ticdc_bridge.spark_jobs.pipeline.watermark_buffer import no_watermark_error
+from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
+from ticdc_bridge.spark_jobs.spark.session import is_connect
+from ticdc_bridge.spark_jobs.spark.transport import map_messages
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.ddl_events import collect_ddl
+from ticdc_bridge.spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
+from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableWork
+from ticdc_bridge.spark_jobs.streaming.merge_batch import merge_table, take_table
+from ticdc_bridge.spark_jobs.streaming.pieces import Form, PieceBatches, error_of_row, pieces_type
+from ticdc_bridge.spark_jobs.streaming.row_owners import RowOwners
+from ticdc_bridge.spark_jobs.streaming.sinks import BatchSink, OrderedSink, TableSink, TopicSink, sink_for
+from ticdc_bridge.spark_jobs.streaming.typed_batch import typed_rows
 
 _PLACE = ("position", "number", "part")
 _COMMIT_TS: Mapping[Form, str] = {

@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
-from schemas.columnar.rows import find_distinct
-from schemas.inputs.dead_letters import dead_letter
-from schemas.model.errors import BridgeError, SetupError, WireError
-from schemas.model.event import Event, Message, RowChange
-from schemas.plain.writer import json_line
-from spark_jobs.arrow.batches import merge_in_order
-from spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN
-from spark_jobs.arrow.changes import ChangeBatch, ChangeReader
-from spark_jobs.arrow.event_rows import change_rows, timestamp_of
-from spark_jobs.arrow.input_batches import Item, message_of_input
-from spark_jobs.arrow.lines import LineBatch, LineReader
-from spark_jobs.arrow.messages import KernelOutput, Transcoder
-from spark_jobs.io.message_files import message_line, message_of_row, rows_of
-from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.event_order import (
+from ticdc_bridge.schemas.columnar.rows import find_distinct
+from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
+from ticdc_bridge.schemas.model.event import Event, Message, RowChange
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
+from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN
+from ticdc_bridge.spark_jobs.arrow.changes import ChangeBatch, ChangeReader
+from ticdc_bridge.spark_jobs.arrow.event_rows import change_rows, timestamp_of
+from ticdc_bridge.spark_jobs.arrow.input_batches import Item, message_of_input
+from ticdc_bridge.spark_jobs.arrow.lines import LineBatch, LineReader
+from ticdc_bridge.spark_jobs.arrow.messages import KernelOutput, Transcoder
+from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_row, rows_of
+from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
+from ticdc_bridge.spark_jobs.pipeline.event_order import (
     BINLOG_ORDER,
     BINLOG_SERVER,
     EventOrder,
@@ -36,9 +36,9 @@ from spark_jobs.pipeline.event_order import (
     binlog_server,
     order_of,
 )
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from spark_jobs.pipeline.result import MessageResult, Summary
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

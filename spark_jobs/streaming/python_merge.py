@@ -9,16 +9,16 @@ from typing import Any, Literal, Required, TypedDict, Unpack
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from schemas.inputs.table_sources import definition_source
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError
-from schemas.model.options import Options
-from schemas.model.spark_types import SparkTypes
-from schemas.model.table import Table
-from spark_jobs.io.locations import KafkaClient, table_location_of
-from spark_jobs.lake.engines.base import AUTO, ENGINES
-from spark_jobs.lake.tables import engine_of
-from spark_jobs.pipeline.arguments import (
+from ticdc_bridge.schemas.inputs.table_sources import definition_source
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.spark_types import SparkTypes
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient, table_location_of
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
+from ticdc_bridge.spark_jobs.lake.tables import engine_of
+from ticdc_bridge.spark_jobs.pipeline.arguments import (
     File,
     check_choices,
     check_frame,
@@ -27,14 +27,14 @@ from spark_jobs.pipeline.arguments import (
     tables_of,
     with_parameter_names,
 )
-from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
-from spark_jobs.pipeline.job import Job, OnError, WithoutKey
-from spark_jobs.pipeline.table_view import OnLossy, TableView, table_id
-from spark_jobs.sources.schema_registry import Schemas
-from spark_jobs.sources.table_definitions import statements_of
-from spark_jobs.sources.table_history import HistoryTables
-from spark_jobs.spark.frames import kafka_columns
-from spark_jobs.streaming.micro_batch import MicroBatchRunner
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
+from ticdc_bridge.spark_jobs.pipeline.job import Job, OnError, WithoutKey
+from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy, TableView, table_id
+from ticdc_bridge.spark_jobs.sources.schema_registry import Schemas
+from ticdc_bridge.spark_jobs.sources.table_definitions import statements_of
+from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
+from ticdc_bridge.spark_jobs.spark.frames import kafka_columns
+from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
 
 _NO_OPTIONS: Mapping[str, Any] = {}
 

@@ -19,20 +19,20 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.model.errors import BridgeError, SetupError
-from schemas.model.table import TableId
-from spark_jobs.io.locations import KafkaClient, topics_of_location
-from spark_jobs.io.object_paths import path_of
-from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.progress import batch_line, table_lines, tell_slow_work, tell_summary
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
-from spark_jobs.sources.http_client import stop_requested
-from spark_jobs.sources.schema_registry import HttpSchemas
-from spark_jobs.sources.table_history import HistoryTables
-from spark_jobs.spark.errors import (
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient, topics_of_location
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, table_lines, tell_slow_work, tell_summary
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
+from ticdc_bridge.spark_jobs.sources.http_client import stop_requested
+from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
+from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
+from ticdc_bridge.spark_jobs.spark.errors import (
     error_of,
     is_kafka_away,
     is_worker_death,
@@ -43,15 +43,15 @@ from spark_jobs.spark.errors import (
     raised_message,
     shorten_message,
 )
-from spark_jobs.spark.frames import kafka_read_options, with_position
-from spark_jobs.spark.session import is_connect, running_tasks
-from spark_jobs.streaming import lineage
-from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.kafka_source import KafkaSource
-from spark_jobs.streaming.metrics import LOOPBACK, JobMetrics
-from spark_jobs.streaming.micro_batch import BatchResult, MicroBatchRunner
-from spark_jobs.streaming.signals import GRACE, StopOnSignal
-from spark_jobs.streaming.sinks import session_of
+from ticdc_bridge.spark_jobs.spark.frames import kafka_read_options, with_position
+from ticdc_bridge.spark_jobs.spark.session import is_connect, running_tasks
+from ticdc_bridge.spark_jobs.streaming import lineage
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.kafka_source import KafkaSource
+from ticdc_bridge.spark_jobs.streaming.metrics import LOOPBACK, JobMetrics
+from ticdc_bridge.spark_jobs.streaming.micro_batch import BatchResult, MicroBatchRunner
+from ticdc_bridge.spark_jobs.streaming.signals import GRACE, StopOnSignal
+from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
 _UNRESOLVED = 600.0
 _PLACES = ("current", "changelog", "versions")  # of a Job

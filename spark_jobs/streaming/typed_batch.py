@@ -9,15 +9,15 @@ from threading import Lock
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from schemas.model.table import Column as TableColumn
-from schemas.model.table import Table, TableId
-from schemas.model.type_text import type_text
-from schemas.model.types import BY_NAME
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.newest_columns import with_newest
-from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.spark.sql_expressions import unfit_sql
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import Column as TableColumn
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.spark_jobs.spark.sql_expressions import unfit_sql
 
 DEFINITIONS_LOCK = Lock()
 """Definitions and registries are asked by one thread at a time."""
@@ -29,7 +29,7 @@ def typed_rows(changes: DataFrame, id_: TableId, read: CodecConfig) -> DataFrame
     SetupError STOPPED for a value that its column can't hold exactly, and where nothing says which column is which;
     USAGE where the columns are not known.
     """
-    from spark_jobs.spark.decode_plan import apply_view
+    from ticdc_bridge.spark_jobs.spark.decode_plan import apply_view
 
     view = read.view or TableView(Table(id_, ()))
     viewed = view.table.id.folded == id_.folded and bool(view.table.columns)

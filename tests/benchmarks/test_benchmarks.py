@@ -15,9 +15,9 @@ from benchmarks import craft, json_formats, rows, sizes, spark_avro, spark_cases
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.cpu import Stopwatch, tree_seconds
 from benchmarks.figures import HEADER, Figure, Run
-from schemas.model.event import RowChange
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 
 SOURCES = (rows.customers(), rows.wide())
 

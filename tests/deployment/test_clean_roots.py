@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from service.health_check import READY, Place, check_health
 from tests.support.dockerfile import CleanRoots, Image, can_make_roots, command_in, run_in
 from tests.support.service import ROOT
+from ticdc_bridge.service.health_check import READY, Place, check_health
 
 _DEBIAN = "trixie"  # as the Dockerfile's base image
 _PYTHON = ("ca-certificates", "python3", "python3-venv")

@@ -13,12 +13,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from service.auth import credentials
-from service.settings import Settings
-from spark_jobs.commands.main import main
 from tests.support.dockerfile import read_dockerfile
 from tests.support.service import ROOT
 from tests.support.table import check_rows
+from ticdc_bridge.service.auth import credentials
+from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.spark_jobs.commands.main import main
 
 KUBERNETES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
 _ALTERNATIVE = "transcode-executors.yaml"  # stands in place of transcode.yaml

@@ -37,15 +37,15 @@ for part in parts[1:]:  # of schemas, what is heavy has a fallback
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 if "service" in parts:
-    from service.cli import app
-    from service.app import create_app
-    from service.settings import Settings
+    from ticdc_bridge.service.cli import app
+    from ticdc_bridge.service.app import create_app
+    from ticdc_bridge.service.settings import Settings
     create_app(Settings(store="sqlite:///" + sys.argv[3]))
 from base64 import b64decode
-from schemas.model.event import Message
-from schemas.inspect.explain import ExplainRequest, explain
-from schemas.model.options import Options
-from schemas.formats.base import Context
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.formats.base import Context
 options = Options.of({}, time_zone="UTC")
 for line in open("tests/golden/{}/wide.default.jsonl".format(sys.argv[4])):
     one = json.loads(line)

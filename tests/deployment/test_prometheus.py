@@ -14,16 +14,16 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.testing import running_service
-from service.tracker.metrics import TrackerMetrics
-from service.tracker.progress import Progress
-from spark_jobs.pipeline.result import Summary, TableMerge, Used
-from spark_jobs.streaming.metrics import JobMetrics
 from tests.support.promql import TARGET, Labels, Series, labels_of
 from tests.support.service import ROOT, Client
 from tests.support.table import check_rows
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.service.tracker.metrics import TrackerMetrics
+from ticdc_bridge.service.tracker.progress import Progress
+from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableMerge, Used
+from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics
 
 PROMETHEUS = ROOT / "examples" / "prometheus"
 DASHBOARD = json.loads((ROOT / "examples" / "grafana" / "ticdc-bridge.json").read_text(encoding="utf-8"))

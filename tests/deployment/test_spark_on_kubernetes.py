@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from service.testing import running_service
-from spark_jobs.runtime.java import spark_java_home
 from tests.support import shop
 from tests.support.kafka import Kafka
 from tests.support.pods_as_processes import Pods, serve_pods
 from tests.support.service import ROOT
 from tests.support.streams import received, send
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
 
 MANIFEST = ROOT / "examples" / "kubernetes" / "transcode-executors.yaml"
 

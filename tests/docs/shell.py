@@ -21,12 +21,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from service.cli import app
-from service.cli.track import fill_end
-from spark_jobs.commands.main import main
 from tests.support.service import environment
 from ticdc_bridge.command_table import COMMANDS
 from ticdc_bridge.main import main as all_commands
+from ticdc_bridge.service.cli import app
+from ticdc_bridge.service.cli.track import fill_end
+from ticdc_bridge.spark_jobs.commands.main import main
 
 SECONDS = 240
 _ASK = Path(__file__).with_name("ask.py")

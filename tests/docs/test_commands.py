@@ -21,11 +21,11 @@ from urllib.parse import quote
 import pytest
 from confluent_kafka import Producer
 
-from service.testing import running_service
 from tests.docs.pages import ROOT, Block, DocPage, pages
 from tests.docs.shell import SECONDS, ended, in_bash, run_here
 from tests.support.kafka import Kafka
 from tests.support.service import Client
+from ticdc_bridge.service.testing import running_service
 
 LINKED = ("service", "schemas", "spark_jobs", "ticdc_bridge", "tests", "benchmarks", "examples", "docs", "scripts",
           "requirements", ".venv", "Makefile", "pyproject.toml", "README.md", "Dockerfile", "compose.yaml")  # fmt: skip

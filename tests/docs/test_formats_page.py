@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schemas.formats.format_table import FORMATS, WRITTEN
-from schemas.inspect.losses import LOSSES, OTHER
-from schemas.model.types import TYPES
 from tests.matrix.page import section
+from ticdc_bridge.schemas.formats.format_table import FORMATS, WRITTEN
+from ticdc_bridge.schemas.inspect.losses import LOSSES, OTHER
+from ticdc_bridge.schemas.model.types import TYPES
 
 
 def test_every_type_and_format_is_in_it() -> None:

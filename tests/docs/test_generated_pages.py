@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
-from schemas.model.errors import ERRORS
-from schemas.model.options import Options
 from tests.matrix import compatibility_page
 from tests.matrix.generated_part import GeneratedPart
 from tests.matrix.parts import PARTS
 from tests.service.api.test_replay import COUNTS
 from tests.support.golden import ROOT
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import ERRORS
+from ticdc_bridge.schemas.model.options import Options
 
 
 def test_parts_are_up_to_date() -> None:

@@ -11,11 +11,11 @@ from urllib.parse import unquote
 
 import typer.main
 
-from service.cli import app
-from spark_jobs.commands.main import parser
 from tests.docs.pages import ROOT
 from tests.support.table import check_rows
 from ticdc_bridge.command_table import COMMANDS, OWN
+from ticdc_bridge.service.cli import app
+from ticdc_bridge.spark_jobs.commands.main import parser
 
 PAGES: Final = (ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _FENCE: Final = re.compile(r"^ *```.*?^ *```[ \t]*$", re.DOTALL | re.MULTILINE)

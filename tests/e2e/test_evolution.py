@@ -15,15 +15,15 @@ from urllib.request import Request, urlopen
 import fastavro
 import pytest
 
-from schemas.model.event import Message
-from service.testing import running_service
-from spark_jobs.commands.main import main
-from spark_jobs.sources.schema_registry import HttpSchemas
 from tests.support.changes import CREATE, Changes
 from tests.support.golden import Golden
 from tests.support.history_events import T0, framed
 from tests.support.processes import until
 from tests.support.streams import delta_count, delta_rows, letters, lines, received, run_while, send
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,19 +15,19 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import functions as F
 
-from schemas.model.event import Message, RowChange
-from schemas.model.table import Value
-from schemas.model.types import Kind
-from schemas.model.values import micros_of_datetime, micros_of_time, shift_zone
-from service.testing import running_service
-from spark_jobs import decode, transcode
-from spark_jobs.commands.main import main
-from spark_jobs.io.kafka import read_topic
-from spark_jobs.io.locations import KafkaClient
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from spark_jobs.spark import avro_jvm
-from spark_jobs.streaming.sinks import TopicSink
 from tests.support import shop
+from ticdc_bridge import decode, transcode
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.table import Value
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import micros_of_datetime, micros_of_time, shift_zone
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.kafka import read_topic
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.spark import avro_jvm
+from ticdc_bridge.spark_jobs.streaming.sinks import TopicSink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.commands.main import main
-from spark_jobs.io.message_files import LineWriter
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.processes import Job
 from tests.support.streams import letters, lines, received, send
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

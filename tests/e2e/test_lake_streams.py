@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from spark_jobs.commands.main import main
 from tests.support.changes import Changes
 from tests.support.lake_readers import hadoop_metadata, iceberg_by_pyiceberg
 from tests.support.processes import Job
 from tests.support.streams import send
+from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

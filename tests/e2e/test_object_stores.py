@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
-from schemas.model.event import Message
-from spark_jobs.commands.main import main
-from spark_jobs.io.message_files import message_line
 from tests.support.golden import ROOT, Golden
 from tests.support.s3 import KEYS, s3_server
 from tests.support.streams import send
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.message_files import message_line
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka

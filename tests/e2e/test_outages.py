@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaException
 
-from spark_jobs.commands.main import main
-from spark_jobs.io.kafka import read_topic
 from tests.support.blocking_registry import Gate
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.golden import Golden
 from tests.support.processes import until
 from tests.support.registries import Answer, Server, answer, golden_registry, serving
 from tests.support.streams import letters, lines, received, run_while, send
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.kafka import read_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

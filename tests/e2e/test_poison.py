@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
-from schemas.model.event import Message
-from service.testing import running_service
-from spark_jobs.commands.main import main
-from spark_jobs.sources.schema_registry import HttpSchemas
 from tests.spark_jobs.commands.test_encode import found, written
 from tests.support.changes import Changes, change_of
 from tests.support.poison import GOOD, poison, rows
 from tests.support.streams import lines, received, send
+from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

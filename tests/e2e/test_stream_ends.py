@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from spark_jobs.commands.main import main
-from spark_jobs.sources.http_client import stop_requested
-from spark_jobs.streaming import sinks
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.golden import Golden
 from tests.support.processes import Job, until
 from tests.support.registries import answer, golden_registry, serving
 from tests.support.streams import delta_rows, letters, lines, received, run_while, send
 from tests.support.table import check_rows
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.sources.http_client import stop_requested
+from ticdc_bridge.spark_jobs.streaming import sinks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

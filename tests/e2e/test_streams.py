@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
-from schemas.inputs.dead_letters import ORIGIN, REASON
-from schemas.model.event import Message
-from schemas.model.options import Options
-from schemas.plain.writer import plain_event
-from service.testing import running_service
-from spark_jobs.commands.main import main
-from spark_jobs.io.kafka import TopicWriter, read_topic
-from spark_jobs.io.message_files import read_messages
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 from tests.support.changes import Changes, change_of
 from tests.support.golden import Golden
+from ticdc_bridge.schemas.inputs.dead_letters import ORIGIN, REASON
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.plain.writer import plain_event
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.kafka import TopicWriter, read_topic
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from schemas.model.event import Message
-from spark_jobs.commands.main import main
-from spark_jobs.io.kafka import TopicWriter
-from spark_jobs.io.message_files import read_messages
 from tests.support.blocking_registry import Gate
 from tests.support.changes import POISON
 from tests.support.cluster import executor_of, packaged, submitted
 from tests.support.golden import Golden
 from tests.support.processes import Job
 from tests.support.streams import letters, received
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.kafka import TopicWriter
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.commands.main import parser
 from tests.support.service import ROOT
 from tests.support.table import check_rows
+from ticdc_bridge.spark_jobs.commands.main import parser
 
 DAG_FILE = ROOT / "examples" / "airflow" / "ticdc_bridge_tables.py"
 _IMPORTS = {

@@ -17,12 +17,6 @@ import pyarrow.parquet
 import pytest
 import yaml
 
-from schemas.model.event import Message
-from service.testing import running_service
-from spark_jobs.io.message_files import read_messages
-from spark_jobs.runtime.jars import jars
-from spark_jobs.runtime.java import spark_java_home
-from spark_jobs.runtime.spark_version import TRIED
 from tests.support.changes import CREATE, Changes
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.kafka import Kafka
@@ -31,6 +25,12 @@ from tests.support.spark_settings import INTERPRETED, QUICK, SHORT_LIVED
 from tests.support.streams import send
 from tests.support.table import check_rows
 from tests.support.toolchains import ToolchainMissing, python_packages
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
+from ticdc_bridge.spark_jobs.runtime.jars import jars
+from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
+from ticdc_bridge.spark_jobs.runtime.spark_version import TRIED
 
 FOLDER = ROOT / "examples" / "pipelines"
 SAMPLE = ROOT / "schemas" / "files" / "shop.orders.open.jsonl"

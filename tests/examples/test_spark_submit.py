@@ -12,16 +12,16 @@ import pyspark
 import pytest
 from deltalake import DeltaTable
 
-from schemas.inputs.kafka_settings import client_settings, settings_for_java
-from service.testing import running_service
-from spark_jobs.commands.main import parser
-from spark_jobs.runtime.jars import jars, table
-from spark_jobs.runtime.java import spark_java_home
 from tests.support import shop
 from tests.support.cluster import packaged
 from tests.support.kafka import Kafka
 from tests.support.service import ROOT
 from tests.support.streams import send
+from ticdc_bridge.schemas.inputs.kafka_settings import client_settings, settings_for_java
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.commands.main import parser
+from ticdc_bridge.spark_jobs.runtime.jars import jars, table
+from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
 
 FOLDER = ROOT / "examples" / "spark-submit"
 

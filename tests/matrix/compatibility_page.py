@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree
 
-from service.testing import running_service
 from tests.service.api.test_replay import COUNTS, NOT_COUNTED, NOT_JUDGED_IN_7, replayed, tool
 from tests.support.service import GOLDEN, ROOT
+from ticdc_bridge.service.testing import running_service
 
 PAGE = ROOT / "docs" / "registry.md"
 BEGIN, END = "<!-- compatibility: made by `make docs` -->\n", "<!-- end of the compatibility -->\n"

@@ -10,22 +10,22 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from schemas.formats.avro import schema as avro_publish
-from schemas.formats.base import Context
-from schemas.formats.debezium import avro_schema
-from schemas.formats.debezium import json_schema as json_publish
-from schemas.formats.debezium.connector import TIDB
-from schemas.formats.debezium.mysql_connector import schema
-from schemas.formats.format_table import FORMATS, WRITTEN
-from schemas.inspect.losses import LOSSES, OF_TARGET, Loss
-from schemas.model.event import RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import TYPES, Kind, TidbType
 from tests.matrix.generated_part import GeneratedPart
 from tests.matrix.round_trip import FORMS, MORE_FORMS
 from tests.support.golden import Registry
 from tests.support.rows import ORIGIN
+from ticdc_bridge.schemas.formats.avro import schema as avro_publish
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.debezium import avro_schema
+from ticdc_bridge.schemas.formats.debezium import json_schema as json_publish
+from ticdc_bridge.schemas.formats.debezium.connector import TIDB
+from ticdc_bridge.schemas.formats.debezium.mysql_connector import schema
+from ticdc_bridge.schemas.formats.format_table import FORMATS, WRITTEN
+from ticdc_bridge.schemas.inspect.losses import LOSSES, OF_TARGET, Loss
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import TYPES, Kind, TidbType
 
 PART = GeneratedPart("reference.md", "matrix")
 _GROUPS: Mapping[str, Collection[str]] = {

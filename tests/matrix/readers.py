@@ -134,8 +134,8 @@ def section(read: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def write() -> None:
-    from spark_jobs.lake import tables
-    from spark_jobs.runtime.spark_settings import SparkSettings
+    from ticdc_bridge.spark_jobs.lake import tables
+    from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
     spark = tables.session(SparkSettings("local[2]"), ["delta", "iceberg"])
     with tempfile.TemporaryDirectory() as folder:

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.model.errors import ERRORS
-from spark_jobs.commands.main import parser
 from tests.matrix.generated_part import GeneratedPart
+from ticdc_bridge.schemas.model.errors import ERRORS
+from ticdc_bridge.spark_jobs.commands.main import parser
 
 OPTIONS = GeneratedPart("reference.md", "options")
 CODES = GeneratedPart("reference.md", "codes")

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from schemas.formats.base import Decoder
-from schemas.inspect.differences import EventDifference, differences
-from schemas.inspect.losses import LOSSES, Loss, ValuePair, WrittenValue, explains, makes
-from schemas.model.errors import LossyError, WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
-from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from tests.support.golden import CONNECTORS, Golden, Registry
+from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.inspect.differences import EventDifference, differences
+from ticdc_bridge.schemas.inspect.losses import LOSSES, Loss, ValuePair, WrittenValue, explains, makes
+from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
 
 _EXT = {"enable_tidb_extension": True}
 _STRINGS = {"avro_decimal_handling_mode": "string", "avro_bigint_unsigned_handling_mode": "string"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.model.types import TYPES, TidbType
 from tests.matrix.generated_part import GeneratedPart
+from ticdc_bridge.schemas.model.types import TYPES, TidbType
 
 PART = GeneratedPart("reference.md", "types")
 _HEAD = """\

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.base import Context
-from schemas.formats.debezium.ticdc_json import DebeziumEncoder
-from schemas.model.errors import WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, TableVersion
-from schemas.model.types import BY_NAME
-from schemas.plain.reader import PlainDecoder, plain_message
-from schemas.plain.writer import json_line, plain_event
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import ORIGIN, Pair, Tables, change, column, field, payload, table
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.schemas.plain.reader import PlainDecoder, plain_message
+from ticdc_bridge.schemas.plain.writer import json_line, plain_event
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 G = Golden("debezium", "pk_int.ext.schema")
 
@@ -274,11 +274,11 @@ def test_a13_negative_commit_ts_from_avro_is_not_written() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        "schemas.formats.avro.schema",
-        "schemas.formats.debezium.json_schema",
-        "schemas.formats.avro.decoder",
-        "schemas.model.ports",
-        "schemas.plain.writer",
+        "ticdc_bridge.schemas.formats.avro.schema",
+        "ticdc_bridge.schemas.formats.debezium.json_schema",
+        "ticdc_bridge.schemas.formats.avro.decoder",
+        "ticdc_bridge.schemas.model.ports",
+        "ticdc_bridge.schemas.plain.writer",
     ],
 )
 def test_g1_every_module_imports_on_its_own(module: str) -> None:

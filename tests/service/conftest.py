@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from service.registry.registry import Registry
-from service.store import SqlStore, open_store
-from service.store.history_reader import HistoryStore
-from service.testing import running_service
 from tests.support.service import Client, empty_store, environment
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import SqlStore, open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.testing import running_service
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

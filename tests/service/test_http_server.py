@@ -13,10 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
-from service.http_server import LARGEST_HEAD, SlowClients
-from service.testing import running_service
 from tests.support.service import TIMEOUT, Client, column, process_service, record
 from tests.support.table import check_rows
+from ticdc_bridge.service.http_server import LARGEST_HEAD, SlowClients
+from ticdc_bridge.service.testing import running_service
 
 
 @contextmanager

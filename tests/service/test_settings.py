@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from service.settings import Settings, aliases_used
 from tests.support.table import check_rows
+from ticdc_bridge.service.settings import Settings, aliases_used
 
 
 @contextmanager

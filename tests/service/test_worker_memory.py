@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service.tracker.metrics import read_reports, write_reports
-from service.tracker.progress import Progress
-from service.worker_memory import CountTable, WorkerMemory
+from ticdc_bridge.service.tracker.metrics import read_reports, write_reports
+from ticdc_bridge.service.tracker.progress import Progress
+from ticdc_bridge.service.worker_memory import CountTable, WorkerMemory
 
 
 def test_counts_stay_when_a_worker_is_replaced() -> None:

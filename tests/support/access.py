@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message
 
-from service.auth import credentials
+from ticdc_bridge.service.auth import credentials
 
 TOKENS = {
     name: f"{name}-" + "x" * 40 for name in ("root", "u", "ticdc", "nobody", "metrics", "history", "others", "keeper")

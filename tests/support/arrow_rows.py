@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow
 
-from schemas.model.event import RowChange
-from schemas.model.spark_types import python_value
-from schemas.model.table import Column
 from tests.support.table_decoders import batch_schema
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.spark_types import python_value
+from ticdc_bridge.schemas.model.table import Column
 
 pa: Any = pyarrow  # the stubs know less than the library
 

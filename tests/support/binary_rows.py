@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow
 
-from spark_jobs.arrow.table_rows import BINARY
+from ticdc_bridge.spark_jobs.arrow.table_rows import BINARY
 
 pa: Any = pyarrow
 

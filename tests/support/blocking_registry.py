@@ -11,7 +11,7 @@ import psutil
 from tests.support.golden import Golden
 from tests.support.registries import golden_registry, serving
 
-_DAEMONS = frozenset(("pyspark.daemon", "spark_jobs.spark.worker_daemon"))
+_DAEMONS = frozenset(("pyspark.daemon", "ticdc_bridge.spark_jobs.spark.worker_daemon"))
 _BY_ID = "/schemas/ids/"
 
 

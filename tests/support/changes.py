@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.model.event import Message
 from tests.support.history_events import T0, framed, resolved
+from ticdc_bridge.schemas.model.event import Message
 
 STEP = 1 << 18
 CREATE = "CREATE TABLE {} (id bigint PRIMARY KEY, total decimal(10,2), note varchar(40))"

@@ -52,7 +52,7 @@ def main() -> None:
 
     Classes of jars that are not Spark's own can't be archived.
     """
-    from spark_jobs.spark.session import spark_session
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     spark = spark_session("archive", master="local[2]", config={"spark.sql.shuffle.partitions": "1"})
     rows = spark.range(100).selectExpr("id", "cast(id as string) as text", "named_struct('a', id) as s")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import psutil
 
-from spark_jobs.commands.main import main
-from spark_jobs.runtime.jars import jars
-from spark_jobs.runtime.java import spark_java_home
 from tests.support.processes import Job
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.runtime.jars import jars
+from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
 
 TWO_WORKERS = "local-cluster[2,1,1024]"
 _EXECUTOR = "CoarseGrainedExecutorBackend"

@@ -6,11 +6,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellForm, Rows, RowShape, form_of
-from schemas.model import values
-from schemas.model.event import RowChange
-from schemas.model.table import Column, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellForm, Rows, RowShape, form_of
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 _BITS, _DOUBLE = struct.Struct("<q"), struct.Struct("<d")
 _MASK = (1 << 64) - 1

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellForm, Rows, RowShape, form_of, freeze
-from schemas.model import values
-from schemas.model.event import Row, RowChange
-from schemas.model.table import Column, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellForm, Rows, RowShape, form_of, freeze
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import Row, RowChange
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 
 class NoCell(Exception):

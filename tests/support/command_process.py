@@ -21,14 +21,14 @@ from typing import Any, TextIO
 
 _PRELOADED = [
     "tests.support.forked_service",
-    "service.cli",
-    "service.migration.mirror_service",
-    "service.workers",
-    "service.schema_types.json_schema.schema",
-    "service.schema_types.protobuf.schema",
-    "service.store.dialects.postgres",
-    "service.store.dialects.sqlite",
-    "service.tracker.tracker",
+    "ticdc_bridge.service.cli",
+    "ticdc_bridge.service.migration.mirror_service",
+    "ticdc_bridge.service.workers",
+    "ticdc_bridge.service.schema_types.json_schema.schema",
+    "ticdc_bridge.service.schema_types.protobuf.schema",
+    "ticdc_bridge.service.store.dialects.postgres",
+    "ticdc_bridge.service.store.dialects.sqlite",
+    "ticdc_bridge.service.tracker.tracker",
 ]
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(_PRELOADED)
@@ -122,7 +122,7 @@ def _run(
     stderr: Connection[Any, Any],
 ) -> None:
     """What such a process does."""
-    from service.cli import main
+    from ticdc_bridge.service.cli import main
 
     for number, pipe in ((1, stdout), (2, stderr)):
         os.dup2(pipe.fileno(), number)

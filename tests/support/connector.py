@@ -7,12 +7,12 @@ import json
 from functools import cache
 from typing import Any
 
-from schemas.model.event import Message
-from schemas.model.options import Options
-from schemas.model.table import TableId, TableVersion
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support.golden import GOLDEN
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import TableId, TableVersion
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 FOLDER = GOLDEN / "debezium-mysql"
 

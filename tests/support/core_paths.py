@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.model.errors import SetupError
-from schemas.model.event import DdlEvent, Message, RowChange
-from spark_jobs import count_changes, datasource, decode, encode, spark_session, transcode
-from spark_jobs.commands.main import main as run_command
-from spark_jobs.io.message_files import message_line
-from spark_jobs.lake.tables import has_delta, lake_config
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import transcode_one
-from spark_jobs.spark.session import is_connect
-from spark_jobs.streaming.stream import refuse_connect
 from tests.support.golden import Golden
 from tests.support.spark_settings import INTERPRETED, QUICK
+from ticdc_bridge import count_changes, datasource, decode, encode, spark_session, transcode
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
+from ticdc_bridge.spark_jobs.commands.main import main as run_command
+from ticdc_bridge.spark_jobs.io.message_files import message_line
+from ticdc_bridge.spark_jobs.lake.tables import has_delta, lake_config
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.spark.session import is_connect
+from ticdc_bridge.spark_jobs.streaming.stream import refuse_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,19 +7,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.model.table import TableId
-from service.changefeed.reader import read
-from service.changefeed.settings import ChangefeedSettings
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput, with_snapshots
-from service.ddl_check.report import CheckReport
-from service.ddl_check.target_schemas import publish, targets
-from service.registry import register
-from service.registry.model import NewSchema
-from service.registry.registry import Registry
-from service.registry_view import RegistryView
-from service.store import open_store
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.changefeed.reader import read
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.report import CheckReport
+from ticdc_bridge.service.ddl_check.target_schemas import publish, targets
+from ticdc_bridge.service.registry import register
+from ticdc_bridge.service.registry.model import NewSchema
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.registry_view import RegistryView
+from ticdc_bridge.service.store import open_store
 
 ORDERS = (
     "CREATE TABLE `orders` (`id` bigint NOT NULL, `total` decimal(10,2) DEFAULT NULL, `st` enum('a','b') NOT NULL,"

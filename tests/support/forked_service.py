@@ -9,11 +9,11 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from service.app import create_served
-from service.http_server import base_url, bind, server
-from service.settings import Settings
 from tests.support.command_process import CONTEXT
 from tests.support.service import Client
+from ticdc_bridge.service.app import create_served
+from ticdc_bridge.service.http_server import base_url, bind, server
+from ticdc_bridge.service.settings import Settings
 
 _START_SECONDS = 60
 

@@ -22,13 +22,13 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.base import Decoder
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from schemas.plain.writer import json_line, plain_error
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from spark_jobs.pipeline.result import MessageResult
 from tests.support.golden import ROOT, Golden, cases
+from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.plain.writer import json_line, plain_error
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
 
 GIVEN = os.environ.get("BRIDGE_FUZZ")
 

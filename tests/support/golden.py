@@ -12,17 +12,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from schemas.formats import format_table
-from schemas.inputs.claim_check_folder import ClaimFolder
-from schemas.model.errors import WireError
-from schemas.model.event import Event, Message
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId
-from spark_jobs.io.message_files import read_messages
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.sources.table_definitions import TableDefinitions
+from ticdc_bridge.schemas.formats import format_table
+from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Event, Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"

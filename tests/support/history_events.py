@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from schemas.model.event import Message
-from service.history.model import DdlRecord
-from service.store.history_reader import HistoryStore
 from tests.support.ddl_histories import recorded
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.history.model import DdlRecord
+from ticdc_bridge.service.store.history_reader import HistoryStore
 
 T0 = 463_293_132_486_213_632
 

@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-from schemas.codec import compression
-from schemas.formats.base import BatchEncoder, Decoder
-from schemas.formats.open_protocol.frame import join_key, join_value
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support import connector, fuzz
 from tests.support.golden import WIDE, Golden, Registry
 from tests.support.tidb_connector import tidb_messages
+from ticdc_bridge.schemas.codec import compression
+from ticdc_bridge.schemas.formats.base import BatchEncoder, Decoder
+from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 MIB = 1 << 20
 PER_BYTE, FLAT = 32, 64 * MIB  # what a message may take

@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow
 
 from benchmarks.json_formats import short
-from schemas.formats.base import Context, Decoder, OneTable
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, Message, RowChange
-from schemas.model.table import Table, TableVersion
 from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, wide_rows
 from tests.support.arrow_rows import check_rows
 from tests.support.rows import column, table
 from tests.support.table_decoders import ArrowJsonDecoder
+from ticdc_bridge.schemas.formats.base import Context, Decoder, OneTable
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
+from ticdc_bridge.schemas.model.table import Table, TableVersion
 
 pa: Any = pyarrow
 

@@ -21,10 +21,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from spark_jobs.runtime.ivy import ivy_jar
-from spark_jobs.runtime.jars import jars
-from spark_jobs.runtime.java import find_java
 from tests.support import watchdog
+from ticdc_bridge.spark_jobs.runtime.ivy import ivy_jar
+from ticdc_bridge.spark_jobs.runtime.jars import jars
+from ticdc_bridge.spark_jobs.runtime.java import find_java
 
 START_SECONDS = 90
 STOP_SECONDS = 20

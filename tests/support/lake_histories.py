@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from schemas.model.event import Message
+from ticdc_bridge.schemas.model.event import Message
 
 START = 463_299_738_777_157_634
 _STEP = 500 << 18  # 500 ms

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.commands.main import main
-from spark_jobs.lake import tables
-from spark_jobs.runtime.spark_settings import SparkSettings
-from spark_jobs.spark.session import _JVM_OPTIONS
 from tests.support.spark_settings import INTERPRETED, QUICK, SHORT_LIVED
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.spark_jobs.spark.session import _JVM_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schemas.columnar.rows import Binaries, RowsReader, Topics
-from schemas.model.event import Message, RowChange
 from tests.support.columnar_events import events_of
+from ticdc_bridge.schemas.columnar.rows import Binaries, RowsReader, Topics
+from ticdc_bridge.schemas.model.event import Message, RowChange
 
 
 def binaries(texts: Sequence[bytes | None]) -> Binaries:

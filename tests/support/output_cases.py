@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schemas.model.event import Message
-from schemas.model.options import Options
-from spark_jobs.io.message_files import message_line
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests import fuzzing
 from tests.support import connector
 from tests.support.golden import CONNECTOR, Golden, cases
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.io.message_files import message_line
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import json
 import struct
 from dataclasses import replace
 
-from schemas.model.event import Message
 from tests.support.golden import WIDE, Golden
+from ticdc_bridge.schemas.model.event import Message
 
 GOOD = {name: Golden(name, case) for name, case in WIDE.items() if name != "open-tiflow"}  # it is read as open is
 HUGE = struct.pack(">Q", (1 << 63) - 1)

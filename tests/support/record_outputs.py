@@ -25,17 +25,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import MapType, StringType
 
-from schemas.formats.format_table import WRITTEN
-from schemas.plain.writer import json_line
-from spark_jobs.arrow.arrow_types import arrow_schema_of
-from spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches
-from spark_jobs.commands.main import main as run_command
-from spark_jobs.io.message_files import message_line
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from spark_jobs.spark.data_source import change_type
 from tests.support.golden import ALL, ROOT, Registry
 from tests.support.output_cases import OutputCase, output_cases
+from ticdc_bridge.schemas.formats.format_table import WRITTEN
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches
+from ticdc_bridge.spark_jobs.commands.main import main as run_command
+from ticdc_bridge.spark_jobs.io.message_files import message_line
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.spark.data_source import change_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def digest(*parts: object) -> str:
 
 def writing_side(format_: str, zone: str) -> CodecConfig:
     """The side written: a registry in memory that gives out ids, and what can't be kept exactly is flagged."""
-    from schemas.model.options import Options
+    from ticdc_bridge.schemas.model.options import Options
 
     return CodecConfig(format_, Registry(), Options.of({"time_zone": zone, "on_lossy": "flag"}))  # type: ignore[arg-type]
 

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from schemas.formats.format_table import WRITTEN
-from schemas.model.errors import BridgeError
-from schemas.model.event import RowChange
-from schemas.model.table import TableId
-from spark_jobs import decode, transcode
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.data_source import register
 from tests.support.golden import ALL, EVOLUTION, Registry
 from tests.support.output_cases import OutputCase, output_cases
 from tests.support.record_outputs import Row, digest, kafka_table, run_quietly
+from ticdc_bridge import decode, transcode
+from ticdc_bridge.schemas.formats.format_table import WRITTEN
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.spark import avro_jvm
+from ticdc_bridge.spark_jobs.spark.data_source import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,9 +34,9 @@ _AS_TEXT = {"ignoreNullFields": "false"}
 
 def session() -> SparkSession:
     """A session as that of quick tests, for the command: what expressions give is the same, compiled or interpreted."""
-    from spark_jobs.lake.tables import lake_config
-    from spark_jobs.spark.session import spark_session
     from tests.support.spark_settings import INTERPRETED, QUICK
+    from ticdc_bridge.spark_jobs.lake.tables import lake_config
+    from ticdc_bridge.spark_jobs.spark.session import spark_session
 
     return spark_session("recorder", master="local[2]", config={**QUICK, **INTERPRETED, **lake_config()})
 

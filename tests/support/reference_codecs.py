@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.rows import (
+from tests.support.columnar_events import events_of
+from ticdc_bridge.schemas.columnar.rows import (
     ABSENT,
     NO_COMMIT_TS,
     NULL,
@@ -20,12 +21,11 @@ from schemas.columnar.rows import (
     WrittenMessages,
     form_of,
 )
-from schemas.formats.base import Context
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import Message, Row, RowChange
-from schemas.model.table import Column, Value
-from tests.support.columnar_events import events_of
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, Row, RowChange
+from ticdc_bridge.schemas.model.table import Column, Value
 
 
 class _Unsayable(Exception):

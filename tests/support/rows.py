@@ -6,14 +6,14 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from schemas.formats.base import Context, Decoder, Encoder
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import Event, Message, Op, Row, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, TableVersion
-from schemas.model.types import BY_NAME
 from tests.support.golden import Registry
+from ticdc_bridge.schemas.formats.base import Context, Decoder, Encoder
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Event, Message, Op, Row, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import BY_NAME
 
 COMMIT_TS = 463299738777157634
 ORIGIN = Message(None, None, "shop.t", 0, 7, 1_767_348_246_678)

@@ -9,12 +9,12 @@ import json
 import sys
 from pathlib import Path
 
-from spark_jobs.commands.main import main
-from spark_jobs.lake import tables
-from spark_jobs.runtime.spark_settings import SparkSettings
-from spark_jobs.spark import data_source
-from spark_jobs.spark.session import _JVM_OPTIONS
 from tests.support.spark_settings import INTERPRETED, QUICK, SHORT_LIVED
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.spark_jobs.spark import data_source
+from ticdc_bridge.spark_jobs.spark.session import _JVM_OPTIONS
 
 _SHORT = {**QUICK, **INTERPRETED, "spark.sql.shuffle.partitions": "1", _JVM_OPTIONS: SHORT_LIVED}
 

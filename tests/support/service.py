@@ -19,11 +19,11 @@ from urllib.parse import quote, urlsplit
 import pytest
 from typer.testing import CliRunner, Result
 
-from service.cli import app
-from service.registry.model import StoredWarning
-from service.registry.registry import Registry
 from tests.support.command_process import Command
 from tests.support.postgres import DatabaseServer
+from ticdc_bridge.service.cli import app
+from ticdc_bridge.service.registry.model import StoredWarning
+from ticdc_bridge.service.registry.registry import Registry
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "registry"

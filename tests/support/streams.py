@@ -14,10 +14,10 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from schemas.model.event import Message
-from spark_jobs.commands.main import main
-from spark_jobs.io.kafka import TopicWriter, read_topic
-from spark_jobs.io.message_files import read_messages
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.kafka import TopicWriter, read_topic
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

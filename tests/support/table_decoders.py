@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 import pyarrow
 
-from schemas.columnar.columns import read_columns
-from schemas.columnar.craft_reader import CraftTableReader
-from schemas.columnar.debezium_reader import DebeziumTableReader
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.open_reader import OpenTableReader
-from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, TableReader
-from schemas.columnar.rows import RowShape
-from schemas.formats.base import Context, OneTable
-from schemas.formats.craft import CraftEncoder
-from schemas.inspect.format_lookup import format_named
-from schemas.model.event import MAX_TSO, Message, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, TableVersion
-from schemas.model.types import BY_NAME
-from spark_jobs.arrow.columns import array_of_column, row_type
-from spark_jobs.arrow.sample_rows import sample_columns, sample_row
+from ticdc_bridge.schemas.columnar.columns import read_columns
+from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader
+from ticdc_bridge.schemas.columnar.debezium_reader import DebeziumTableReader
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.open_reader import OpenTableReader
+from ticdc_bridge.schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, TableReader
+from ticdc_bridge.schemas.columnar.rows import RowShape
+from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.arrow.columns import array_of_column, row_type
+from ticdc_bridge.spark_jobs.arrow.sample_rows import sample_columns, sample_row
 
 pa: Any = pyarrow  # the stubs know less than the library
 

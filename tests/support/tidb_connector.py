@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from schemas.formats.debezium.connector import TIDB
-from schemas.formats.debezium.mysql_connector import schema as publish
-from schemas.model.event import Message
 from tests.support.golden import Golden
+from ticdc_bridge.schemas.formats.debezium.connector import TIDB
+from ticdc_bridge.schemas.formats.debezium.mysql_connector import schema as publish
+from ticdc_bridge.schemas.model.event import Message
 
 PREFIX = "tidb1"
 

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from spark_jobs.runtime.cache import cache_dir, lock_file
+from ticdc_bridge.spark_jobs.runtime.cache import cache_dir, lock_file
 
 FETCH_SECONDS = 250  # below the limit of a test, 300
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.

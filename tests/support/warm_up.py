@@ -18,11 +18,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
-from spark_jobs.arrow import warm_up
-from spark_jobs.runtime.cache import cache_dir, write_atomically
 from tests.support import table_decoders
 from tests.support.class_archive import ARCHIVE, make_archive
 from tests.support.golden import ROOT
+from ticdc_bridge.spark_jobs.arrow import warm_up
+from ticdc_bridge.spark_jobs.runtime.cache import cache_dir, write_atomically
 
 # The longest first; what one needs of another's code it finds in the cache, or compiles too.
 _STEPS: tuple[Callable[[], object], ...] = (

@@ -12,11 +12,11 @@ from typing import TypeVar
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from schemas.model.errors import BridgeError
-from spark_jobs.sources.schema_registry import HttpSchemas
 from tests.support.proxy import Trouble, proxied
 from tests.support.service import Client
 from tests.survival.acknowledged_writes import Told, schema
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
 
 WRITES = 200
 T = TypeVar("T")

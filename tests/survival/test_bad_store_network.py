@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from service.testing import running_service
 from tests.support.postgres import Postgres
 from tests.support.proxy import Trouble, proxied
 from tests.support.service import Answer, Client
 from tests.survival.acknowledged_writes import Told, schema
+from ticdc_bridge.service.testing import running_service
 
 WRITES = 80
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.model.errors import SetupError
-from service.store import open_store
-from service.testing import running_service
 from tests.support.postgres import Postgres, PostgresDidNotStart, PostgresMissing
 from tests.support.service import Client, column, record
 from tests.survival.acknowledged_writes import Told, schema
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.testing import running_service
 
 SIZE = 160 << 20
 TIMED_OUT = (500, 50002)

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from service.testing import running_service
 from tests.support.service import Client, column, process_service, record
 from tests.support.table import check_rows
 from tests.survival.acknowledged_writes import Told, schema
+from ticdc_bridge.service.testing import running_service
 
 AT_ONCE = 64
 SLOW = 500

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from service.cli import app
-from spark_jobs.commands.main import COMMANDS as JOBS
 from tests.support.golden import ROOT
 from tests.support.service import environment
 from tests.support.table import check_rows
@@ -22,6 +20,8 @@ from ticdc_bridge import __version__, command_table
 from ticdc_bridge.command_table import COMMANDS, GROUPS
 from ticdc_bridge.completion import SCRIPTS, Grammar, Option, candidates, grammar_of
 from ticdc_bridge.main import main, run
+from ticdc_bridge.service.cli import app
+from ticdc_bridge.spark_jobs.commands.main import COMMANDS as JOBS
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from schemas.model.errors import SetupError
-from spark_jobs.spark.errors import error_of
 from tests.support.golden import ROOT
 from tests.support.table import check_rows
 from ticdc_bridge import packages
 from ticdc_bridge.packages import ForeignPackageError, check_packages, missing_package
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.spark.errors import error_of
 
 GOLDEN = ROOT / "tests" / "golden" / "craft" / "pk_int.batch1.jsonl"
 _DECODE = ("decode", "--format", "craft", "--in", str(GOLDEN), "--out", "rows.jsonl")
@@ -50,7 +50,7 @@ CASES = [
     Case("the console script", "schemas/__init__.py", (*_BRIDGE, *_DECODE)),
     Case("Python", "schemas.py", ("-c", "from spark_jobs import decode"), _HIDES),
     Case("Python, the decoder", "spark_jobs.py", ("-c", "from schemas import Decoder"), _HIDES),
-    Case("Python, the registry", "schemas/__init__.py", ("-c", "import service.app"), _HIDES),
+    Case("Python, the registry", "schemas/__init__.py", ("-c", "import ticdc_bridge.service.app"), _HIDES),
     Case("Python, what is not needed", "service.py", ("-c", "from schemas import Decoder")),
 ]
 
@@ -142,7 +142,9 @@ class PythonException(Exception):
 
 _WORKER = "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  …\n"
 _DAEMON = "An error occurred while calling o1.collectToPython.\nError from python worker:\n"
-_NO_DAEMON = "/usr/bin/python: Error while finding module specification for 'spark_jobs.spark.worker_daemon'"
+_NO_DAEMON = (
+    "/usr/bin/python: Error while finding module specification for 'ticdc_bridge.spark_jobs.spark.worker_daemon'"
+)
 _HIDDEN = "/job/schemas.py hides ticdc-bridge's package schemas (/ours): rename it"
 _OTHER = (
     "a Python worker of Spark finds another package spark_jobs than ticdc-bridge's, or none (spark_jobs.{} is missing)"
@@ -158,11 +160,14 @@ WORKERS = [
     ),
     (
         Exception(
-            f"{_DAEMON}  {_NO_DAEMON} (ModuleNotFoundError: No module named 'spark_jobs.spark')\nPYTHONPATH was:"
+            f"{_DAEMON}  {_NO_DAEMON} (ModuleNotFoundError: No module named 'ticdc_bridge.spark_jobs.spark')\nPYTHONPATH was:"
         ),
         _OTHER.format("spark"),
     ),
-    (PythonException(f"{_WORKER}ModuleNotFoundError: No module named 'spark_jobs.arrow'\n"), _OTHER.format("arrow")),
+    (
+        PythonException(f"{_WORKER}ModuleNotFoundError: No module named 'ticdc_bridge.spark_jobs.arrow'\n"),
+        _OTHER.format("arrow"),
+    ),
     (
         PythonException(f"{_WORKER}ModuleNotFoundError: No module named 'pyarrow'\n"),
         "the Python of Spark's workers has no package pyarrow: install there what 'ticdc-bridge[spark]' brings",
@@ -194,7 +199,7 @@ def test_workers_look_where_the_driver_looks(tmp_path: Path) -> None:
         "import sys\n"
         "sys.path[0:1] = []\n"
         "sys.path.append('')  # after ours here, before ours in the workers\n"
-        "from spark_jobs.commands.main import main\n"
+        "from ticdc_bridge.spark_jobs.commands.main import main\n"
         "raise SystemExit(main())\n"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -12,7 +12,7 @@ folder, says where a flow that keeps them stands):
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs import datasource
+from ticdc_bridge import datasource
 
 spark = SparkSession.active()
 datasource.register(spark)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.jit import jit
+from ticdc_bridge.schemas.columnar.kernels.jit import jit
 
 Array = Any  # numpy arrays: numba knows their types
 

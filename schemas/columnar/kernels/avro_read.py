@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels import avro_codes as codes
-from schemas.columnar.kernels.avro_bytes import (
+from ticdc_bridge.schemas.columnar.kernels import avro_codes as codes
+from ticdc_bridge.schemas.columnar.kernels.avro_bytes import (
     SCRATCH,
     Scratch,
     decimal,
@@ -22,8 +22,8 @@ from schemas.columnar.kernels.avro_bytes import (
     unsigned_text,
     widen_float,
 )
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.text import is_decimal, is_sound_text
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.text import is_decimal, is_sound_text
 
 Array = Any  # numpy arrays: numba knows their types
 

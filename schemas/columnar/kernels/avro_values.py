@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy, copy_short, put, zigzag
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.temporal import is_zero_timestamp, micros, put_clock, put_date
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy, copy_short, put, zigzag
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.temporal import is_zero_timestamp, micros, put_clock, put_date
 
 Array = Any  # numpy arrays: numba knows their types
 _LOW32 = np.uint64(0xFFFFFFFF)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.avro_values import (
+from ticdc_bridge.schemas.columnar.kernels.avro_values import (
     Array,
     put_bits,
     put_decimal,
@@ -19,9 +19,9 @@ from schemas.columnar.kernels.avro_values import (
     put_span,
     put_timestamp,
 )
-from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.jit import inline, jit, jit_allocating
-from schemas.columnar.kernels.text import is_decimal
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit, jit_allocating
+from ticdc_bridge.schemas.columnar.kernels.text import is_decimal
 
 INT, UINT, UINT_TEXT, YEAR, FLOAT, DOUBLE, DECIMAL, DECIMAL_TEXT, BIT, SPAN, TIMESTAMP, VIRTUAL, LEFT = range(13)
 """What a field is. VIRTUAL: always NULL. LEFT: a value of it is for the format's own encoder."""

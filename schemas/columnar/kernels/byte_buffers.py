@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels import jit as compiling
+from ticdc_bridge.schemas.columnar.kernels import jit as compiling
 
 BLOCK = 32
 """Bytes that are looked at in one step: most texts are shorter."""

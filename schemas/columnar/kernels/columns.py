@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.jit import jit
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy
+from ticdc_bridge.schemas.columnar.kernels.jit import jit
 
 Array = Any  # numpy arrays: numba knows their types
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import read_eight
-from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.text import Array, is_decimal, is_sound_text
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import read_eight
+from ticdc_bridge.schemas.columnar.kernels.jit import jit
+from ticdc_bridge.schemas.columnar.kernels.text import Array, is_decimal, is_sound_text
 
 # How a slot is read, and what a and b are. SIGNED, YEAR: the least and the greatest number. UNSIGNED, ENUM, SET: the
 # greatest. DECIMAL: precision and scale, precision 0: not known.

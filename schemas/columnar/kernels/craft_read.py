@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import equal_bytes
-from schemas.columnar.kernels.craft_cells import count_of, deltas, unzigzag, uvarint
-from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.text import utf8
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import equal_bytes
+from ticdc_bridge.schemas.columnar.kernels.craft_cells import count_of, deltas, unzigzag, uvarint
+from ticdc_bridge.schemas.columnar.kernels.jit import jit
+from ticdc_bridge.schemas.columnar.kernels.text import utf8
 
 Array = Any  # numpy arrays: numba knows their types
 TAKEN, LEFT = 1, 0

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy, put, zigzag
-from schemas.columnar.kernels.jit import inline, jit, jit_allocating
-from schemas.columnar.kernels.temporal import is_temporal
-from schemas.columnar.kernels.text import Array, is_decimal
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy, put, zigzag
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit, jit_allocating
+from ticdc_bridge.schemas.columnar.kernels.temporal import is_temporal
+from ticdc_bridge.schemas.columnar.kernels.text import Array, is_decimal
 
 # What a column's cells are, and what a and b are. SIGNED, YEAR: the least and the greatest number. UNSIGNED: the
 # greatest. ENUM, SET: names, from a to b in the table's elements. DOUBLE: finite. DECIMAL: precision and scale,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.jit import jit, jit_allocating
-from schemas.columnar.kernels.text import Array
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy
+from ticdc_bridge.schemas.columnar.kernels.jit import jit, jit_allocating
+from ticdc_bridge.schemas.columnar.kernels.text import Array
 
 ROOM = 512
 """Bytes of one message's at most."""

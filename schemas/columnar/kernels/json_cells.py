@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy_short
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.json_scan import MessageRows, Templates, ValuePositions, scan
-from schemas.columnar.kernels.json_text import mark_image, put_text, unbase64, unescape, unquote
-from schemas.columnar.kernels.numbers import put_scaled, read_double
-from schemas.columnar.kernels.temporal import (
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy_short
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.json_scan import MessageRows, Templates, ValuePositions, scan
+from ticdc_bridge.schemas.columnar.kernels.json_text import mark_image, put_text, unbase64, unescape, unquote
+from ticdc_bridge.schemas.columnar.kernels.numbers import put_scaled, read_double
+from ticdc_bridge.schemas.columnar.kernels.temporal import (
     MICROS_A_DAY,
     NONE,
     instant,
@@ -27,7 +27,7 @@ from schemas.columnar.kernels.temporal import (
     put_clock,
     put_date,
 )
-from schemas.columnar.kernels.text import Array, find_digits_end, is_decimal, read_digits, utf8
+from ticdc_bridge.schemas.columnar.kernels.text import Array, find_digits_end, is_decimal, read_digits, utf8
 
 # How a slot is read, and what a, b and c are. SIGNED, YEAR: the least and the greatest number. UNSIGNED: the greatest,
 # and whether a negative int64 stands for that + 2^64. ENUM, SET: the greatest index or mask. DOUBLE, FLOAT: the bits of

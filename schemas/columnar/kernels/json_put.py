@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import BLOCK, copy, copy_block, find_special, read_eight
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.text import Array
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK, copy, copy_block, find_special, read_eight
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.text import Array
 
 _ONES, _BLANKS, _QUOTES, _SLASHES, _HIGH, _C2, _E2 = (
     np.uint64(byte * 0x0101010101010101) for byte in (1, 32, 34, 92, 128, 0xC2, 0xE2)

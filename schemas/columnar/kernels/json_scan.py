@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import BLOCK, equal_bytes, find_special
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.text import Array, find_digits_end, read_digits
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK, equal_bytes, find_special
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.text import Array, find_digits_end, read_digits
 
 # What a template is made of. COMMIT: the row's commit_ts. PARTITION: its table id. COUNT: an integer of no account.
 # ANY: a number, string or boolean of no account. All but COMMIT, PARTITION and COUNT may be null.

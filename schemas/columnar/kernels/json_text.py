@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import BLOCK, copy_block, count_zeros, equal_bytes
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.text import Array, utf8
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK, copy_block, count_zeros, equal_bytes
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.text import Array, utf8
 
 _NONE, _ONE, _LOW, _BOTH = (np.uint64(n) for n in (0, 1, (1 << BLOCK) - 1, (1 << BLOCK) + 1))
 _HIGHS = ~_LOW

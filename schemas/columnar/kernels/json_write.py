@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels import json_put as put
-from schemas.columnar.kernels import numbers as real
-from schemas.columnar.kernels import temporal as moment
-from schemas.columnar.kernels.byte_buffers import BLOCK, copy, copy_short
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.temporal import NEVER, NONE, TWICE
-from schemas.columnar.kernels.text import Array
+from ticdc_bridge.schemas.columnar.kernels import json_put as put
+from ticdc_bridge.schemas.columnar.kernels import numbers as real
+from ticdc_bridge.schemas.columnar.kernels import temporal as moment
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK, copy, copy_short
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.temporal import NEVER, NONE, TWICE
+from ticdc_bridge.schemas.columnar.kernels.text import Array
 
 # What follows a step's literal. SIGNED: an int64 from a to b. UNSIGNED: a uint64, written as the int64 of its bits;
 # one that wraps is noted, or leaves its row where `note` is REFUSE. BITS: a bytes in base64, low byte first. DATE,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.text import TENS, Array, find_digits_end, read_digits
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.text import TENS, Array, find_digits_end, read_digits
 
 _LOW_POWER, _HIGH_POWER = -292, 324
 _U0, _U1, _U2, _U4, _U10, _U32, _U40, _U63, _U100 = (np.uint64(n) for n in (0, 1, 2, 4, 10, 32, 40, 63, 100))

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels import json_put as put
-from schemas.columnar.kernels import numbers as real
-from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.text import Array
+from ticdc_bridge.schemas.columnar.kernels import json_put as put
+from ticdc_bridge.schemas.columnar.kernels import numbers as real
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.text import Array
 
 NONE = -(1 << 63)
 """A number that is not there."""

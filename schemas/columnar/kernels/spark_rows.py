@@ -12,9 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import bit_length, copy_short, read_eight, swap_bytes, write_eight
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.text import Array, read_decimal
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import (
+    bit_length,
+    copy_short,
+    read_eight,
+    swap_bytes,
+    write_eight,
+)
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.text import Array, read_decimal
 
 # What a cell becomes, and what a and b of its column are. WHOLE: the greatest number, and the bits that it has.
 # DECIMAL, WIDE_DECIMAL: precision and scale; the latter has more than 18 digits. UNSIGNED: a decimal of 20 digits.

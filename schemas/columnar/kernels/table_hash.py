@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import equal_bytes
-from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.text import Array
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import equal_bytes
+from ticdc_bridge.schemas.columnar.kernels.jit import jit
+from ticdc_bridge.schemas.columnar.kernels.text import Array
 
 # ---------------------------------------------------------------------------------- which table a message is of
 _FAR, _NEAR = 2048, 512  # bytes in which the first text is looked for, and the second after it

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import read_eight
-from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.numbers import PAIRS, put_digits
-from schemas.columnar.kernels.text import TENS, Array
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import read_eight
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.numbers import PAIRS, put_digits
+from ticdc_bridge.schemas.columnar.kernels.text import TENS, Array
 
 NONE = -(1 << 62)
 MICROS_A_DAY = 86_400_000_000

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import first_byte, read_eight
-from schemas.columnar.kernels.jit import inline, jit
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import first_byte, read_eight
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 
 Array = Any  # numpy arrays: numba knows their types
 _HIGH = np.uint64(0x8080808080808080)

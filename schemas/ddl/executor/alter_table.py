@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from schemas.ddl.executor import indexes as executor_indexes
-from schemas.ddl.executor.charsets import Charset, resolve
-from schemas.ddl.executor.column_types import MAX_COLUMNS, column, convert_charset
-from schemas.ddl.executor.default_values import with_default
-from schemas.ddl.executor.details import details_after, renamed
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor import indexes as executor_indexes
+from ticdc_bridge.schemas.ddl.executor.charsets import Charset, resolve
+from ticdc_bridge.schemas.ddl.executor.column_types import MAX_COLUMNS, column, convert_charset
+from ticdc_bridge.schemas.ddl.executor.default_values import with_default
+from ticdc_bridge.schemas.ddl.executor.details import details_after, renamed
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
     ChangeColumn,
@@ -30,8 +30,8 @@ from schemas.ddl.parser.statements import (
     SetDefault,
     SetOptions,
 )
-from schemas.model.errors import DdlError
-from schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column, Table
 
 MAX_CLAUSES = 4096
 

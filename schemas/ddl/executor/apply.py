@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from schemas.ddl.executor import indexes
-from schemas.ddl.executor.alter_table import apply_clauses
-from schemas.ddl.executor.catalog import Catalog, Database, Relation
-from schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
-from schemas.ddl.executor.column_types import MAX_COLUMNS, column
-from schemas.ddl.executor.details import details_of_create
-from schemas.ddl.executor.views import view_columns
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor import indexes
+from ticdc_bridge.schemas.ddl.executor.alter_table import apply_clauses
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Relation
+from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
+from ticdc_bridge.schemas.ddl.executor.column_types import MAX_COLUMNS, column
+from ticdc_bridge.schemas.ddl.executor.details import details_of_create
+from ticdc_bridge.schemas.ddl.executor.views import view_columns
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
     CreateDatabase,
@@ -35,8 +35,8 @@ from schemas.ddl.parser.statements import (
     TableName,
     TruncateTable,
 )
-from schemas.model.errors import DdlError
-from schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Table, TableId
 
 
 def apply(catalog: Catalog, statement: Statement, db: str = "") -> Catalog:

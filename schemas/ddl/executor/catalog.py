@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from schemas.ddl.executor.charsets import DEFAULT, UNKNOWN, Charset
-from schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, UNKNOWN, Charset
+from ticdc_bridge.schemas.model.table import Table, TableId
 
 _BUCKETS = 256
 V = TypeVar("V")

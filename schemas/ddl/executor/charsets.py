@@ -6,7 +6,7 @@ import codecs
 import unicodedata
 from typing import NamedTuple
 
-from schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.errors import DdlError
 
 
 class Charset(NamedTuple):

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.ddl.executor.charsets import BINARY, Charset, bin_collation, decode, longest_character, resolve
-from schemas.ddl.executor.default_values import with_default
-from schemas.ddl.parser.statements import ColumnDef, DataType
-from schemas.model.errors import DdlError
-from schemas.model.table import Column
-from schemas.model.types import BY_NAME, TYPES, Kind
+from ticdc_bridge.schemas.ddl.executor.charsets import (
+    BINARY,
+    Charset,
+    bin_collation,
+    decode,
+    longest_character,
+    resolve,
+)
+from ticdc_bridge.schemas.ddl.executor.default_values import with_default
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, DataType
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import BY_NAME, TYPES, Kind
 
 MAX_COLUMNS = 4096  # of a table: TiDB's own limit (upstream `table-column-count-limit`)
 _TEXT_TO_BINARY = {

@@ -12,13 +12,13 @@ from dataclasses import replace
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
-from schemas.ddl.executor import temporal_literals
-from schemas.ddl.executor.charsets import collation_weight, decode
-from schemas.ddl.parser.statements import DefaultValue
-from schemas.model import values
-from schemas.model.errors import DdlError
-from schemas.model.table import Column, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.ddl.executor import temporal_literals
+from ticdc_bridge.schemas.ddl.executor.charsets import collation_weight, decode
+from ticdc_bridge.schemas.ddl.parser.statements import DefaultValue
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 _WIDE = Context(prec=500)  # of a DOUBLE's digits, with 30 after the point
 _NUMBER = re.compile(r"\d{1,20}\Z", re.ASCII)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
-from schemas.ddl.executor.intervals import interval_partitions
-from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.intervals import interval_partitions
+from ticdc_bridge.schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
     ChangeColumn,
@@ -21,7 +21,7 @@ from schemas.ddl.parser.statements import (
     RenameIndex,
     SetOptions,
 )
-from schemas.model.table import ForeignKey, KnownPartition, Partitioning, Table, TableDetails, TableId
+from ticdc_bridge.schemas.model.table import ForeignKey, KnownPartition, Partitioning, Table, TableDetails, TableId
 
 
 def details_of_create(s: CreateTable, table: Table) -> TableDetails:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from schemas.ddl.parser.statements import ColumnDef, IndexDef
-from schemas.model.errors import DdlError
-from schemas.model.table import Column, Index, Table
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column, Index, Table
 
 Named = TypeVar("Named", Column, Index)
 PRIMARY = "PRIMARY"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Final
 
-from schemas.ddl.executor.indexes import find
-from schemas.ddl.parser.partition_definitions import Interval, PartitionBy, PartitionDef, PartitionValue
-from schemas.model.table import Column, Table
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.ddl.executor.indexes import find
+from ticdc_bridge.schemas.ddl.parser.partition_definitions import Interval, PartitionBy, PartitionDef, PartitionValue
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import Kind
 
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _MOST: Final = 8192

@@ -6,12 +6,12 @@ AUTO_RANDOM, foreign keys and checks. Reading the text in mode SHOW gives the sa
 
 from __future__ import annotations
 
-from schemas.ddl.executor.charsets import is_default
-from schemas.ddl.executor.indexes import PRIMARY
-from schemas.model.names import quote_name, quote_text
-from schemas.model.table import Column, Index, Table
-from schemas.model.type_text import default_text, type_text
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.ddl.executor.charsets import is_default
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
+from ticdc_bridge.schemas.model.names import quote_name, quote_text
+from ticdc_bridge.schemas.model.table import Column, Index, Table
+from ticdc_bridge.schemas.model.type_text import default_text, type_text
+from ticdc_bridge.schemas.model.types import Kind
 
 _CLOCK = "CURRENT_TIMESTAMP"
 _TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from schemas.ddl.executor.apply import affected_tables, apply
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import CreateTable, DropTables, Statement
-from schemas.model import values
-from schemas.model.column_ids import with_ids_of
-from schemas.model.errors import DdlError
-from schemas.model.table import Column, Table, TableVersion
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import CreateTable, DropTables, Statement
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.column_ids import with_ids_of
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
+from ticdc_bridge.schemas.model.types import Kind
 
 
 @dataclass(frozen=True, slots=True)

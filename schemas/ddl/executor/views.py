@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.parser.statements import CreateRelation, ViewSelect
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.parser.statements import CreateRelation, ViewSelect
+from ticdc_bridge.schemas.model.table import TableId
 
 Columns = tuple[str, ...] | None
 """Names of columns; None where they are not known."""

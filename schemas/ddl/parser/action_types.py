@@ -5,9 +5,9 @@ Upstream `pkg/meta/model/job.go`. What one statement can be several of (REMOVE, 
 
 from __future__ import annotations
 
-from schemas.ddl.parser.lexer import mode_of
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.parser.lexer import mode_of
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
     AlterDatabase,
@@ -34,8 +34,8 @@ from schemas.ddl.parser.statements import (
     Statement,
     TruncateTable,
 )
-from schemas.model.errors import DdlError
-from schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.event import DdlEvent
 
 _STATEMENTS: dict[type, int] = {
     CreateDatabase: 1, DropDatabase: 2, CreateTable: 3, TruncateTable: 11, RenameTables: 14, RecoverTable: 25,

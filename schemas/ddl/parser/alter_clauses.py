@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.ddl.parser.column_definitions import charset_words, column_definition, position
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.default_values import NOW, default_value
-from schemas.ddl.parser.lexer import END, STRING
-from schemas.ddl.parser.partition_clauses import (
+from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, column_definition, position
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value
+from ticdc_bridge.schemas.ddl.parser.lexer import END, STRING
+from ticdc_bridge.schemas.ddl.parser.partition_clauses import (
     add_partition,
     coalesce,
     drop_partition,
@@ -20,7 +20,7 @@ from schemas.ddl.parser.partition_clauses import (
     tablespace,
     text_or_default,
 )
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
     ChangeColumn,
@@ -35,7 +35,7 @@ from schemas.ddl.parser.statements import (
     SetDefault,
     SetOptions,
 )
-from schemas.ddl.parser.table_elements import elements, index_definition, starts_index, table_options
+from ticdc_bridge.schemas.ddl.parser.table_elements import elements, index_definition, starts_index, table_options
 
 
 def clauses(c: Cursor) -> tuple[Clause, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from schemas.ddl.parser.lexer import OP, QUOTED, RESERVED, WORD, LexicalMode, Token, tokens
+from ticdc_bridge.schemas.ddl.parser.lexer import OP, QUOTED, RESERVED, WORD, LexicalMode, Token, tokens
 
 # Words before a parenthesis that may call no function: types of CONVERT, and words of a SELECT that are not reserved.
 _NO_CALLS: Final = frozenset("DATETIME DEC FIXED VECTOR LATERAL ANY SOME INTERVAL JSON_TABLE".split())

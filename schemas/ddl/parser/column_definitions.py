@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.default_values import NOW, default_value, read_now, require_bytes
-from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import BITS, syntax_error
-from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, TableName
-from schemas.model.types import TYPES, Kind
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value, read_now, require_bytes
+from ticdc_bridge.schemas.ddl.parser.expressions import expression
+from ticdc_bridge.schemas.ddl.parser.lexer import BITS, syntax_error
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, TableName
+from ticdc_bridge.schemas.model.types import TYPES, Kind
 
 # Words that name a type: its own name, and others → the type of schemas.model.types that they stand for.
 _OTHER_WORDS = (

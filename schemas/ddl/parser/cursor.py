@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
-from schemas.ddl.parser.lexer import (
+from ticdc_bridge.schemas.ddl.parser.lexer import (
     BITS,
     END,
     NUMBER,
@@ -20,8 +20,8 @@ from schemas.ddl.parser.lexer import (
     syntax_error,
     tokens,
 )
-from schemas.ddl.parser.statements import TableName
-from schemas.model.errors import DdlError
+from ticdc_bridge.schemas.ddl.parser.statements import TableName
+from ticdc_bridge.schemas.model.errors import DdlError
 
 T = TypeVar("T")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import atom, expression
-from schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
-from schemas.ddl.parser.statements import DefaultValue
-from schemas.model.names import quote_name
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.expressions import atom, expression
+from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
+from ticdc_bridge.schemas.ddl.parser.statements import DefaultValue
+from ticdc_bridge.schemas.model.names import quote_name
 
 NOW = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
 _LITERAL_WORDS = frozenset(("DATE", "TIME", "TIMESTAMP"))

@@ -7,9 +7,9 @@ before each text, one space around binary operators (upstream `pkg/parser/ast`, 
 
 from __future__ import annotations
 
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
-from schemas.ddl.parser.literals import (
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
+from ticdc_bridge.schemas.ddl.parser.literals import (
     UNITS,
     bits_literal,
     cast_type,
@@ -19,7 +19,7 @@ from schemas.ddl.parser.literals import (
     text_literal,
     unit,
 )
-from schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.names import quote_name
 
 _LOGICAL = {"AND": "and", "&&": "and", "OR": "or", "XOR": "xor"}
 _COMPARISONS = {

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.errors import DdlError
 
 MAX_LENGTH = 4 << 20
 MAX_TOKENS = 250_000  # tables at the limits of TiDB (4,096 columns, 8,192 partitions) stay below

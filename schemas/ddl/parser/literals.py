@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from schemas.ddl.parser.cursor import Cursor
-from schemas.model.names import quote_text
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.model.names import quote_text
 
 UNITS = frozenset(
     """

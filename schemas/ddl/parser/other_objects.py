@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.lexer import END, NUMBER
-from schemas.ddl.parser.statements import NamedObject, Numbers, TableName
-from schemas.ddl.parser.table_elements import table_options
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.lexer import END, NUMBER
+from ticdc_bridge.schemas.ddl.parser.statements import NamedObject, Numbers, TableName
+from ticdc_bridge.schemas.ddl.parser.table_elements import table_options
 
 Reader = Callable[[Cursor], int | None]
 """Reads what follows an option's words; gives its number, where TiDB checks that against others."""

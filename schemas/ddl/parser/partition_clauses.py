@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schemas.ddl.parser import partitions
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.partition_definitions import PartitionDef
-from schemas.ddl.parser.statements import Clause, ExchangePartition, NoColumnEffect
+from ticdc_bridge.schemas.ddl.parser import partitions
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.partition_definitions import PartitionDef
+from ticdc_bridge.schemas.ddl.parser.statements import Clause, ExchangePartition, NoColumnEffect
 
 
 def add_partition(c: Cursor) -> Clause:

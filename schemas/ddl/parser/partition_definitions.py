@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from schemas.ddl.parser.calls import Call
+from ticdc_bridge.schemas.ddl.parser.calls import Call
 
 
 class PartitionValue(NamedTuple):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise, takewhile
 
-from schemas.ddl.parser.calls import calls
-from schemas.ddl.parser.column_definitions import charset_words, placement_policy
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import arithmetic, expression
-from schemas.ddl.parser.lexer import BITS, END, NUMBER, OP, STRING
-from schemas.ddl.parser.literals import unit
-from schemas.ddl.parser.partition_definitions import Interval, PartitionBy, PartitionDef, PartitionValue
+from ticdc_bridge.schemas.ddl.parser.calls import calls
+from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, placement_policy
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.expressions import arithmetic, expression
+from ticdc_bridge.schemas.ddl.parser.lexer import BITS, END, NUMBER, OP, STRING
+from ticdc_bridge.schemas.ddl.parser.literals import unit
+from ticdc_bridge.schemas.ddl.parser.partition_definitions import Interval, PartitionBy, PartitionDef, PartitionValue
 
 _SIGNS = ("(", ")", ",", ".", "+", "-", "*", "%")
 

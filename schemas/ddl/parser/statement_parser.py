@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from schemas.ddl.parser import alter_clauses, partition_clauses, partitions
-from schemas.ddl.parser.column_definitions import charset_words, placement_policy
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.lexer import NUMBER, STRING, TYPED, LexicalMode
-from schemas.ddl.parser.other_objects import OBJECTS, sequence_options
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.parser import alter_clauses, partition_clauses, partitions
+from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, placement_policy
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.lexer import NUMBER, STRING, TYPED, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.other_objects import OBJECTS, sequence_options
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AddIndex,
     AlterDatabase,
     AlterTable,
@@ -35,10 +35,10 @@ from schemas.ddl.parser.statements import (
     TableName,
     TruncateTable,
 )
-from schemas.ddl.parser.table_elements import elements, encryption, index_options, table_options
-from schemas.ddl.parser.table_elements import parts as index_parts
-from schemas.ddl.parser.views import NOT_TIDBS, create_view
-from schemas.model.errors import DdlError
+from ticdc_bridge.schemas.ddl.parser.table_elements import elements, encryption, index_options, table_options
+from ticdc_bridge.schemas.ddl.parser.table_elements import parts as index_parts
+from ticdc_bridge.schemas.ddl.parser.views import NOT_TIDBS, create_view
+from ticdc_bridge.schemas.model.errors import DdlError
 
 Temporary = Literal["", "local", "global"]
 

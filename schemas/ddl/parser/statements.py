@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from schemas.ddl.parser.calls import Call
-from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.ddl.parser.calls import Call
+from ticdc_bridge.schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
+from ticdc_bridge.schemas.model.table import TableId
 
 
 class TableName(NamedTuple):

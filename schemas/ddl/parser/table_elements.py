@@ -7,18 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from schemas.ddl.parser.column_definitions import (
+from ticdc_bridge.schemas.ddl.parser.column_definitions import (
     charset_words,
     check_constraint,
     column_definition,
     placement_policy,
     references,
 )
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import BITS, NUMBER, STRING, WORD
-from schemas.ddl.parser.literals import unit
-from schemas.ddl.parser.statements import ColumnDef, IndexDef, TableOptions
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.expressions import expression
+from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, STRING, WORD
+from ticdc_bridge.schemas.ddl.parser.literals import unit
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef, TableOptions
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:d|h|ms|us|µs|ns|m|s))+|\d+")
 _INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL FOREIGN CHECK".split())

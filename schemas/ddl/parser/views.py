@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from schemas.ddl.parser.calls import calls
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import END
-from schemas.ddl.parser.statements import CreateRelation, TableName, ViewItem, ViewSelect
+from ticdc_bridge.schemas.ddl.parser.calls import calls
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.expressions import expression
+from ticdc_bridge.schemas.ddl.parser.lexer import END
+from ticdc_bridge.schemas.ddl.parser.statements import CreateRelation, TableName, ViewItem, ViewSelect
 
 # Of MySQL, and not in TiDB's grammar.
 NOT_TIDBS = ("TRIGGER", "EVENT", "FUNCTION", "AGGREGATE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO")

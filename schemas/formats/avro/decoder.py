@@ -12,23 +12,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from schemas.codec import avro as binary
-from schemas.codec import json_exact
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.codec.byte_signatures import with_body_name
-from schemas.formats.avro import schema as publish
-from schemas.formats.avro.definitions import DefinitionsOfRecords
-from schemas.formats.avro.field_positions import trace_record
-from schemas.formats.avro.record import RecordReader, compile_record
-from schemas.formats.base import Context, FieldPosition
-from schemas.formats.framing import names_schema, unframe_part
-from schemas.formats.other_fields import other_fields
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
-from schemas.model.names import avro_subject, own_names, topic_subject
-from schemas.model.ports import SchemaId, SchemaSource
-from schemas.model.reasons import reason_of
-from schemas.model.table import Table, Value
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.avro.definitions import DefinitionsOfRecords
+from ticdc_bridge.schemas.formats.avro.field_positions import trace_record
+from ticdc_bridge.schemas.formats.avro.record import RecordReader, compile_record
+from ticdc_bridge.schemas.formats.base import Context, FieldPosition
+from ticdc_bridge.schemas.formats.framing import names_schema, unframe_part
+from ticdc_bridge.schemas.formats.other_fields import other_fields
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
+from ticdc_bridge.schemas.model.names import avro_subject, own_names, topic_subject
+from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Table, Value
 
 DDL, WATERMARK, DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
 _SUM = "_tidb_row_level_checksum"

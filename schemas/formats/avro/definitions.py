@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.avro.record import RecordReader
-from schemas.formats.definitions import in_letters, join_definition
-from schemas.model import values
-from schemas.model.names import in_letters_of, own_names, sanitise_name
-from schemas.model.options import Options
-from schemas.model.ports import TableSource, TableVersions
-from schemas.model.table import UNDECIDED, Column, DefinitionMismatch, Table, TableId, TableVersion
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.avro.record import RecordReader
+from ticdc_bridge.schemas.formats.definitions import in_letters, join_definition
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.names import in_letters_of, own_names, sanitise_name
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import TableSource, TableVersions
+from ticdc_bridge.schemas.model.table import UNDECIDED, Column, DefinitionMismatch, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import Kind
 
 Joined = tuple[TableVersion | None, DefinitionMismatch | None]
 """The definition that describes a record, or why the one that there is does not; neither where there is none."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.codec import avro as binary
-from schemas.codec import go_text
-from schemas.ddl.parser.action_types import ddl_type_of
-from schemas.formats.avro.decoder import DDL, DELETE, WATERMARK, checksum_fields, tso
-from schemas.formats.avro.record import RowWriter
-from schemas.formats.avro.schema_ids import SchemaIds
-from schemas.formats.base import Context, refuse_changed, required_commit_ts, whole_before
-from schemas.formats.framing import frame
-from schemas.model.errors import LossyError, SetupError, WireError
-from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.codec import go_text
+from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
+from ticdc_bridge.schemas.formats.avro.decoder import DDL, DELETE, WATERMARK, checksum_fields, tso
+from ticdc_bridge.schemas.formats.avro.record import RowWriter
+from ticdc_bridge.schemas.formats.avro.schema_ids import SchemaIds
+from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts, whole_before
+from ticdc_bridge.schemas.formats.framing import frame
+from ticdc_bridge.schemas.model.errors import LossyError, SetupError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 
 OVERHEAD = 36  # what TiCDC counts for a Kafka record beside key and value (upstream `common/message.go`)
 

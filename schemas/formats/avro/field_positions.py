@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.codec.avro_reader import FieldError, read_fields
-from schemas.formats.avro.record import RecordReader, field_error
-from schemas.formats.avro.schema import BEFORE
-from schemas.formats.base import FieldPosition
+from ticdc_bridge.schemas.codec.avro_reader import FieldError, read_fields
+from ticdc_bridge.schemas.formats.avro.record import RecordReader, field_error
+from ticdc_bridge.schemas.formats.avro.schema import BEFORE
+from ticdc_bridge.schemas.formats.base import FieldPosition
 
 
 def trace_record(record: RecordReader, data: bytes, pos: int, part: str, side: str) -> list[FieldPosition]:

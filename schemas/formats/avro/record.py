@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from schemas.codec import avro as binary
-from schemas.codec.avro_reader import Convert, FieldError, FieldReader, read_fields, union_reader
-from schemas.formats.avro import schema as publish
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.event import Row, RowChange
-from schemas.model.names import record_names
-from schemas.model.options import Options
-from schemas.model.reasons import reason_of
-from schemas.model.table import Column, TableId, Value, require_bytes
-from schemas.model.types import BY_AVRO_NAME, BY_NAME, Kind
-from schemas.model.values import is_clock
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.codec.avro_reader import Convert, FieldError, FieldReader, read_fields, union_reader
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Row, RowChange
+from ticdc_bridge.schemas.model.names import record_names
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Column, TableId, Value, require_bytes
+from ticdc_bridge.schemas.model.types import BY_AVRO_NAME, BY_NAME, Kind
+from ticdc_bridge.schemas.model.values import is_clock
 
 _EXTENSION_TYPES = ("string", "int", "long", "float", "double", "boolean")
 _TWO_64 = 1 << 64

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from schemas.codec import avro as binary
-from schemas.formats.avro.decoder import checksum_fields
-from schemas.formats.avro.record import RecordReader, field_writer
-from schemas.formats.avro.schema import BEFORE, CHECKSUM, EXTENSION
-from schemas.formats.base import refuse_changed, required_commit_ts, whole_before
-from schemas.model.errors import LossyError, SetupError, WireError
-from schemas.model.event import Event, Message, Row, RowChange, tso_physical_ms
-from schemas.model.names import sanitise_name
-from schemas.model.options import Options
-from schemas.model.table import Table, Value
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.formats.avro.decoder import checksum_fields
+from ticdc_bridge.schemas.formats.avro.record import RecordReader, field_writer
+from ticdc_bridge.schemas.formats.avro.schema import BEFORE, CHECKSUM, EXTENSION
+from ticdc_bridge.schemas.formats.base import refuse_changed, required_commit_ts, whole_before
+from ticdc_bridge.schemas.model.errors import LossyError, SetupError, WireError
+from ticdc_bridge.schemas.model.event import Event, Message, Row, RowChange, tso_physical_ms
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Table, Value
 
 _OP, _COMMIT_TS, _TIME = (str(f["name"]) for f in EXTENSION)
 _KINDS = {f["name"]: f["type"] for f in EXTENSION + CHECKSUM}

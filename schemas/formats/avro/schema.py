@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from schemas.codec.go_text import go_json
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.names import sanitise_name
-from schemas.model.options import Options
-from schemas.model.table import Column, Table
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.go_text import go_json
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import Kind
 
 EXTENSION = (
     {"default": "", "name": "_tidb_op", "type": "string"},

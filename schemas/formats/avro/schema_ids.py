@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.avro import schema as publish
-from schemas.formats.avro.record import RowWriter, row_writer
-from schemas.model.names import avro_subject
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId, SchemaSource
-from schemas.model.table import Column, Table
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.avro.record import RowWriter, row_writer
+from ticdc_bridge.schemas.model.names import avro_subject
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource
+from ticdc_bridge.schemas.model.table import Column, Table
 
 
 @dataclass(frozen=True, slots=True)

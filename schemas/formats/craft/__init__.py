@@ -7,7 +7,7 @@ damaged_floats  floats that TiCDC's writer has damaged
 decoder     messages → change events;  encoder: change events → messages
 """
 
-from schemas.formats.craft.decoder import CraftDecoder
-from schemas.formats.craft.encoder import CraftEncoder
+from ticdc_bridge.schemas.formats.craft.decoder import CraftDecoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 
 __all__ = ["CraftDecoder", "CraftEncoder"]

@@ -14,13 +14,13 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
-from schemas.formats.craft import layout
-from schemas.formats.craft.primitives import unzigzag, uvarint, varint
-from schemas.formats.definitions import ANY_TYPE
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.table import Column, Value
-from schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, Kind
+from ticdc_bridge.schemas.formats.craft import layout
+from ticdc_bridge.schemas.formats.craft.primitives import unzigzag, uvarint, varint
+from ticdc_bridge.schemas.formats.definitions import ANY_TYPE
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, Kind
 
 _SMALL = tuple(str(unzigzag(n)) for n in range(128))
 _SMALL_UNSIGNED = tuple(map(str, range(128)))

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from schemas.formats.craft import columns
-from schemas.formats.craft.layout import Part, RowEvent
-from schemas.model import values
-from schemas.model.event import Event, RowChange
+from ticdc_bridge.schemas.formats.craft import columns
+from ticdc_bridge.schemas.formats.craft.layout import Part, RowEvent
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import Event, RowChange
 
 FLOAT = 4
 # Types whose content is allocated beside that of a FLOAT; texts are not copied.

@@ -5,18 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import Context
-from schemas.formats.craft import columns
-from schemas.formats.craft.damaged_floats import FloatDamage
-from schemas.formats.craft.layout import HANDLE_KEY, NO_PARTITION, DdlBody, Head, MessageParser, Part, RowEvent, RowSide
-from schemas.formats.craft.primitives import malformed_error
-from schemas.formats.definitions import join_definition
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
-from schemas.model.options import Options
-from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft import columns
+from ticdc_bridge.schemas.formats.craft.damaged_floats import FloatDamage
+from ticdc_bridge.schemas.formats.craft.layout import (
+    HANDLE_KEY,
+    NO_PARTITION,
+    DdlBody,
+    Head,
+    MessageParser,
+    Part,
+    RowEvent,
+    RowSide,
+)
+from ticdc_bridge.schemas.formats.craft.primitives import malformed_error
+from ticdc_bridge.schemas.formats.definitions import join_definition
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import Kind
 
 _KEPT_COLUMNS = 1024  # of a layout that is kept: what hostile messages can make us hold is bounded
 

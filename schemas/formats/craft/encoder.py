@@ -6,17 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.ddl.parser.action_types import ddl_type_of
-from schemas.formats.base import Context, refuse_changed, required_commit_ts
-from schemas.formats.craft import columns
-from schemas.formats.craft.layout import NO_PARTITION, RowCells, RowOut, write_ddl, write_resolved, write_rows
-from schemas.formats.craft.primitives import check_utf8
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, Row, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
+from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts
+from ticdc_bridge.schemas.formats.craft import columns
+from ticdc_bridge.schemas.formats.craft.layout import (
+    NO_PARTITION,
+    RowCells,
+    RowOut,
+    write_ddl,
+    write_resolved,
+    write_rows,
+)
+from ticdc_bridge.schemas.formats.craft.primitives import check_utf8
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 
 @dataclass(frozen=True, slots=True)

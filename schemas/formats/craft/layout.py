@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.codec.byte_signatures import with_body_name
-from schemas.formats.craft.primitives import (
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.formats.craft.primitives import (
     delta_uvarints,
     delta_varints,
     malformed_error,
@@ -27,9 +27,9 @@ from schemas.formats.craft.primitives import (
     uvarints,
     varints,
 )
-from schemas.formats.framing import check_size
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.formats.framing import check_size
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO
 
 VERSION = 1
 ROW, DDL, RESOLVED = 1, 2, 3

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from schemas.codec.varint import uvarint as uvarint
-from schemas.codec.varint import zigzag as zigzag
-from schemas.model.errors import WireError
+from ticdc_bridge.schemas.codec.varint import uvarint as uvarint
+from ticdc_bridge.schemas.codec.varint import zigzag as zigzag
+from ticdc_bridge.schemas.model.errors import WireError
 
 MASK = (1 << 64) - 1
 _SIGN = 1 << 63

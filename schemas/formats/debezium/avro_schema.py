@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec.go_text import go_json
-from schemas.formats.debezium import json_schema as json_form
-from schemas.formats.debezium import schema_changes
-from schemas.model.errors import WireError
-from schemas.model.names import sanitise_name
-from schemas.model.options import Options
-from schemas.model.table import Column, Table
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.go_text import go_json
+from ticdc_bridge.schemas.formats.debezium import json_schema as json_form
+from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import Kind
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _AVRO = {

@@ -18,10 +18,10 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from schemas.formats.base import record_time
-from schemas.model.event import DdlEvent, Message, RowChange, tso_physical_ms
-from schemas.model.options import Options
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.formats.base import record_time
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, tso_physical_ms
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import TableId
 
 VERSION = "3.6.1.Final"
 _PARTITION_BITS, _OFFSET_BITS = 13, 32

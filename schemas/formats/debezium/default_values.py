@@ -12,16 +12,16 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from schemas.codec.json_exact import Number
-from schemas.formats.debezium import avro_schema as avro
-from schemas.formats.debezium import json_schema as publish
-from schemas.formats.debezium.connect.document import number
-from schemas.formats.debezium.connect.value_writers import ConnectForm, plain_writer
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.options import Options
-from schemas.model.table import Column
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.formats.debezium import avro_schema as avro
+from ticdc_bridge.schemas.formats.debezium import json_schema as publish
+from ticdc_bridge.schemas.formats.debezium.connect.document import number
+from ticdc_bridge.schemas.formats.debezium.connect.value_writers import ConnectForm, plain_writer
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
 
 
 def _number_text(column: Column, default: str) -> str:

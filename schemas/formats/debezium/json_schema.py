@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from schemas.formats.debezium import schema_changes
-from schemas.model import values
-from schemas.model.names import sanitise_name, sanitise_topic_part
-from schemas.model.options import Options
-from schemas.model.table import Column, Table
-from schemas.model.types import Kind
-from schemas.model.values import is_clock
+from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.names import sanitise_name, sanitise_topic_part
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import is_clock
 
 _TIME = "io.debezium.time."
 _SOURCE = (

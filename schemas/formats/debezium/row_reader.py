@@ -10,16 +10,16 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from schemas.codec import json_exact
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.codec.sql_text import text_or_bytes
-from schemas.formats.base import Context
-from schemas.formats.definitions import join_definition
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, Row, RowChange
-from schemas.model.reasons import reason_of
-from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from schemas.model.types import BY_NAME
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.definitions import join_definition
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, Row, RowChange
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.types import BY_NAME
 
 ANY_TYPE = "a number, text, a date or anything else"
 

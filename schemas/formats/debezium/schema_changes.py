@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from schemas.codec.json_exact import is_utf8
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent
-from schemas.model.ports import TableSource
-from schemas.model.table import Column, Index, Table, TableId, Value
-from schemas.model.types import BY_NAME, Kind
-from schemas.model.values import shift_zone
+from ticdc_bridge.schemas.codec.json_exact import is_utf8
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.values import shift_zone
 
 _CLOCK = "1970-01-01 00:00:00"
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)

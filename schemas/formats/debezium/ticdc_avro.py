@@ -11,22 +11,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec import avro_schema
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import Context, refuse_changed, required_commit_ts
-from schemas.formats.debezium import avro_schema as publish
-from schemas.formats.debezium import schema_changes
-from schemas.formats.debezium import ticdc_events as ticdc
-from schemas.formats.debezium import values as fields
-from schemas.formats.debezium.connect.document import ConnectSchema, document
-from schemas.formats.debezium.connect.value_writers import RowValues, row_values
-from schemas.formats.debezium.row_reader import DebeziumRowReader
-from schemas.formats.framing import frame, unframe_part
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
-from schemas.model.names import sanitise_name, topic_subject
-from schemas.model.ports import SchemaId
-from schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.codec import avro_schema
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts
+from ticdc_bridge.schemas.formats.debezium import avro_schema as publish
+from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.formats.debezium import ticdc_events as ticdc
+from ticdc_bridge.schemas.formats.debezium import values as fields
+from ticdc_bridge.schemas.formats.debezium.connect.document import ConnectSchema, document
+from ticdc_bridge.schemas.formats.debezium.connect.value_writers import RowValues, row_values
+from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumRowReader
+from ticdc_bridge.schemas.formats.framing import frame, unframe_part
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
+from ticdc_bridge.schemas.model.names import sanitise_name, topic_subject
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.table import Table, TableId
 
 _Asked = tuple[SchemaId, str, str | None]
 """A schema's id, the part of the message that has it, and the topic: ids are counted in each context of a registry."""

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from schemas.codec import json_exact
-from schemas.formats.base import required_commit_ts, whole_before
-from schemas.formats.debezium import schema_changes
-from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
-from schemas.formats.debezium.side_messages import check_connector, of_somebody_else
-from schemas.formats.other_fields import members_of, other_fields
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
-from schemas.model.options import Options
-from schemas.model.reasons import reason_of
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.formats.base import required_commit_ts, whole_before
+from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
+from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, of_somebody_else
+from ticdc_bridge.schemas.formats.other_fields import members_of, other_fields
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import TableId
 
 VERSION = "2.4.0.Final"
 FORMATS = ("debezium", "debezium-avro")

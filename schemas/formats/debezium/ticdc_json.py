@@ -14,26 +14,26 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from schemas.codec import compression, json_exact
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.codec.byte_signatures import with_body_name
-from schemas.formats.base import Context, commit_ts_of, record_time, refuse_changed
-from schemas.formats.debezium import json_schema as publish
-from schemas.formats.debezium import schema_changes
-from schemas.formats.debezium import ticdc_events as ticdc
-from schemas.formats.debezium import values as fields
-from schemas.formats.debezium.row_reader import ANY_TYPE, DebeziumRowReader
-from schemas.formats.debezium.side_messages import java_text, of_somebody_else
-from schemas.formats.framing import MAX_MESSAGE, check_size, json_body
-from schemas.formats.other_fields import EXTRA as OTHER_FIELDS
-from schemas.formats.other_fields import members_of, members_text
-from schemas.model import values
-from schemas.model.errors import LossyError, WireError
-from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
-from schemas.model.options import Options
-from schemas.model.reasons import reason_of
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec import compression, json_exact
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.formats.base import Context, commit_ts_of, record_time, refuse_changed
+from ticdc_bridge.schemas.formats.debezium import json_schema as publish
+from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.formats.debezium import ticdc_events as ticdc
+from ticdc_bridge.schemas.formats.debezium import values as fields
+from ticdc_bridge.schemas.formats.debezium.row_reader import ANY_TYPE, DebeziumRowReader
+from ticdc_bridge.schemas.formats.debezium.side_messages import java_text, of_somebody_else
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, json_body
+from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
+from ticdc_bridge.schemas.formats.other_fields import members_of, members_text
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
 
 _PAYLOAD, _SCHEMA = '{"payload":', ',"schema":'
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.formats.base import Context
-from schemas.formats.debezium.connector import TIDB
-from schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder
-from schemas.formats.debezium.mysql_connector.encoder import ConnectorEncoder
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.debezium.connector import TIDB
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.encoder import ConnectorEncoder
 
 
 class DebeziumTidbDecoder(DebeziumMysqlDecoder):

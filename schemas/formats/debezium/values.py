@@ -14,17 +14,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from schemas.codec import json_exact
-from schemas.codec.json_exact import Number
-from schemas.codec.sql_text import text_or_bytes
-from schemas.formats.debezium import default_values as defaults
-from schemas.formats.debezium import json_schema as publish
-from schemas.formats.debezium.connect.document import DECIMAL
-from schemas.formats.debezium.connect.value_writers import EPOCH_TIMESTAMP, ConnectForm, Flag, value_writer
-from schemas.formats.debezium.row_reader import DebeziumDialect, Read
-from schemas.model import values
-from schemas.model.table import Column, Value
-from schemas.model.types import BY_CONNECT, BY_NAME, BY_SEMANTIC, Kind
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
+from ticdc_bridge.schemas.formats.debezium import default_values as defaults
+from ticdc_bridge.schemas.formats.debezium import json_schema as publish
+from ticdc_bridge.schemas.formats.debezium.connect.document import DECIMAL
+from ticdc_bridge.schemas.formats.debezium.connect.value_writers import EPOCH_TIMESTAMP, ConnectForm, Flag, value_writer
+from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumDialect, Read
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import BY_CONNECT, BY_NAME, BY_SEMANTIC, Kind
 
 
 # ---------------------------------------------------------------------------------- Connect schema → column

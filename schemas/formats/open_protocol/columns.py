@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from schemas.formats.definitions import ANY_TYPE, join_definition, says_no_type
-from schemas.model.errors import WireError
-from schemas.model.options import Options
-from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
-from schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, TYPES, Kind
+from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, says_no_type
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, TYPES, Kind
 
 BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = (1 << bit for bit in range(8))
 _CHARACTER = (Kind.TEXT, Kind.ENUM, Kind.SET)  # their charset can be another than binary

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.codec import claim_check, compression, json_exact
-from schemas.codec.byte_signatures import with_body_name
-from schemas.formats.base import Context
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.formats.open_protocol import frame
-from schemas.formats.open_protocol.document import others_of, parse
-from schemas.formats.open_protocol.row_reader import OpenRowReader, RowKey
-from schemas.formats.other_fields import EXTRA as OTHER_FIELDS
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
-from schemas.model.reasons import reason_of
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.codec import claim_check, compression, json_exact
+from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.formats.open_protocol import frame
+from ticdc_bridge.schemas.formats.open_protocol.document import others_of, parse
+from ticdc_bridge.schemas.formats.open_protocol.row_reader import OpenRowReader, RowKey
+from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import TableId
 
 ROW, DDL, RESOLVED = 1, 2, 3
 _KEY_NAMES = frozenset(("ts", "scm", "tbl", "t", "rid", "ptn", "ohk", "ccl"))

@@ -7,11 +7,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.codec import json_exact
-from schemas.codec.json_exact import Number
-from schemas.formats.open_protocol.columns import ColumnHeader
-from schemas.formats.other_fields import other_fields
-from schemas.model.event import Op
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.formats.open_protocol.columns import ColumnHeader
+from ticdc_bridge.schemas.formats.other_fields import other_fields
+from ticdc_bridge.schemas.model.event import Op
 
 _MOST_COLUMNS = 4096  # TiDB's own limit (table-column-count-limit)
 _SIDES = frozenset(("u", "p", "d"))

@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec import compression
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.codec.json_exact import is_utf8
-from schemas.ddl.parser.action_types import ddl_type_of
-from schemas.formats.base import Context, refuse_changed, required_commit_ts, whole_before
-from schemas.formats.open_protocol import frame
-from schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
-from schemas.formats.open_protocol.values import Style, Write, writer
-from schemas.formats.other_fields import members_text
-from schemas.model.errors import LossyError, WireError
-from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, Watermark
-from schemas.model.table import Column, Table, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec import compression
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.json_exact import is_utf8
+from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
+from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts, whole_before
+from ticdc_bridge.schemas.formats.open_protocol import frame
+from ticdc_bridge.schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
+from ticdc_bridge.schemas.formats.open_protocol.values import Style, Write, writer
+from ticdc_bridge.schemas.formats.other_fields import members_text
+from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, Watermark
+from ticdc_bridge.schemas.model.table import Column, Table, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 _FORMATS = ("open", "open-tiflow")
 _OVERHEAD, _PAIR, _VERSION = 36, 16, 8  # bytes by which TiCDC counts a record, an event's lengths and the version

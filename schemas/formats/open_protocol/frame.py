@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schemas.codec.byte_signatures import name_body, with_body_name
-from schemas.formats.framing import check_size
-from schemas.model.errors import WireError
+from ticdc_bridge.schemas.codec.byte_signatures import name_body, with_body_name
+from ticdc_bridge.schemas.formats.framing import check_size
+from ticdc_bridge.schemas.model.errors import WireError
 
 VERSION = 1
 _HEAD = VERSION.to_bytes(8, "big")

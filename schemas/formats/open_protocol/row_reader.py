@@ -6,17 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.codec.json_exact import Number
-from schemas.formats.open_protocol import values as cell_values
-from schemas.formats.open_protocol.columns import describe
-from schemas.formats.open_protocol.document import Cells, Side, beside_sides, parse, sides
-from schemas.model.event import Op, RowChange
-from schemas.model.options import Options
-from schemas.model.ports import TableSource
-from schemas.model.reasons import reason_of
-from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from schemas.model.types import ALWAYS_NULL, Kind
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.formats.open_protocol import values as cell_values
+from ticdc_bridge.schemas.formats.open_protocol.columns import describe
+from ticdc_bridge.schemas.formats.open_protocol.document import Cells, Side, beside_sides, parse, sides
+from ticdc_bridge.schemas.model.event import Op, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, Kind
 
 _MOST_KEPT = 1_000_000  # columns of all layouts together
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from schemas.codec import go_text
-from schemas.codec.sql_text import text_or_bytes
-from schemas.model import values
-from schemas.model.errors import LossyError
-from schemas.model.table import Column, Value, require_text
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec import go_text
+from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import LossyError
+from ticdc_bridge.schemas.model.table import Column, Value, require_text
+from ticdc_bridge.schemas.model.types import Kind
 
 NUMBERS = frozenset((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT))
 _REALS = (Kind.FLOAT, Kind.DOUBLE)

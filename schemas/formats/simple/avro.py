@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.codec import avro as binary
-from schemas.codec.avro_reader import (
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.codec.avro_reader import (
     MOST_ITEMS,
     FieldError,
     array_reader,
@@ -23,9 +23,9 @@ from schemas.codec.avro_reader import (
     record_reader,
     union_reader,
 )
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 FIRST_BYTE = 0x16
 """The first byte of every such message: branch 11 (zig-zag) of the embedded union, the record Message."""

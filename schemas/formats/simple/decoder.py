@@ -12,23 +12,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from schemas.codec import claim_check, compression, json_exact, sql_text
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.codec.byte_signatures import with_body_name
-from schemas.codec.json_forms import name_other_form
-from schemas.formats.base import Context
-from schemas.formats.definitions import join_definition, same_type
-from schemas.formats.framing import MAX_MESSAGE, check_size, json_body
-from schemas.formats.other_fields import other_fields
-from schemas.formats.simple import avro
-from schemas.formats.simple.table_schema import boolean, table_of, text, whole_number
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.event import Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
-from schemas.model.reasons import reason_of
-from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from schemas.model.type_text import type_text
-from schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.codec import claim_check, compression, json_exact, sql_text
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.json_forms import name_other_form
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.definitions import join_definition, same_type
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, json_body
+from ticdc_bridge.schemas.formats.other_fields import other_fields
+from ticdc_bridge.schemas.formats.simple import avro
+from ticdc_bridge.schemas.formats.simple.table_schema import boolean, table_of, text, whole_number
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 _DDL = ("CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY")

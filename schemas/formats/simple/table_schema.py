@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schemas.codec.json_exact import Number, integer, string, utf8
-from schemas.model import values
-from schemas.model.table import Column, Index, Table, TableId, Value
-from schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.codec.json_exact import Number, integer, string, utf8
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
 _PLAIN_FLOAT = 12  # the length of FLOAT without (M,D)

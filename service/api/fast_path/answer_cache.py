@@ -20,12 +20,12 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
-from service.api.compression import LONG, accepts_gzip
-from service.api.fast_path.registration_batches import ROUTE, RegistrationBatcher
-from service.api.metrics import ServiceMetrics, Tally
-from service.api.routing import Route, all_routes
-from service.registry.deadline import Deadline, current_deadline
-from service.registry.read_set import Part, ReadSet, current_reads
+from ticdc_bridge.service.api.compression import LONG, accepts_gzip
+from ticdc_bridge.service.api.fast_path.registration_batches import ROUTE, RegistrationBatcher
+from ticdc_bridge.service.api.metrics import ServiceMetrics, Tally
+from ticdc_bridge.service.api.routing import Route, all_routes
+from ticdc_bridge.service.registry.deadline import Deadline, current_deadline
+from ticdc_bridge.service.registry.read_set import Part, ReadSet, current_reads
 
 _LONGEST_BODY: Final = 256 * 1024
 _OVERHEAD: Final = 1500

@@ -20,19 +20,19 @@ from functools import partial
 from itertools import repeat
 from typing import Final
 
-from schemas.model.errors import BridgeError
-from service.api import responses
-from service.api.bodies import SCHEMA, check_size, new_schema, parse, read_fields
-from service.api.fast_path.standstill import Standstill
-from service.api.request import check_content_type, compact, negotiate
-from service.api.services import Services
-from service.logs import REQUEST_ID
-from service.registry.config import config_chain
-from service.registry.model import Content, NewSchema
-from service.registry.names import normalize_subject
-from service.registry.ports import ReadAhead, StoreWriter
-from service.registry.references import UnderstoodSchema, understand
-from service.registry.register import RegisterOptions, register_plain
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.service.api import responses
+from ticdc_bridge.service.api.bodies import SCHEMA, check_size, new_schema, parse, read_fields
+from ticdc_bridge.service.api.fast_path.standstill import Standstill
+from ticdc_bridge.service.api.request import check_content_type, compact, negotiate
+from ticdc_bridge.service.api.services import Services
+from ticdc_bridge.service.logs import REQUEST_ID
+from ticdc_bridge.service.registry.config import config_chain
+from ticdc_bridge.service.registry.model import Content, NewSchema
+from ticdc_bridge.service.registry.names import normalize_subject
+from ticdc_bridge.service.registry.ports import ReadAhead, StoreWriter
+from ticdc_bridge.service.registry.references import UnderstoodSchema, understand
+from ticdc_bridge.service.registry.register import RegisterOptions, register_plain
 
 ROUTE: Final = "/subjects/{subject}/versions"
 _PATH = re.compile(rb"/subjects/([A-Za-z0-9_-][A-Za-z0-9_.~-]*)/versions")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.executor.charsets import DEFAULT, Charset
-from schemas.ddl.executor.column_types import column
-from schemas.ddl.executor.indexes import PRIMARY, find
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, Charset
+from ticdc_bridge.schemas.ddl.executor.column_types import column
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, find
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
     ChangeColumn,
@@ -28,12 +28,18 @@ from schemas.ddl.parser.statements import (
     SetDefault,
     SetOptions,
 )
-from schemas.model.errors import DdlError
-from schemas.model.table import Column, Table, TableDetails
-from service.ddl_check.refusals import auto_random, dependencies, indexes
-from service.ddl_check.refusals.columns import NULL_IN_PRIMARY_KEY, Refusal, SqlModes, of_column_name, of_name
-from service.ddl_check.refusals.defaults import of_literal, of_sequence
-from service.ddl_check.refusals.definitions import (
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column, Table, TableDetails
+from ticdc_bridge.service.ddl_check.refusals import auto_random, dependencies, indexes
+from ticdc_bridge.service.ddl_check.refusals.columns import (
+    NULL_IN_PRIMARY_KEY,
+    Refusal,
+    SqlModes,
+    of_column_name,
+    of_name,
+)
+from ticdc_bridge.service.ddl_check.refusals.defaults import of_literal, of_sequence
+from ticdc_bridge.service.ddl_check.refusals.definitions import (
     MAX_COLUMNS,
     charset_of,
     of_charset_names,
@@ -46,13 +52,19 @@ from service.ddl_check.refusals.definitions import (
     of_rename,
     of_twice,
 )
-from service.ddl_check.refusals.generated import generated_names
-from service.ddl_check.refusals.partition_changes import MANAGED, of_exchange, of_management
-from service.ddl_check.refusals.partitions import of_partitioning
-from service.ddl_check.refusals.sequences import of_default_sequence
-from service.ddl_check.refusals.together import of_algorithm, of_together
-from service.ddl_check.refusals.type_changes import of_change, of_charset
-from service.ddl_check.refusals.unique_keys import known_key, of_invisible, of_partition, of_unique, unique_key
+from ticdc_bridge.service.ddl_check.refusals.generated import generated_names
+from ticdc_bridge.service.ddl_check.refusals.partition_changes import MANAGED, of_exchange, of_management
+from ticdc_bridge.service.ddl_check.refusals.partitions import of_partitioning
+from ticdc_bridge.service.ddl_check.refusals.sequences import of_default_sequence
+from ticdc_bridge.service.ddl_check.refusals.together import of_algorithm, of_together
+from ticdc_bridge.service.ddl_check.refusals.type_changes import of_change, of_charset
+from ticdc_bridge.service.ddl_check.refusals.unique_keys import (
+    known_key,
+    of_invisible,
+    of_partition,
+    of_unique,
+    unique_key,
+)
 
 # Clauses that TiDB parses and does not do (upstream `pkg/ddl/executor.go`, AlterTable).
 _UNSUPPORTED: Final = {

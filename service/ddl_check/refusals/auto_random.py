@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from schemas.ddl.executor.indexes import PRIMARY, find
-from schemas.ddl.parser.statements import ColumnDef, IndexDef
-from schemas.model.table import Column, Table
-from service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, find
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
 
 _MOST: Final = 15
 _LEAST_LEFT: Final = 27

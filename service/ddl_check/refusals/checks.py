@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from schemas.ddl.parser.calls import calls
-from schemas.ddl.parser.lexer import WORD, LexicalMode, Token, tokens
-from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.functions import of_calls
-from service.ddl_check.refusals.generated import DISALLOWED
+from ticdc_bridge.schemas.ddl.parser.calls import calls
+from ticdc_bridge.schemas.ddl.parser.lexer import WORD, LexicalMode, Token, tokens
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.functions import of_calls
+from ticdc_bridge.service.ddl_check.refusals.generated import DISALLOWED
 
 _CHECK: Final = re.compile(r"\bcheck\b", re.IGNORECASE)
 _WHERE: Final = "where tidb_enable_check_constraint is on, an expression of a check constraint"

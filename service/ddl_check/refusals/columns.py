@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from schemas.ddl.executor.charsets import Charset, collation_weight, longest_character
-from schemas.ddl.parser.lexer import ANSI_MODES
-from schemas.ddl.parser.statements import ColumnDef, DataType
-from schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.ddl.executor.charsets import Charset, collation_weight, longest_character
+from ticdc_bridge.schemas.ddl.parser.lexer import ANSI_MODES
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, DataType
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 MAX_NAME: Final = 64
 _MAX_COMMENT = 1024

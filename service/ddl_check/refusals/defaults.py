@@ -13,16 +13,16 @@ from dataclasses import replace
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Final
 
-from schemas.ddl.executor.charsets import encodable
-from schemas.ddl.executor.default_values import with_default
-from schemas.ddl.parser.calls import calls_of
-from schemas.ddl.parser.statements import ColumnDef, DefaultValue
-from schemas.model.errors import DdlError
-from schemas.model.table import Column
-from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import Refusal, SqlModes
-from service.ddl_check.refusals.functions import SYNTAX_ERROR, no_function, of_calls
-from service.ddl_check.refusals.generated import outermost_function
+from ticdc_bridge.schemas.ddl.executor.charsets import encodable
+from ticdc_bridge.schemas.ddl.executor.default_values import with_default
+from ticdc_bridge.schemas.ddl.parser.calls import calls_of
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, DefaultValue
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal, SqlModes
+from ticdc_bridge.service.ddl_check.refusals.functions import SYNTAX_ERROR, no_function, of_calls
+from ticdc_bridge.service.ddl_check.refusals.generated import outermost_function
 
 _LOBS: Final = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
 _NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.executor.charsets import Charset, resolve
-from schemas.ddl.executor.column_types import column
-from schemas.ddl.executor.indexes import find
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.lexer import END, LexicalMode
-from schemas.ddl.parser.statements import ChangeColumn, ColumnDef, TableName, TableOptions
-from schemas.model.errors import DdlError
-from schemas.model.table import Column, Table, TableId
-from service.ddl_check.refusals.columns import Refusal, SqlModes, of_column, of_name
-from service.ddl_check.refusals.defaults import of_default
-from service.ddl_check.refusals.generated import generated_names, of_generated
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.charsets import Charset, resolve
+from ticdc_bridge.schemas.ddl.executor.column_types import column
+from ticdc_bridge.schemas.ddl.executor.indexes import find
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.lexer import END, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statements import ChangeColumn, ColumnDef, TableName, TableOptions
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal, SqlModes, of_column, of_name
+from ticdc_bridge.service.ddl_check.refusals.defaults import of_default
+from ticdc_bridge.service.ddl_check.refusals.generated import generated_names, of_generated
 
 MAX_COLUMNS: Final = 1017  # TiDB's table-column-count-limit
 _COLLATIONS: Final = frozenset("""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from schemas.ddl.executor.catalog import Catalog, Database
-from schemas.ddl.executor.indexes import PRIMARY, find
-from schemas.ddl.parser.statements import AddIndex, Clause, NoColumnEffect, SetOptions
-from schemas.model.table import Column, ForeignKey, Table, TableId
-from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, find
+from ticdc_bridge.schemas.ddl.parser.statements import AddIndex, Clause, NoColumnEffect, SetOptions
+from ticdc_bridge.schemas.model.table import Column, ForeignKey, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal
 
 _TTL_KINDS: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from schemas.ddl.parser.calls import Call
-from service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.schemas.ddl.parser.calls import Call
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
 
 SYNTAX_ERROR: Final = 1064
 _MANY: Final = 1 << 20

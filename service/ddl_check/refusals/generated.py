@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from schemas.ddl.parser.calls import calls_of
-from schemas.ddl.parser.statements import ColumnDef
-from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.functions import of_calls
+from ticdc_bridge.schemas.ddl.parser.calls import calls_of
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.functions import of_calls
 
 DISALLOWED: Final = frozenset("""
     benchmark connection_id curdate current_date current_role current_time current_timestamp current_user curtime

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
     CreateRelation,
@@ -19,9 +19,9 @@ from schemas.ddl.parser.statements import (
     TableName,
     TruncateTable,
 )
-from schemas.model.table import TableId
-from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.definitions import unknown
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.definitions import unknown
 
 
 def of_gone(first: Catalog, now: Catalog, statement: Statement, db: str) -> Iterator[Refusal]:

@@ -6,16 +6,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.executor.charsets import longest_character
-from schemas.ddl.executor.indexes import PRIMARY, find
-from schemas.ddl.parser.statements import ColumnDef, IndexDef
-from schemas.model.names import quote_name
-from schemas.model.table import Column, Index, Table, TableId
-from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal, of_name
-from service.ddl_check.refusals.dependencies import NO_FOREIGN_KEY, REFERENCED_TTL
-from service.ddl_check.refusals.generated import generated_names, of_arrays, of_expression, of_index_functions
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.charsets import longest_character
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, find
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal, of_name
+from ticdc_bridge.service.ddl_check.refusals.dependencies import NO_FOREIGN_KEY, REFERENCED_TTL
+from ticdc_bridge.service.ddl_check.refusals.generated import (
+    generated_names,
+    of_arrays,
+    of_expression,
+    of_index_functions,
+)
 
 _MAX_COMMENT: Final = 1024
 _MAX_PARTS: Final = 16

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import pairwise
 from typing import Any, Final
 
-from schemas.ddl.executor.details import numbered_names
-from schemas.ddl.executor.indexes import find
-from schemas.ddl.parser.partition_definitions import PartitionDef
-from schemas.ddl.parser.statements import NoColumnEffect
-from schemas.model.table import Partitioning, Table, TableDetails
-from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.partitions import (
+from ticdc_bridge.schemas.ddl.executor.details import numbered_names
+from ticdc_bridge.schemas.ddl.executor.indexes import find
+from ticdc_bridge.schemas.ddl.parser.partition_definitions import PartitionDef
+from ticdc_bridge.schemas.ddl.parser.statements import NoColumnEffect
+from ticdc_bridge.schemas.model.table import Partitioning, Table, TableDetails
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.partitions import (
     NOT_INCREASING,
     is_less,
     of_literals,

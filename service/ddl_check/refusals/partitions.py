@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from schemas.ddl.executor.indexes import find
-from schemas.ddl.executor.intervals import interval_partitions
-from schemas.ddl.parser.partition_definitions import Interval, PartitionBy, PartitionDef
-from schemas.model.table import Column, KnownPartition, Table
-from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.functions import of_calls
+from ticdc_bridge.schemas.ddl.executor.indexes import find
+from ticdc_bridge.schemas.ddl.executor.intervals import interval_partitions
+from ticdc_bridge.schemas.ddl.parser.partition_definitions import Interval, PartitionBy, PartitionDef
+from ticdc_bridge.schemas.model.table import Column, KnownPartition, Table
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.functions import of_calls
 
 _VALUES: Final = {"RANGE": "LESS THAN", "LIST": "IN"}
 _INTEGERS: Final = (Kind.INTEGER, Kind.BIT, Kind.YEAR)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
     CreateDatabase,
@@ -20,7 +20,7 @@ from schemas.ddl.parser.statements import (
     SetOptions,
     Statement,
 )
-from service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
 
 
 def of_policy(catalog: Catalog, statement: Statement, policies: Mapping[str, bool]) -> Iterator[Refusal]:

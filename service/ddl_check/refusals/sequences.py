@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.parser.statements import DefaultValue, NamedObject, Numbers
-from schemas.model.table import TableId
-from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.definitions import wrong_object
-from service.ddl_check.refusals.generated import generated_names
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.parser.statements import DefaultValue, NamedObject, Numbers
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.definitions import wrong_object
+from ticdc_bridge.service.ddl_check.refusals.generated import generated_names
 
 _MOST: Final = 2**63 - 1
 

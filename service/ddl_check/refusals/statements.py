@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.executor.charsets import DEFAULT
-from schemas.ddl.executor.indexes import PRIMARY, column_indexes
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, column_indexes
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
     CreateDatabase,
@@ -28,12 +28,12 @@ from schemas.ddl.parser.statements import (
     TableName,
     TruncateTable,
 )
-from schemas.model.table import Index, Table, TableId
-from service.ddl_check.refusals import auto_random, dependencies
-from service.ddl_check.refusals import indexes as index_refusals
-from service.ddl_check.refusals.alter_table import Alteration
-from service.ddl_check.refusals.columns import NULL_IN_PRIMARY_KEY, Refusal, SqlModes, of_name
-from service.ddl_check.refusals.definitions import (
+from ticdc_bridge.schemas.model.table import Index, Table, TableId
+from ticdc_bridge.service.ddl_check.refusals import auto_random, dependencies
+from ticdc_bridge.service.ddl_check.refusals import indexes as index_refusals
+from ticdc_bridge.service.ddl_check.refusals.alter_table import Alteration
+from ticdc_bridge.service.ddl_check.refusals.columns import NULL_IN_PRIMARY_KEY, Refusal, SqlModes, of_name
+from ticdc_bridge.service.ddl_check.refusals.definitions import (
     MAX_COLUMNS,
     bare_columns,
     charset_of,
@@ -51,10 +51,10 @@ from service.ddl_check.refusals.definitions import (
     unknown,
     wrong_object,
 )
-from service.ddl_check.refusals.partitions import of_partitioning
-from service.ddl_check.refusals.sequences import conflict, is_conflict, of_altered_sequence
-from service.ddl_check.refusals.unique_keys import of_partition, unique_key
-from service.ddl_check.refusals.views import SYSTEM, of_view
+from ticdc_bridge.service.ddl_check.refusals.partitions import of_partitioning
+from ticdc_bridge.service.ddl_check.refusals.sequences import conflict, is_conflict, of_altered_sequence
+from ticdc_bridge.service.ddl_check.refusals.unique_keys import of_partition, unique_key
+from ticdc_bridge.service.ddl_check.refusals.views import SYSTEM, of_view
 
 
 def refusals(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -> list[Refusal]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from schemas.ddl.executor.indexes import PRIMARY, find
-from schemas.ddl.parser.statements import (
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, find
+from ticdc_bridge.schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
     ChangeColumn,
@@ -26,10 +26,10 @@ from schemas.ddl.parser.statements import (
     SetDefault,
     SetOptions,
 )
-from schemas.model.table import Table
-from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.dependencies import begins
-from service.ddl_check.refusals.generated import generated_names
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.dependencies import begins
+from ticdc_bridge.service.ddl_check.refusals.generated import generated_names
 
 _UNCOUNTED: Final = ("ALGORITHM", "LOCK", "VALIDATION")
 _ALONE_OPTIONS: Final = (

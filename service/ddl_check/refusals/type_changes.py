@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from schemas.ddl.executor.charsets import Charset
-from schemas.model.table import Column, Table
-from schemas.model.type_text import type_text
-from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.schemas.ddl.executor.charsets import Charset
+from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
 
 _STRINGS: Final = (Kind.TEXT, Kind.BINARY)
 _DATES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)

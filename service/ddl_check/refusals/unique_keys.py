@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.executor.indexes import PRIMARY, find
-from schemas.ddl.parser.partition_definitions import PartitionBy
-from schemas.ddl.parser.statements import AddIndex, AlterTable, Clause, IndexDef, NoColumnEffect, TableName
-from schemas.model.errors import DdlError
-from schemas.model.table import Index, Table, TableDetails
-from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.indexes import is_primary
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, find
+from ticdc_bridge.schemas.ddl.parser.partition_definitions import PartitionBy
+from ticdc_bridge.schemas.ddl.parser.statements import AddIndex, AlterTable, Clause, IndexDef, NoColumnEffect, TableName
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Index, Table, TableDetails
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.indexes import is_primary
 
 
 class UniqueKey(NamedTuple):

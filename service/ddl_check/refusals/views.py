@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.executor.views import Columns, selected, sources
-from schemas.ddl.parser.statements import CreateRelation, ViewSelect
-from service.ddl_check.refusals.columns import Refusal, SqlModes, of_name
-from service.ddl_check.refusals.definitions import of_twice
-from service.ddl_check.refusals.functions import no_function, of_calls
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.views import Columns, selected, sources
+from ticdc_bridge.schemas.ddl.parser.statements import CreateRelation, ViewSelect
+from ticdc_bridge.service.ddl_check.refusals.columns import Refusal, SqlModes, of_name
+from ticdc_bridge.service.ddl_check.refusals.definitions import of_twice
+from ticdc_bridge.service.ddl_check.refusals.functions import no_function, of_calls
 
 SYSTEM: Final = frozenset(("information_schema", "mysql", "performance_schema", "metrics_schema", "sys"))
 _MAX_USER: Final = 32

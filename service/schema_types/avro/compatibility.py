@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from service.schema_types.avro import model
-from service.schema_types.avro.canonical import canonical_text
+from ticdc_bridge.service.schema_types.avro import model
+from ticdc_bridge.service.schema_types.avro.canonical import canonical_text
 
 _PROMOTIONS: Final = {
     "long": {"int"},

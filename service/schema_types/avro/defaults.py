@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from service.schema_types.avro.model import MISSING, Array, Map, Node, Record, Union
+from ticdc_bridge.service.schema_types.avro.model import MISSING, Array, Map, Node, Record, Union
 
 _INT, _LONG = 1 << 31, 1 << 63
 

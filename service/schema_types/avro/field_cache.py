@@ -11,7 +11,7 @@ import marshal
 from collections.abc import Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from service.schema_types.java_text import TOO_DEEP
+from ticdc_bridge.service.schema_types.java_text import TOO_DEEP
 
 _MOST: Final = 8192
 _LONGEST: Final = 512

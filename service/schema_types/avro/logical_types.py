@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from service.schema_types.avro.model import (
+from ticdc_bridge.service.schema_types.avro.model import (
     Array,
     Field,
     Fixed,
@@ -22,7 +22,7 @@ from service.schema_types.avro.model import (
     is_same_plain,
     union_name,
 )
-from service.schema_types.base import LogicalChange
+from ticdc_bridge.service.schema_types.base import LogicalChange
 
 _PROMOTED: Final = frozenset({"bytes", "string"})
 

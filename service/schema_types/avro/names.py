@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from service.schema_types.avro.model import Enum, NamedType, Record
-from service.schema_types.avro.parse import AvroSchemaError
+from ticdc_bridge.service.schema_types.avro.model import Enum, NamedType, Record
+from ticdc_bridge.service.schema_types.avro.parse import AvroSchemaError
 
 _LAST_UNIT = "\uffff"  # Java looks at UTF-16 units, and half of a longer character is no letter
 

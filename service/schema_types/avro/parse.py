@@ -11,11 +11,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from service.schema_types import java_text
-from service.schema_types.avro import model
-from service.schema_types.avro.canonical import canonical_text, equality_text, print_plain_field, unordered_text
-from service.schema_types.avro.defaults import is_valid_default
-from service.schema_types.avro.field_cache import SharedParts, key_of, split_record
+from ticdc_bridge.service.schema_types import java_text
+from ticdc_bridge.service.schema_types.avro import model
+from ticdc_bridge.service.schema_types.avro.canonical import (
+    canonical_text,
+    equality_text,
+    print_plain_field,
+    unordered_text,
+)
+from ticdc_bridge.service.schema_types.avro.defaults import is_valid_default
+from ticdc_bridge.service.schema_types.avro.field_cache import SharedParts, key_of, split_record
 
 
 class AvroSchemaError(ValueError):

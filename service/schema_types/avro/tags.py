@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from service.schema_types import java_text
-from service.schema_types.avro.model import Array, Map, Node, Record, Union
-from service.schema_types.base import TaggedPart, Tags
+from ticdc_bridge.service.schema_types import java_text
+from ticdc_bridge.service.schema_types.avro.model import Array, Map, Node, Record, Union
+from ticdc_bridge.service.schema_types.base import TaggedPart, Tags
 
 PROPERTY: Final = "confluent:tags"
 RECORD: Final = "sr_record"

@@ -16,9 +16,9 @@ from collections.abc import Generator
 from itertools import chain
 from typing import Any, Final
 
-from service.schema_types.java_text import hash_order
-from service.schema_types.json_schema import model
-from service.schema_types.json_schema.differences import (
+from ticdc_bridge.service.schema_types.java_text import hash_order
+from ticdc_bridge.service.schema_types.json_schema import model
+from ticdc_bridge.service.schema_types.json_schema.differences import (
     LENIENT,
     ORDER,
     ComparisonTooLarge,
@@ -36,7 +36,7 @@ from service.schema_types.json_schema.differences import (
     values_change,
     widens,
 )
-from service.schema_types.json_schema.pattern import TimeBudget, UnusablePattern, matches
+from ticdc_bridge.service.schema_types.json_schema.pattern import TimeBudget, UnusablePattern, matches
 
 MAX_WORK: Final = 500_000
 """Schemas, properties, items, values and differences looked at in one comparison: a few seconds."""

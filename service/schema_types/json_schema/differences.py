@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
-from service.schema_types.json_schema import model
+from ticdc_bridge.service.schema_types.json_schema import model
 
 
 def count_matches(edges: Sequence[Sequence[int]], right: int) -> int:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from service.schema_types.java_text import dump_json
-from service.schema_types.json_schema import model
-from service.schema_types.json_schema.drafts_4_to_7 import combine_nodes, counts, part
-from service.schema_types.json_schema.fields import Fields
+from ticdc_bridge.service.schema_types.java_text import dump_json
+from ticdc_bridge.service.schema_types.json_schema import model
+from ticdc_bridge.service.schema_types.json_schema.drafts_4_to_7 import combine_nodes, counts, part
+from ticdc_bridge.service.schema_types.json_schema.fields import Fields
 
 _STRINGS: Final = ("title", "description", "format")
 _BOOLEANS: Final = ("readOnly", "writeOnly", "deprecated")

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
-from service.schema_types.java_text import dump_json
-from service.schema_types.json_schema import model
-from service.schema_types.json_schema.fields import Fields
-from service.schema_types.json_schema.references import DRAFT_4
+from ticdc_bridge.service.schema_types.java_text import dump_json
+from ticdc_bridge.service.schema_types.json_schema import model
+from ticdc_bridge.service.schema_types.json_schema.fields import Fields
+from ticdc_bridge.service.schema_types.json_schema.references import DRAFT_4
 
 DRAFT_7: Final = 7
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from service.schema_types.java_text import Json, java_type
-from service.schema_types.json_schema.model import InvalidSchema, Number, SchemaLocation
-from service.schema_types.json_schema.pattern import problem
+from ticdc_bridge.service.schema_types.java_text import Json, java_type
+from ticdc_bridge.service.schema_types.json_schema.model import InvalidSchema, Number, SchemaLocation
+from ticdc_bridge.service.schema_types.json_schema.pattern import problem
 
 AddChild = Callable[[Json, SchemaLocation, str], SchemaLocation]
 Resolve = Callable[[SchemaLocation, str], SchemaLocation]

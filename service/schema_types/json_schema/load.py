@@ -9,11 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from service.schema_types.java_text import Json, kind_of
-from service.schema_types.json_schema import drafts_4_to_7, drafts_2019_2020
-from service.schema_types.json_schema.fields import Fields
-from service.schema_types.json_schema.model import Document, Empty, InvalidSchema, Never, Node, SchemaLocation
-from service.schema_types.json_schema.references import Library, rebase
+from ticdc_bridge.service.schema_types.java_text import Json, kind_of
+from ticdc_bridge.service.schema_types.json_schema import drafts_4_to_7, drafts_2019_2020
+from ticdc_bridge.service.schema_types.json_schema.fields import Fields
+from ticdc_bridge.service.schema_types.json_schema.model import (
+    Document,
+    Empty,
+    InvalidSchema,
+    Never,
+    Node,
+    SchemaLocation,
+)
+from ticdc_bridge.service.schema_types.json_schema.references import Library, rebase
 
 DEFAULT_DRAFT: Final = 7
 _LAST_CLASSIC: Final = 7

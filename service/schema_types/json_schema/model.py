@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from service.schema_types.java_text import Json, dump_json
+from ticdc_bridge.service.schema_types.java_text import Json, dump_json
 
 
 class ValueNumbers:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import unquote, unquote_plus, urldefrag, urljoin
 
-from service.schema_types.java_text import Json
-from service.schema_types.json_schema.model import Document, InvalidSchema, SchemaLocation
+from ticdc_bridge.service.schema_types.java_text import Json
+from ticdc_bridge.service.schema_types.json_schema.model import Document, InvalidSchema, SchemaLocation
 
 DRAFT_4: Final = 4
 MAX_URI: Final = 1024

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
-from service.schema_types.base import (
+from ticdc_bridge.service.schema_types.base import (
     Comparable,
     ReferencedText,
     SchemaParseError,
@@ -14,13 +14,13 @@ from service.schema_types.base import (
     TaggedPart,
     Tags,
 )
-from service.schema_types.java_text import Json, dump_json
-from service.schema_types.java_text import load_schema as load
-from service.schema_types.json_schema import tags
-from service.schema_types.json_schema.compatibility import incompatibilities
-from service.schema_types.json_schema.differences import ComparisonTooLarge, SchemaDifference
-from service.schema_types.json_schema.load import load as load_schema
-from service.schema_types.json_schema.model import InvalidSchema, Object, SchemaLocation
+from ticdc_bridge.service.schema_types.java_text import Json, dump_json
+from ticdc_bridge.service.schema_types.java_text import load_schema as load
+from ticdc_bridge.service.schema_types.json_schema import tags
+from ticdc_bridge.service.schema_types.json_schema.compatibility import incompatibilities
+from ticdc_bridge.service.schema_types.json_schema.differences import ComparisonTooLarge, SchemaDifference
+from ticdc_bridge.service.schema_types.json_schema.load import load as load_schema
+from ticdc_bridge.service.schema_types.json_schema.model import InvalidSchema, Object, SchemaLocation
 
 _RESERVED_PREFIX: Final = "$$"
 _SHOWN_CHARACTERS: Final = 1_000_000

@@ -11,10 +11,10 @@ import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
-from service.schema_types.base import TaggedPart, Tags
-from service.schema_types.java_text import Json, dump_json
-from service.schema_types.json_schema import model
-from service.schema_types.json_schema.load import load
+from ticdc_bridge.service.schema_types.base import TaggedPart, Tags
+from ticdc_bridge.service.schema_types.java_text import Json, dump_json
+from ticdc_bridge.service.schema_types.json_schema import model
+from ticdc_bridge.service.schema_types.json_schema.load import load
 
 PROPERTY: Final = "confluent:tags"
 RECORD: Final = "sr_record"

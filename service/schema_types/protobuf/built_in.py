@@ -9,10 +9,10 @@ from typing import Final
 
 from google.protobuf import descriptor_pb2
 
-from service.schema_types.protobuf.descriptor import file_of
-from service.schema_types.protobuf.model import File
-from service.schema_types.protobuf.parse import parse
-from service.schema_types.protobuf.scopes import DeclaredNames
+from ticdc_bridge.service.schema_types.protobuf.descriptor import file_of
+from ticdc_bridge.service.schema_types.protobuf.model import File
+from ticdc_bridge.service.schema_types.protobuf.parse import parse
+from ticdc_bridge.service.schema_types.protobuf.scopes import DeclaredNames
 
 _GOOGLE: Final = {
     "google.protobuf": "any api descriptor duration empty field_mask source_context struct timestamp type wrappers",

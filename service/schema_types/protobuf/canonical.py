@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeVar
 
-from service.schema_types.protobuf import model
-from service.schema_types.protobuf.options import OptionPrinter
-from service.schema_types.protobuf.scopes import Scope
+from ticdc_bridge.service.schema_types.protobuf import model
+from ticdc_bridge.service.schema_types.protobuf.options import OptionPrinter
+from ticdc_bridge.service.schema_types.protobuf.scopes import Scope
 
 MAX_TEXT: Final = 32 * 1024 * 1024
 """Characters; full names in a deeply nested schema could make a text far longer than what was sent."""

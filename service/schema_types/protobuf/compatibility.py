@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.schema_types.java_text import hash_order
-from service.schema_types.protobuf.model import SCALARS, Enum, File, Message, map_parts
-from service.schema_types.protobuf.scopes import DeclaredNames, DeclaredType, Scope
+from ticdc_bridge.service.schema_types.java_text import hash_order
+from ticdc_bridge.service.schema_types.protobuf.model import SCALARS, Enum, File, Message, map_parts
+from ticdc_bridge.service.schema_types.protobuf.scopes import DeclaredNames, DeclaredType, Scope
 
 # {path}, {reader} and {writer} are filled in.
 _DESCRIPTIONS: Final = {

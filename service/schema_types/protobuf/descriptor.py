@@ -13,8 +13,8 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from service.schema_types.protobuf import model
-from service.schema_types.protobuf.tokens import MAX_DEPTH
+from ticdc_bridge.service.schema_types.protobuf import model
+from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH
 
 OPTIONS: Final[dict[str, list[str]]] = {
     name: words.split()

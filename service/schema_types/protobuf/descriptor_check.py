@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from service.schema_types.base import SchemaValidityError
-from service.schema_types.protobuf.built_in import known_files
-from service.schema_types.protobuf.model import SCALARS, Enum, Extend, Field, File, Message, map_parts
-from service.schema_types.protobuf.scopes import OWN, DeclaredNames, Scope
+from ticdc_bridge.service.schema_types.base import SchemaValidityError
+from ticdc_bridge.service.schema_types.protobuf.built_in import known_files
+from ticdc_bridge.service.schema_types.protobuf.model import SCALARS, Enum, Extend, Field, File, Message, map_parts
+from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames, Scope
 
 _BITS: Final = {"int32": 31, "sint32": 31, "sfixed32": 31, "int64": 63, "sint64": 63, "sfixed64": 63}
 _UNSIGNED_BITS: Final = {"uint32": 32, "fixed32": 32, "uint64": 64, "fixed64": 64}

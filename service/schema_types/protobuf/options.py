@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from service.schema_types.java_text import java_number
-from service.schema_types.protobuf.model import BOOLEAN, ENUM, LIST, MAP, NUMBER, OPTION, STRING, Option, Value, Word
-from service.schema_types.protobuf.scopes import Scope
+from ticdc_bridge.service.schema_types.java_text import java_number
+from ticdc_bridge.service.schema_types.protobuf.model import (
+    BOOLEAN,
+    ENUM,
+    LIST,
+    MAP,
+    NUMBER,
+    OPTION,
+    STRING,
+    Option,
+    Value,
+    Word,
+)
+from ticdc_bridge.service.schema_types.protobuf.scopes import Scope
 
 _CONFLUENT: Final = "confluent."
 _ESCAPES: Final = str.maketrans(

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from service.schema_types.protobuf import model
-from service.schema_types.protobuf.tokens import MAX_DEPTH, TokenReader
+from ticdc_bridge.service.schema_types.protobuf import model
+from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH, TokenReader
 
 _LABELS: Final = ("optional", "required", "repeated")
 MAX_PACKAGE_PARTS: Final = 100

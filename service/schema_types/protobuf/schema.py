@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from service.schema_types.base import (
+from ticdc_bridge.service.schema_types.base import (
     Comparable,
     ReferencedText,
     SchemaParseError,
@@ -14,16 +14,16 @@ from service.schema_types.base import (
     TaggedPart,
     Tags,
 )
-from service.schema_types.protobuf import tags
-from service.schema_types.protobuf.built_in import known_files, known_types
-from service.schema_types.protobuf.canonical import text_of
-from service.schema_types.protobuf.compatibility import ComparedSchema, incompatibilities
-from service.schema_types.protobuf.descriptor import from_base64
-from service.schema_types.protobuf.descriptor_check import check_descriptor
-from service.schema_types.protobuf.model import File, Message
-from service.schema_types.protobuf.parse import parse
-from service.schema_types.protobuf.scopes import OWN, DeclaredNames, Origin
-from service.schema_types.protobuf.serialize import serialize_file
+from ticdc_bridge.service.schema_types.protobuf import tags
+from ticdc_bridge.service.schema_types.protobuf.built_in import known_files, known_types
+from ticdc_bridge.service.schema_types.protobuf.canonical import text_of
+from ticdc_bridge.service.schema_types.protobuf.compatibility import ComparedSchema, incompatibilities
+from ticdc_bridge.service.schema_types.protobuf.descriptor import from_base64
+from ticdc_bridge.service.schema_types.protobuf.descriptor_check import check_descriptor
+from ticdc_bridge.service.schema_types.protobuf.model import File, Message
+from ticdc_bridge.service.schema_types.protobuf.parse import parse
+from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames, Origin
+from ticdc_bridge.service.schema_types.protobuf.serialize import serialize_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from service.schema_types.protobuf.model import Enum, Extend, Field, File, Message, is_map_entry
+from ticdc_bridge.service.schema_types.protobuf.model import Enum, Extend, Field, File, Message, is_map_entry
 
 
 class Origin(NamedTuple):

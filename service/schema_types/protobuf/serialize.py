@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2
 
-from schemas.codec.varint import uvarint
-from service.schema_types.protobuf import model
-from service.schema_types.protobuf.descriptor import OPTIONS
-from service.schema_types.protobuf.options import as_map, merge_options
-from service.schema_types.protobuf.scopes import Scope
+from ticdc_bridge.schemas.codec.varint import uvarint
+from ticdc_bridge.service.schema_types.protobuf import model
+from ticdc_bridge.service.schema_types.protobuf.descriptor import OPTIONS
+from ticdc_bridge.service.schema_types.protobuf.options import as_map, merge_options
+from ticdc_bridge.service.schema_types.protobuf.scopes import Scope
 
 _NAME: Final = "default"
 _TYPES: Final = descriptor_pb2.FieldDescriptorProto.Type

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from service.schema_types.base import TaggedPart, Tags
-from service.schema_types.java_text import hash_order
-from service.schema_types.protobuf.model import LIST, MAP, OPTION, Field, File, Message, Option, Value
-from service.schema_types.protobuf.options import merge_options
+from ticdc_bridge.service.schema_types.base import TaggedPart, Tags
+from ticdc_bridge.service.schema_types.java_text import hash_order
+from ticdc_bridge.service.schema_types.protobuf.model import LIST, MAP, OPTION, Field, File, Message, Option, Value
+from ticdc_bridge.service.schema_types.protobuf.options import merge_options
 
 RECORD: Final = "sr_record"
 FIELD: Final = "sr_field"

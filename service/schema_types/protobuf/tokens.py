@@ -10,7 +10,18 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
-from service.schema_types.protobuf.model import BOOLEAN, ENUM, LIST, MAP, NUMBER, OPTION, STRING, Option, Value, Word
+from ticdc_bridge.service.schema_types.protobuf.model import (
+    BOOLEAN,
+    ENUM,
+    LIST,
+    MAP,
+    NUMBER,
+    OPTION,
+    STRING,
+    Option,
+    Value,
+    Word,
+)
 
 MAX_DEPTH: Final = 50
 """Levels of nested messages, or of values inside an option."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Column, ColumnElement, Connection, Engine
 
-from service.worker_memory import CommitNumbers
+from ticdc_bridge.service.worker_memory import CommitNumbers
 
 
 class WriteSession(Protocol):

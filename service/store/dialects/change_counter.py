@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from service.worker_memory import CommitNumbers
+from ticdc_bridge.service.worker_memory import CommitNumbers
 
 
 class ChangeCounter:

@@ -28,12 +28,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.pool import NullPool
 
-from schemas.model.credentials import mask_url
-from schemas.model.errors import SetupError
-from service.store.dialects import driver
-from service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
-from service.store.tables import metadata
-from service.worker_memory import CommitNumbers
+from ticdc_bridge.schemas.model.credentials import mask_url
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.store.dialects import driver
+from ticdc_bridge.service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
+from ticdc_bridge.service.store.tables import metadata
+from ticdc_bridge.service.worker_memory import CommitNumbers
 
 OLDEST: Final = 13
 CHANGES: Final = "changes"

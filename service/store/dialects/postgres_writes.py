@@ -12,11 +12,11 @@ import psycopg
 from psycopg import errors, pq
 from sqlalchemy import Connection, Engine, exc
 
-from schemas.model.errors import RegistryError
-from service.registry.deadline import Outage, retry_until
-from service.store.dialects import driver, drop
-from service.store.dialects.change_counter import ChangeCounter, ChangePoller
-from service.worker_memory import CommitNumbers
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.deadline import Outage, retry_until
+from ticdc_bridge.service.store.dialects import driver, drop
+from ticdc_bridge.service.store.dialects.change_counter import ChangeCounter, ChangePoller
+from ticdc_bridge.service.worker_memory import CommitNumbers
 
 WRITER: Final = "writer "
 

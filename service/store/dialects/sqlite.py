@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from sqlalchemy import Column, ColumnElement, Connection, Engine, create_engine, event
 
-from schemas.model.errors import SetupError
-from service.store.dialects import driver, drop
-from service.worker_memory import CommitNumbers
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.store.dialects import driver, drop
+from ticdc_bridge.service.worker_memory import CommitNumbers
 
 _POOL = 64
 _LEAST_ROOM: Final = 64 * 1024  # bytes: less is no room for a transaction

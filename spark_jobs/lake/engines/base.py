@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,9 +128,9 @@ class EngineEntry(NamedTuple):
 
 
 ENGINES: Mapping[str, EngineEntry] = {
-    "delta-spark": EngineEntry("delta", "spark_jobs.lake.engines.delta_spark:SparkDelta"),
-    "deltalake": EngineEntry("delta", "spark_jobs.lake.engines.delta_rs:Deltalake"),
-    "iceberg-spark": EngineEntry("iceberg", "spark_jobs.lake.engines.iceberg_spark:SparkIceberg"),
+    "delta-spark": EngineEntry("delta", "ticdc_bridge.spark_jobs.lake.engines.delta_spark:SparkDelta"),
+    "deltalake": EngineEntry("delta", "ticdc_bridge.spark_jobs.lake.engines.delta_rs:Deltalake"),
+    "iceberg-spark": EngineEntry("iceberg", "ticdc_bridge.spark_jobs.lake.engines.iceberg_spark:SparkIceberg"),
 }
 AUTO = "auto"
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_jobs.lake.engines.base import TableColumn
-from spark_jobs.lake.engines.spark_sql import property_sql
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import property_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

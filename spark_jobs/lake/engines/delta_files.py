@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.model.errors import SetupError
-from spark_jobs.io.stores import spark_place
-from spark_jobs.lake.engines.delta_features import NTZ, need
-from spark_jobs.spark.session import is_connect
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.io.stores import spark_place
+from ticdc_bridge.spark_jobs.lake.engines.delta_features import NTZ, need
+from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

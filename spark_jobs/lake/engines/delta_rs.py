@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from schemas.model.errors import SetupError
-from schemas.model.names import quote_name
-from spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
-from spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_place
-from spark_jobs.lake.engines import delta_files
-from spark_jobs.lake.engines.base import TableColumn, Upsert
-from spark_jobs.lake.engines.spark_sql import set_for_now
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
+from ticdc_bridge.spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_place
+from ticdc_bridge.spark_jobs.lake.engines import delta_files
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 
 if TYPE_CHECKING:
     import pyarrow as pa

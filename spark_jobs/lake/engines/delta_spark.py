@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schemas.model.errors import SetupError
-from schemas.model.names import quote_name
-from spark_jobs.lake.engines import delta_features, delta_files
-from spark_jobs.lake.engines.base import TableColumn, Upsert
-from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
-from spark_jobs.spark.sql_expressions import sql_literal
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
+from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from spark_jobs.lake.engines.base import types_error
-from spark_jobs.lake.engines.iceberg_spark import ACCEPTS_ROWS, SparkIceberg
+from ticdc_bridge.spark_jobs.lake.engines.base import types_error
+from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import ACCEPTS_ROWS, SparkIceberg
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

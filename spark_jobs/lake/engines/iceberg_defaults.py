@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_jobs.lake.engines.base import TableColumn
-from spark_jobs.spark.session import is_connect
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
+from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from schemas.model.errors import SetupError
-from schemas.model.names import quote_name
-from schemas.model.spark_types import widens
-from spark_jobs.io.locations import iceberg_name_parts
-from spark_jobs.lake.engines import iceberg_defaults
-from spark_jobs.lake.engines.base import TableColumn, Upsert
-from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
-from spark_jobs.spark.sql_expressions import sql_literal
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.spark_types import widens
+from ticdc_bridge.spark_jobs.io.locations import iceberg_name_parts
+from ticdc_bridge.spark_jobs.lake.engines import iceberg_defaults
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
+from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,10 +9,10 @@ from threading import Condition
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from schemas.model.names import quote_name
-from spark_jobs.lake.engines.base import TableColumn, Upsert
-from spark_jobs.spark.session import session_id
-from spark_jobs.spark.sql_expressions import sql_literal
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
+from ticdc_bridge.spark_jobs.spark.session import session_id
+from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,11 +20,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from schemas.columnar.kernels import avro_codes
-from spark_jobs.runtime.cache import cache_dir, write_atomically
-from spark_jobs.runtime.spark_version import Version, major_minor
-from spark_jobs.spark.avro_jvm import program_codes
-from spark_jobs.spark.session import is_connect
+from ticdc_bridge.schemas.columnar.kernels import avro_codes
+from ticdc_bridge.spark_jobs.runtime.cache import cache_dir, write_atomically
+from ticdc_bridge.spark_jobs.runtime.spark_version import Version, major_minor
+from ticdc_bridge.spark_jobs.spark.avro_jvm import program_codes
+from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,9 +15,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_jobs.arrow.change_schema import SKIPPED, UNWRITTEN
-from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.session import is_connect
+from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED, UNWRITTEN
+from ticdc_bridge.spark_jobs.spark import avro_jvm
+from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 ANSWER = "_told"
 _numbers = count(1)

@@ -13,19 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.codec import avro as binary
-from schemas.columnar.avro_steps import column_step, extension_step
-from schemas.columnar.kernels import avro_codes as codes
-from schemas.formats.avro.record import RecordReader
-from schemas.formats.avro.schema import BEFORE
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.model import values
-from schemas.model.spark_types import python_value, spark_type, widens
-from schemas.model.table import Column, Table, Value
-from schemas.model.types import Kind
-from spark_jobs.pipeline.table_view import Missing, default_of
-from spark_jobs.sources.avro_versions import WriterSchema
-from spark_jobs.spark.avro_jvm import program_codes as java
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.columnar.avro_steps import column_step, extension_step
+from ticdc_bridge.schemas.columnar.kernels import avro_codes as codes
+from ticdc_bridge.schemas.formats.avro.record import RecordReader
+from ticdc_bridge.schemas.formats.avro.schema import BEFORE
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.spark_types import python_value, spark_type, widens
+from ticdc_bridge.schemas.model.table import Column, Table, Value
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, default_of
+from ticdc_bridge.spark_jobs.sources.avro_versions import WriterSchema
+from ticdc_bridge.spark_jobs.spark.avro_jvm import program_codes as java
 
 ERRORS: Mapping[int, tuple[str, str]] = {
     java.EMPTY: ("EMPTY_RECORD", "key and value are null, or a delete has no key"),

@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import avro
-from schemas.formats.avro import schema as publish
-from schemas.formats.avro.record import compile_record, row_writer
-from schemas.model import values
-from schemas.model.event import Row
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import BY_NAME, Kind
-from spark_jobs.pipeline.message_codec import decode_one
 from tests.support.each import each
 from tests.support.golden import Golden
 from tests.support.rows import change
+from ticdc_bridge.schemas.codec import avro
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.avro.record import compile_record, row_writer
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import Row
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 
 longs = st.integers(-(1 << 63), (1 << 63) - 1)
 

@@ -11,9 +11,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from schemas.codec import avro_schema
-from schemas.codec.avro_references import Reference, ReferringSchema, read_references, resolve
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.codec import avro_schema
+from ticdc_bridge.schemas.codec.avro_references import Reference, ReferringSchema, read_references, resolve
 
 
 def _record(name: str, *fields: tuple[str, Any], **more: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.codec.bounded_cache import BoundedCache, LruCache
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache, LruCache
 
 
 def test_the_least_recently_used_go_first() -> None:

@@ -7,8 +7,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import go_text
 from tests.support.each import each
+from ticdc_bridge.schemas.codec import go_text
 
 
 # ---- Go's texts

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.codec import json_exact
-from schemas.codec.json_exact import Number
 from tests.support.each import each
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.codec.json_exact import Number
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -17,28 +17,28 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import avro as binary
-from schemas.columnar import avro_reader
-from schemas.columnar.avro_reader import AvroReader
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import NULL, CellForm, form_of
-from schemas.formats.avro import schema as publish
-from schemas.formats.avro.decoder import AvroDecoder
-from schemas.formats.avro.encoder import AvroEncoder
-from schemas.formats.base import Context
-from schemas.model.errors import WireError
-from schemas.model.event import Event, Message, RowChange
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId
-from schemas.model.table import Column, Table, TableId, TableVersion
-from schemas.model.types import BY_NAME
-from schemas.model.values import bit_size
-from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.each import each
 from tests.support.fuzz import SEED, WITH_BOUNDS, amounts, damaged, run_with_bounds_checks
 from tests.support.golden import Golden, Registry, both, cases
 from tests.support.message_arrays import batch_of, binaries, read_batch
 from tests.support.rows import change
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.columnar import avro_reader
+from ticdc_bridge.schemas.columnar.avro_reader import AvroReader
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.rows import NULL, CellForm, form_of
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.avro.decoder import AvroDecoder
+from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Event, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.schemas.model.values import bit_size
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 

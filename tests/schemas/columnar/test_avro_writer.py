@@ -14,23 +14,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.columnar.avro_writer import AvroWriter, warm
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import Binaries, Topics
-from schemas.columnar.time_zones import FIRST, LAST, zone_changes
-from schemas.formats.avro.encoder import AvroEncoder
-from schemas.formats.base import Context
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.event import Message, Op, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import BY_NAME
-from spark_jobs.pipeline.message_codec import encode_event
 from tests.support.columnar_rows import Cells
 from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases, sample
 from tests.support.rows import COMMIT_TS, ID, column
+from ticdc_bridge.schemas.columnar.avro_writer import AvroWriter, warm
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.rows import Binaries, Topics
+from ticdc_bridge.schemas.columnar.time_zones import FIRST, LAST, zone_changes
+from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, Op, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.pipeline.message_codec import encode_event
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without numba all rows are left")
 

@@ -10,16 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.columnar.craft_writer import CraftWriter
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import Topics
-from schemas.formats.base import Context
-from schemas.formats.craft import CraftEncoder
-from schemas.model.errors import WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column
-from schemas.model.types import Kind
 from tests.schemas.columnar.test_debezium_writer import TIME, changes
 from tests.support.columnar_events import events_of
 from tests.support.columnar_rows import Cells
@@ -27,6 +17,16 @@ from tests.support.each import each
 from tests.support.golden import FORMATS, Golden, Registry, cases, sampled
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.columnar.craft_writer import CraftWriter
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.rows import Topics
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
 
 np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
@@ -151,7 +151,7 @@ def test_rows_of_one_message_are_cut_where_the_encoder_cuts() -> None:
 
 
 def test_without_numba_all_rows_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schemas.columnar.craft_writer.COMPILED", False)
+    monkeypatch.setattr("ticdc_bridge.schemas.columnar.craft_writer.COMPILED", False)
     rows, _ = Cells().of([change(table(), {})])
     none = np.zeros(1, np.int64)
     assert CraftWriter(Context(Registry())).write(rows, Topics(("t",), none), none).left.all()

@@ -14,22 +14,22 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from schemas.columnar.debezium_writer import DebeziumWriter, _Batch
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import Rows, Topics, freeze
-from schemas.formats.base import Context
-from schemas.formats.debezium.ticdc_json import DebeziumEncoder
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.event import Message, Op, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import Kind
 from tests.support.columnar_events import events_of
 from tests.support.columnar_rows import Cells
 from tests.support.each import each
 from tests.support.golden import FORMATS, Golden, Registry, cases, sampled
 from tests.support.rows import COMMIT_TS, ID, change, column, table
+from ticdc_bridge.schemas.columnar.debezium_writer import DebeziumWriter, _Batch
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.rows import Rows, Topics, freeze
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, Op, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
@@ -279,7 +279,7 @@ def test_programs_are_made_once_and_forgotten_in_time(monkeypatch: pytest.Monkey
     size = writer.compiler.size
     assert written(writer, rows) == first
     assert writer.compiler.size == size
-    monkeypatch.setattr("schemas.columnar.debezium_writer._MOST_TEXT", size - 1)
+    monkeypatch.setattr("ticdc_bridge.schemas.columnar.debezium_writer._MOST_TEXT", size - 1)
     more, _ = cells.of([change(table(column("b", "int")), {"b": "1"})])
     assert written(writer, more) == written(DebeziumWriter(context({})), more)
     assert writer.compiler.size < 2 * size
@@ -289,7 +289,7 @@ def test_programs_are_made_once_and_forgotten_in_time(monkeypatch: pytest.Monkey
 def test_output_grows_as_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     events = [change(table(column("a", "text")), {"a": "\x01" * 10 * n}) for n in range(200)]
     monkeypatch.setattr(_Batch, "_first_room", lambda *_: (np.empty(0, np.uint8), np.empty(0, np.uint8)))
-    monkeypatch.setattr("schemas.columnar.debezium_writer._ROOM", 0)
+    monkeypatch.setattr("ticdc_bridge.schemas.columnar.debezium_writer._ROOM", 0)
     assert check(events, OPTIONS[0]) == len(events)
 
 
@@ -344,6 +344,6 @@ def test_texts_that_look_like_times(text: str) -> None:
 
 
 def test_without_numba_all_rows_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("schemas.columnar.debezium_writer.COMPILED", False)
+    monkeypatch.setattr("ticdc_bridge.schemas.columnar.debezium_writer.COMPILED", False)
     rows, _ = Cells().of([change(table(), {})])
     assert written(DebeziumWriter(context({})), rows) == [(b"", b"", set())]

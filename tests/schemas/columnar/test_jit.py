@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.columnar.kernels import jit
+from ticdc_bridge.schemas.columnar.kernels import jit
 
 
 def test_a_changed_byte_in_any_kernel_file_gives_another_digest() -> None:

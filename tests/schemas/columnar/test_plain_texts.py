@@ -10,20 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.columnar.kernels import plain_lines as kernels_plain_lines
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.plain_lines import EXTRA_FIELDS, plain_lines, plain_texts
-from schemas.columnar.rows import ABSENT, Binaries, Rows
-from schemas.model import values
-from schemas.model.event import Message, RowChange
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import BY_NAME
-from schemas.plain.writer import json_line, plain_event
 from tests.schemas.columnar.test_debezium_writer import NUMBERS, changes, odd_cells
 from tests.support.columnar_events import events_of
 from tests.support.columnar_rows import Cells
 from tests.support.golden import FORMATS, Golden, cases, sample
 from tests.support.rows import change
+from ticdc_bridge.schemas.columnar.kernels import plain_lines as kernels_plain_lines
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.plain_lines import EXTRA_FIELDS, plain_lines, plain_texts
+from ticdc_bridge.schemas.columnar.rows import ABSENT, Binaries, Rows
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.schemas.plain.writer import json_line, plain_event
 
 np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.columnar.rows import find_distinct
+from ticdc_bridge.schemas.columnar.rows import find_distinct
 
 _POOLS = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 100), min_size=1, max_size=80)
 

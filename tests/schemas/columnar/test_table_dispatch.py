@@ -13,20 +13,26 @@ import numpy as np
 import pytest
 
 from benchmarks.rows import changes, wide
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.kernels.numbers import read_double
-from schemas.columnar.rows import Binaries, Topics
-from schemas.columnar.table_dispatch import CraftReader, DebeziumReader, OpenReader, OpenTiflowReader, TableDispatcher
-from schemas.formats.base import Context
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import Event, Message, Op, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Table, TableId, TableVersion, Value
 from tests.support.columnar_events import events_of
 from tests.support.fuzz import mutate
 from tests.support.golden import Golden, Registry, cases, sample
 from tests.support.rows import COMMIT_TS, ID, column
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.kernels.numbers import read_double
+from ticdc_bridge.schemas.columnar.rows import Binaries, Topics
+from ticdc_bridge.schemas.columnar.table_dispatch import (
+    CraftReader,
+    DebeziumReader,
+    OpenReader,
+    OpenTiflowReader,
+    TableDispatcher,
+)
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Event, Message, Op, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, Value
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without numba all messages are left")
 

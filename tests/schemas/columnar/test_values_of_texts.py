@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.columnar.kernels import temporal
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.kernels.json_text import put_text
-from schemas.columnar.kernels.numbers import read_double
-from schemas.columnar.kernels.text import read_decimal
+from ticdc_bridge.schemas.columnar.kernels import temporal
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.kernels.json_text import put_text
+from ticdc_bridge.schemas.columnar.kernels.numbers import read_double
+from ticdc_bridge.schemas.columnar.kernels.text import read_decimal
 
 pytestmark = [pytest.mark.skipif(not COMPILED, reason="numba is not installed"), pytest.mark.slow]
 _COUNT = 5000

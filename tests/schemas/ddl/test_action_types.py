@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.ddl.parser.action_types import action_type, ddl_type_of
-from schemas.ddl.parser.lexer import WIRE
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.event import DdlEvent
 from tests.support.ddl_histories import FILES, recorded
+from ticdc_bridge.schemas.ddl.parser.action_types import action_type, ddl_type_of
+from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.event import DdlEvent
 
 
 def test_numbers_are_those_on_the_wire() -> None:

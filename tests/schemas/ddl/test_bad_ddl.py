@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Names, new_catalog
-from schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import Statement
-from schemas.model.errors import DdlError
 from tests.support.ddl_histories import texts
 from tests.support.each import each
 from tests.support.fuzz import amounts
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Names, new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import Statement
+from ticdc_bridge.schemas.model.errors import DdlError
 
 MODES = (WIRE, TYPED, SHOW, LexicalMode.of_sql_mode("ANSI"))
 _PLACE = re.compile(r"line [1-9]\d*, column [1-9]\d*: ")

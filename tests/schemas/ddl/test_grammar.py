@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.ddl.parser.lexer import TYPED
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import DdlError
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput
 from tests.support.dry_runs import feed, nothing_registered, shop
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput
 
 _COLUMN = "CREATE TABLE t (c {})"
 _ALTER = "ALTER TABLE t {}"

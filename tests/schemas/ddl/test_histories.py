@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog, Database, new_catalog
-from schemas.ddl.executor.charsets import DEFAULT
-from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.table import Column, Table, TableId
-from service.history.table_json import HistoryMode, replay
-from spark_jobs.sources.table_definitions import _version
 from tests.support.ddl_histories import FILES, answer, lines, recorded
 from tests.support.each import each
 from tests.support.golden import Golden, cases
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, new_catalog
+from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.service.history.table_json import HistoryMode, replay
+from ticdc_bridge.spark_jobs.sources.table_definitions import _version
 
 MODES: tuple[HistoryMode, ...] = ("wire", "typed")
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.formats.avro.schema import value_schema
-from schemas.model.errors import DdlError, WireError
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId
-from schemas.model.type_text import default_text, type_text
 from tests.support.each import each
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.formats.avro.schema import value_schema
+from ticdc_bridge.schemas.model.errors import DdlError, WireError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.type_text import default_text, type_text
 
 
 def after(*statements: str, mode: LexicalMode = TYPED) -> Catalog:

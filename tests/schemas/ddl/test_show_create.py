@@ -8,19 +8,19 @@ import re
 
 import pytest
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog, Database, new_catalog
-from schemas.ddl.executor.show_create import show_create
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE
-from schemas.ddl.parser.statement_parser import parse
-from schemas.formats.debezium.schema_changes import table_after
-from schemas.model.table import Table, TableId
-from service.history import table_codec
-from service.history.compare import difference
 from tests.support.ddl_histories import FILES, recorded
 from tests.support.each import each
 from tests.support.golden import GOLDEN
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, new_catalog
+from ticdc_bridge.schemas.ddl.executor.show_create import show_create
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, WIRE
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.formats.debezium.schema_changes import table_after
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.history import table_codec
+from ticdc_bridge.service.history.compare import difference
 
 
 def shown(name: str) -> list[tuple[str, str]]:

@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.ddl.executor.show_create import show_create
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import DdlError
-from schemas.model.table import Table, TableId
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.ddl.executor.show_create import show_create
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Table, TableId
 
 # definitions as typed, as TiCDC sends them ("" where it is the same text, None where it does not tell), as TiDB shows
 COLUMNS = (

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import NoColumnEffect, SetOptions, TableOptions
-from schemas.model.errors import DdlError
-from schemas.model.table import Table, TableId
-from schemas.model.type_text import default_text, type_text
 from tests.support.each import each
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.expressions import expression
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.ddl.parser.statements import NoColumnEffect, SetOptions, TableOptions
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.type_text import default_text, type_text
 
 # ---- expressions: as typed → as TiDB stores them
 EXPRESSIONS = (

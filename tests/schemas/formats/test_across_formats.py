@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from schemas.model.errors import LossyError, WireError
-from schemas.model.event import Watermark
-from schemas.model.table import Column
-from schemas.model.types import BY_NAME
 from tests.support.each import each
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, change, column, payload, table
+from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.event import Watermark
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import BY_NAME
 
 
 def test_bits_turn_round() -> None:

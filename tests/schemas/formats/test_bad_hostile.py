@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from schemas.codec import compression
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.format_table import FORMATS
-from schemas.model.errors import WireError
-from spark_jobs.pipeline.message_codec import decode_one
 from tests.support import fuzz
 from tests.support.each import each
 from tests.support.golden import ROOT, Golden
+from ticdc_bridge.schemas.codec import compression
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 
 
 @pytest.mark.parametrize("of", [1] if fuzz.GIVEN else [24, pytest.param(3, marks=pytest.mark.slow)])

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from schemas.codec.avro import write_long
-from schemas.formats.base import Decoder
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.model.event import Message
-from spark_jobs.pipeline.message_codec import decode_one
 from tests.support.each import each
 from tests.support.fuzz import peak, refused
 from tests.support.golden import Golden
+from ticdc_bridge.schemas.codec.avro import write_long
+from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 
 
 def _compact(value: Any) -> bytes:

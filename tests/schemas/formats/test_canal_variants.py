@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from schemas.codec import compression
-from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.lexer import WIRE
-from schemas.formats.base import Context
-from schemas.formats.canal_json import CanalJsonDecoder
-from schemas.formats.simple.decoder import SimpleDecoder
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange
-from schemas.model.ports import TableSource
-from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.codec import compression
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
+from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.ports import TableSource
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 _GOOD: dict[str, Any] = {
     "id": 0, "database": "shop", "table": "orders", "pkNames": ["id"], "isDdl": False, "type": "INSERT",

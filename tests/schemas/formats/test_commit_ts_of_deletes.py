@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from schemas.formats.base import Context
-from schemas.inspect.format_lookup import format_named
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from spark_jobs.pipeline.message_codec import transcode_one
 from tests.schemas.formats.debezium.connect_messages import definitions, envelope, message
 from tests.support.golden import Registry
 from tests.support.rows import ORIGIN, Pair, Tables, change, column, fresh, table
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
 
 NULLABLE = ("debezium", "debezium-mysql", "debezium-tidb")
 REQUIRED = ("debezium-avro", "open", "open-tiflow", "craft")

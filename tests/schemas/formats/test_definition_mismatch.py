@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.base import Context
-from schemas.formats.definitions import name_mismatch
-from schemas.inspect.explain import ExplainRequest, explain
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import Event, Message, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table
 from tests.support.each import each
 from tests.support.golden import Registry
 from tests.support.rows import COMMIT_TS, Pair, Tables, change, column, table
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.definitions import name_mismatch
+from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Event, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table
 
 SENT = table(column("v", "bigint"), column("state", "varchar", length=20))
 ROW = {"v": "7", "state": "paid"}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from schemas.formats.format_table import FORMATS, WRITTEN
-from schemas.inspect.format_detection import sniff
-from schemas.inspect.losses import LOSSES
 from tests.matrix.page import _CARRIERS
 from tests.matrix.round_trip import FORMS
 from tests.support import connector
 from tests.support.golden import ALL, CONNECTOR, CONNECTORS, EVOLUTION, ROOT, WIDE, Golden, cases
 from tests.support.hostile import hostile
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.formats.format_table import FORMATS, WRITTEN
+from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.inspect.losses import LOSSES
 
 _READ_AS = {"open-tiflow": "open"}  # its messages are told by nothing from another format's
 

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.model import values
-from schemas.model.errors import LossyError, WireError
-from schemas.model.event import RowChange
-from schemas.model.table import Column, Value
 from tests.matrix.round_trip import FORMS, MORE_FORMS, Passage, Tally
 from tests.support.each import each
 from tests.support.rows import ORIGIN, Tables, change, column, table
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.table import Column, Value
 
 WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
 EVERY = [*FORMS, *MORE_FORMS]

@@ -12,22 +12,22 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.action_types import ddl_type_of
-from schemas.ddl.parser.lexer import LexicalMode
-from schemas.formats.format_table import WRITTEN
-from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark, ms_to_tso
-from schemas.model.options import Options
-from schemas.model.table import TableVersion
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.matrix.round_trip import FORMS, MORE_FORMS, Given, Passage, Tally, read_all, source_others, source_rows
 from tests.schemas.formats.debezium.test_mysql_connector_decoder import DEFAULTS, MODES, VERSIONS
 from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import CONNECTORS, READ, Golden, Registry, cases
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
+from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode
+from ticdc_bridge.schemas.formats.format_table import WRITTEN
+from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark, ms_to_tso
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import TableVersion
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
 SOME = ("wide.", "pk_types.", "charset.", "names.", "generated.")

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.lexer import WIRE
-from schemas.formats.base import Context
-from schemas.formats.craft import CraftDecoder, CraftEncoder
-from schemas.formats.open_protocol import OpenDecoder, OpenEncoder
-from schemas.formats.open_protocol.frame import join_key, join_value
-from schemas.model.errors import WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import BY_NAME
-from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
+from ticdc_bridge.schemas.formats.open_protocol import OpenDecoder, OpenEncoder
+from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 _KEY = b'{"ts":462413824000000001,"scm":"shop","tbl":"orders","t":1}'
 _TABLES = TableDefinitions(

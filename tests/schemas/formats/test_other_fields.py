@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from schemas.codec.avro_schema import parse_schema, reader, writer
-from schemas.formats.base import BatchEncoder
-from schemas.formats.open_protocol import frame
-from schemas.formats.other_fields import EXTRA
-from schemas.model.event import DdlEvent, Message, RowChange
-from schemas.model.options import Options
-from schemas.plain.writer import json_line, plain_event
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.golden import Golden
 from tests.support.rows import Pair, Tables, change, column, table
 from tests.support.table import check_rows
 from tests.support.tidb_connector import tidb_messages
+from ticdc_bridge.schemas.codec.avro_schema import parse_schema, reader, writer
+from ticdc_bridge.schemas.formats.base import BatchEncoder
+from ticdc_bridge.schemas.formats.open_protocol import frame
+from ticdc_bridge.schemas.formats.other_fields import EXTRA
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.plain.writer import json_line, plain_event
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 NEW = {"startTs": 463299738777157634, "newField": {"a": [1, None, "x"]}}
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.open_protocol.frame import join_key, join_value, split_key, split_value
-from schemas.model.errors import BridgeError
-from schemas.model.event import Message
-from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support import connector
 from tests.support.golden import CONNECTOR, Golden
 from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value, split_key, split_value
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 _CASES = (
     "canal-json/evolution.ext", "simple/evolution.json", "simple/evolution.avro", "debezium/evolution.ext.schema",

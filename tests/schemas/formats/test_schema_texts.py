@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from schemas.codec import go_text
-from schemas.ddl.executor.versions import DdlText, versions
-from schemas.formats.avro import schema
-from schemas.formats.debezium import avro_schema as dbz_avro
-from schemas.formats.debezium import json_schema as dbz
-from schemas.formats.debezium import schema_changes
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent
-from schemas.model.names import avro_subject
-from schemas.model.options import Options
-from schemas.model.table import Table, TableId
-from schemas.model.types import Kind
-from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.each import each
 from tests.support.golden import Golden, cases
 from tests.support.rows import column, table
+from ticdc_bridge.schemas.codec import go_text
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.formats.avro import schema
+from ticdc_bridge.schemas.formats.debezium import avro_schema as dbz_avro
+from ticdc_bridge.schemas.formats.debezium import json_schema as dbz
+from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.names import avro_subject
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 AVRO = cases("avro")
 

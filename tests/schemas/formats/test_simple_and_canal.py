@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.base import Context, Decoder
-from schemas.inspect import checksum
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
-from schemas.model.options import Options
-from schemas.model.table import TableId
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.each import each
 from tests.support.golden import Golden, case_check, cases
+from ticdc_bridge.schemas.formats.base import Context, Decoder
+from ticdc_bridge.schemas.inspect import checksum
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 ALL = [*cases("simple"), *cases("canal-json")]
 BOTH = ("simple", "canal-json")
@@ -251,7 +251,7 @@ def test_they_are_not_written(to: str) -> None:
 def test_canal_types(
     told: str, kind: str, length: int | None, scale: int | None, elements: tuple[str, ...], unsigned: bool
 ) -> None:
-    from schemas.formats.canal_json import column_of_type
+    from ticdc_bridge.schemas.formats.canal_json import column_of_type
 
     column = column_of_type("c", told, False)
     assert (column.type.name, column.length, column.scale, column.elements, column.unsigned) == (

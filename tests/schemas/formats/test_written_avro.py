@@ -13,20 +13,20 @@ from typing import Any
 
 import fastavro
 
-from schemas.codec.avro_schema import parse_schema, reader
-from schemas.formats.framing import unframe
-from schemas.model import values
-from schemas.model.event import RowChange
-from schemas.model.names import sanitise_name
-from schemas.model.options import Options
-from schemas.model.types import Kind
-from spark_jobs.arrow.worker_functions import TranscodeBatches
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import transcode_one
 from tests.schemas.codec.test_avro import same_value
 from tests.support.each import each
 from tests.support.golden import READ, Golden, Registry, cases, sampled
 from tests.support.record_outputs import MESSAGES, kafka_table
+from ticdc_bridge.schemas.codec.avro_schema import parse_schema, reader
+from ticdc_bridge.schemas.formats.framing import unframe
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.arrow.worker_functions import TranscodeBatches
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
 
 TARGETS: list[tuple[str, dict[str, Any]]] = [
     ("avro", {"enable_tidb_extension": True, "avro_include_before_value": True}),

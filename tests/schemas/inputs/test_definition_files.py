@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.ddl.executor.versions import versions
-from schemas.inputs.definition_files import statements
 from tests.support.each import each
+from ticdc_bridge.schemas.ddl.executor.versions import versions
+from ticdc_bridge.schemas.inputs.definition_files import statements
 
 DUMP = """-- MySQL dump 10.13  Distrib 8.0.36, for Linux (x86_64)
 --

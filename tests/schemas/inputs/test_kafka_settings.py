@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from schemas.inputs.kafka_settings import client_settings, java_settings, settings_for_java, settings_for_librdkafka
-from schemas.model.errors import SetupError
 from tests.support.each import each
+from ticdc_bridge.schemas.inputs.kafka_settings import (
+    client_settings,
+    java_settings,
+    settings_for_java,
+    settings_for_librdkafka,
+)
+from ticdc_bridge.schemas.model.errors import SetupError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"

@@ -14,13 +14,13 @@ import cramjam
 import pymysql
 import pytest
 
-from schemas.ddl.executor.versions import versions
-from schemas.inputs.live_tables import live_tables, server_address
-from schemas.inputs.table_sources import definition_source, definition_text, source_statements
-from schemas.model.table import Table
 from tests.support.certificates import Authority
 from tests.support.mysql_server import PlayedTidb, serving
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.versions import versions
+from ticdc_bridge.schemas.inputs.live_tables import live_tables, server_address
+from ticdc_bridge.schemas.inputs.table_sources import definition_source, definition_text, source_statements
+from ticdc_bridge.schemas.model.table import Table
 
 ORDERS = """CREATE TABLE `orders` (
   `id` bigint unsigned NOT NULL /*T![auto_rand] AUTO_RANDOM(5) */,

@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.format_table import FORMATS
-from schemas.inspect.explain import ExplainRequest, explain
-from schemas.inspect.field_positions import traces
-from schemas.inspect.format_detection import sniff
-from schemas.model.errors import BridgeError, WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId
-from schemas.plain.writer import json_line
-from spark_jobs.jobs.explain import render
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.stream_definitions import LearningDecoder, StreamDefinitions
 from tests.support import connector, fuzz
 from tests.support.each import each
 from tests.support.golden import READ, Golden, cases
+from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
+from ticdc_bridge.schemas.inspect.field_positions import traces
+from ticdc_bridge.schemas.inspect.format_detection import sniff
+from ticdc_bridge.schemas.model.errors import BridgeError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.jobs.explain import render
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder, StreamDefinitions
 
 Found = list[tuple[Golden, list[Message]]]
 

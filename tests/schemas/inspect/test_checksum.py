@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from schemas.inspect import checksum
-from schemas.model.event import RowChange
-from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
 from tests.support.each import each
 from tests.support.golden import Golden
 from tests.support.rows import column, table
+from ticdc_bridge.schemas.inspect import checksum
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 
 AVRO = Golden("avro", "checksum.checksum")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.codec import json_spans
-from schemas.formats.base import Context
-from schemas.inspect.field_positions import traces
-from schemas.inspect.format_lookup import format_named
-from schemas.model.event import Message
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.each import each
+from ticdc_bridge.schemas.codec import json_spans
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inspect.field_positions import traces
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 
 class _NoTracer:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schemas.inspect.losses import LOSSES, Loss
-from schemas.model.errors import WireError
-from schemas.model.event import RowChange
-from schemas.model.table import Column, Value
 from tests.matrix.round_trip import Passage, Tally
 from tests.support.each import each
 from tests.support.rows import ORIGIN, Tables, change, column, table
+from ticdc_bridge.schemas.inspect.losses import LOSSES, Loss
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.table import Column, Value
 
 
 @dataclass(frozen=True)

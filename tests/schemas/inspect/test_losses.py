@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.base import Context
-from schemas.formats.format_table import WRITTEN
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import RowChange
-from schemas.model.options import Options
-from schemas.model.table import TableId
 from tests.support.each import each
 from tests.support.golden import CONNECTORS, Registry
 from tests.support.rows import ORIGIN, Pair, Tables, change, column, payload, table
 from tests.support.rows import field as field_of
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.format_table import WRITTEN
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import TableId
 
 DEC = column("d", "decimal", length=30, scale=10)
 

@@ -8,19 +8,19 @@ from typing import Any
 import pyarrow
 import pytest
 
-from schemas.ddl.executor.default_values import _CONVERSIONS
-from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.lexer import LexicalMode
-from schemas.formats.format_table import WRITTEN
-from schemas.model.spark_types import EXACT, SparkTypes, python_value, spark_type
-from schemas.model.table import Column, Value
-from schemas.model.type_text import type_text
-from schemas.model.types import TYPES, Kind
-from spark_jobs.arrow.columns import _ARROW, arrow_type
 from tests.matrix.page import _CARRIERS, _VALUES, _cell, _columns
 from tests.matrix.round_trip import FORMS, Passage, Tally
 from tests.support.rows import ORIGIN, Tables, change, table
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.default_values import _CONVERSIONS
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode
+from ticdc_bridge.schemas.formats.format_table import WRITTEN
+from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, python_value, spark_type
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.model.types import TYPES, Kind
+from ticdc_bridge.spark_jobs.arrow.columns import _ARROW, arrow_type
 
 pa: Any = pyarrow  # the stubs know less than the library
 COLUMNS = _columns()  # of each row; of some also as UNSIGNED, with digits, or short

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from schemas.model.errors import WireError
-from schemas.model.reasons import reason_of
 from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 _NULL: Any = None
 _EMPTY: Any = {}

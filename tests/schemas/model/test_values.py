@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.model import values
 from tests.support.each import each
+from ticdc_bridge.schemas.model import values
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
 floats32 = st.floats(allow_nan=False, allow_infinity=False, width=32)

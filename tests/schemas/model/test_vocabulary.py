@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.model import event, names
-from schemas.model.errors import ERRORS, BridgeError, LossyError, RegistryError, SetupError, WireError
-from schemas.model.event import Message
-from schemas.model.types import BY_AVRO_NAME, BY_CODE, BY_CONNECT, BY_NAME, BY_SEMANTIC, TYPES, Kind
-from schemas.plain.writer import json_line, plain_error
 from tests.support.each import each
 from tests.support.golden import cases
+from ticdc_bridge.schemas.model import event, names
+from ticdc_bridge.schemas.model.errors import ERRORS, BridgeError, LossyError, RegistryError, SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.types import BY_AVRO_NAME, BY_CODE, BY_CONNECT, BY_NAME, BY_SEMANTIC, TYPES, Kind
+from ticdc_bridge.schemas.plain.writer import json_line, plain_error
 
 ALLOWED = set(string.ascii_letters + string.digits + "_")
 
@@ -97,7 +97,7 @@ def test_error_crosses_processes(code: str) -> None:
 
 
 def test_error_codes_are_unique_and_the_table_is_whole() -> None:
-    from schemas.model.errors import _ROWS
+    from ticdc_bridge.schemas.model.errors import _ROWS
 
     assert len(ERRORS) == len(_ROWS)
     assert all(code == code.upper() for code in ERRORS)

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.formats.base import Context
-from schemas.model.errors import WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.table import Column, Value
-from schemas.model.values import join_allowed, split_allowed
-from schemas.plain.column_check import ColumnCheck
-from schemas.plain.reader import PlainDecoder, plain_message
-from schemas.plain.writer import json_line, plain_event
 from tests.support.each import each
 from tests.support.golden import READ, Golden, Registry, cases
 from tests.support.rows import ORIGIN, Tables, change, column, table
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.values import join_allowed, split_allowed
+from ticdc_bridge.schemas.plain.column_check import ColumnCheck
+from ticdc_bridge.schemas.plain.reader import PlainDecoder, plain_message
+from ticdc_bridge.schemas.plain.writer import json_line, plain_event
 
 ELEMENTS = ("a", "b,c", "it''s", "x\\'y")
 SAMPLES: tuple[tuple[Column, tuple[Value, ...], tuple[Value, ...]], ...] = (

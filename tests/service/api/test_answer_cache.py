@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
-from service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
-from service.api.metrics import Tally
-from service.app import create_app, wrap_served
-from service.registry.read_set import ANYTHING, Part, subject_part
-from service.settings import Settings
-from service.store import open_store
-from service.worker_memory import WorkerMemory
 from tests.support.service import column, process_service, record, short_and_long
+from ticdc_bridge.service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
+from ticdc_bridge.service.api.metrics import Tally
+from ticdc_bridge.service.app import create_app, wrap_served
+from ticdc_bridge.service.registry.read_set import ANYTHING, Part, subject_part
+from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.worker_memory import WorkerMemory
 
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")

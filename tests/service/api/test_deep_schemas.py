@@ -6,9 +6,9 @@ import json
 from itertools import product
 from typing import Any
 
-from service.schema_types.java_text import MAX_DEPTH
 from tests.support.service import Client, column, record
 from tests.support.table import check_rows
+from ticdc_bridge.service.schema_types.java_text import MAX_DEPTH
 
 
 def nested(depth: int) -> str:

@@ -15,12 +15,12 @@ from typing import Any, Final
 import pytest
 from fastapi import FastAPI
 
-from service.api.routing import PARAMETERS
-from service.app import create_app
-from service.settings import Settings
 from tests.support.golden import ROOT
 from tests.support.routes import routes
 from tests.support.table import check_rows
+from ticdc_bridge.service.api.routing import PARAMETERS
+from ticdc_bridge.service.app import create_app
+from ticdc_bridge.service.settings import Settings
 
 Route = tuple[str, str, Any]
 _READERS: Final = {"text": (), "texts": (), "flag": (), "integer": (), "page": ("offset", "limit"),

@@ -15,14 +15,14 @@ import pytest
 from fastapi import APIRouter, FastAPI, Response
 from starlette.types import Message
 
-from service.api.routing import Route, Router
-from service.app import create_app, wrap_served
-from service.history.model import TableVersionRow
-from service.registry.deadline import Outage
-from service.settings import Settings
-from service.store.history_reader import HistoryStore
 from tests.support.access import ADMIN, InProcess, bearer, files
 from tests.support.routes import routes
+from ticdc_bridge.service.api.routing import Route, Router
+from ticdc_bridge.service.app import create_app, wrap_served
+from ticdc_bridge.service.history.model import TableVersionRow
+from ticdc_bridge.service.registry.deadline import Outage
+from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.store.history_reader import HistoryStore
 
 LIMIT: Final = 1024
 CHUNK: Final = 512

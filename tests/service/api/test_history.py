@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 import pytest
 
-from schemas.formats.avro import schema
-from schemas.model.options import Options
-from service.testing import running_service
 from tests.support.golden import GOLDEN
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.service import Answer, Client
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.formats.avro import schema
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.service.testing import running_service
 
 STEP = 1 << 18
 
@@ -200,11 +200,11 @@ def test_tables_that_avro_names_alike_are_told_apart_by_the_topic(client: Client
 
 
 def test_modes_beyond_the_eight_are_no_drift(client: Client) -> None:
-    from schemas.ddl.executor.apply import apply
-    from schemas.ddl.executor.catalog import new_catalog
-    from schemas.ddl.parser.lexer import TYPED
-    from schemas.ddl.parser.statement_parser import parse
-    from schemas.model.table import TableId
+    from ticdc_bridge.schemas.ddl.executor.apply import apply
+    from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+    from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
+    from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+    from ticdc_bridge.schemas.model.table import TableId
 
     sql = "CREATE TABLE t (id int PRIMARY KEY, v varchar(9))"
     statement(client, T0, sql)

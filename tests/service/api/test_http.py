@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from service.api.compression import LONG
-from service.testing import running_service
 from tests.support.service import V1, Client, column, record
 from tests.support.table import check_rows
+from ticdc_bridge.service.api.compression import LONG
+from ticdc_bridge.service.testing import running_service
 
 
 def test_root_is_two_bytes(shared_client: Client) -> None:

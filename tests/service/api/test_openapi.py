@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import status_code_conformance
 
-from service.testing import running_service
 from tests.support.service import Client, column, record, short_and_long
+from ticdc_bridge.service.testing import running_service
 
 
 @pytest.fixture(scope="module")

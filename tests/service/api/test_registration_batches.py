@@ -13,13 +13,17 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
-from service.api.fast_path.answer_cache import AnswerCache, CachedAnswers
-from service.api.fast_path.registration_batches import PendingRegistration, RegistrationAnswer, RegistrationBatcher
-from service.app import create_app
-from service.registry.read_set import Part
-from service.settings import Settings
 from tests.service.api.test_answer_cache import JSON, Headers, alike, ask
 from tests.support.service import column, record
+from ticdc_bridge.service.api.fast_path.answer_cache import AnswerCache, CachedAnswers
+from ticdc_bridge.service.api.fast_path.registration_batches import (
+    PendingRegistration,
+    RegistrationAnswer,
+    RegistrationBatcher,
+)
+from ticdc_bridge.service.app import create_app
+from ticdc_bridge.service.registry.read_set import Part
+from ticdc_bridge.service.settings import Settings
 
 INT = '"int"'
 A, B, C = record("R", column("a")), record("R", column("b")), record("R", column("a"), column("c", default=1))
@@ -256,14 +260,14 @@ def test_nobody_waits_for_a_thread_that_hangs(
         back.wait(60)
         return work(*given)
 
-    monkeypatch.setattr("service.api.fast_path.registration_batches._PATIENCE", 0.05)
+    monkeypatch.setattr("ticdc_bridge.service.api.fast_path.registration_batches._PATIENCE", 0.05)
     monkeypatch.setattr(lane, "_answers", hanging)
 
     async def some() -> list[list[str]]:
         answered = []
         for subject in ("a", "b", "c"):
             if subject == "c":
-                monkeypatch.setattr("service.api.fast_path.registration_batches._PATIENCE", 60)
+                monkeypatch.setattr("ticdc_bridge.service.api.fast_path.registration_batches._PATIENCE", 60)
                 back.set()
                 while lane._stuck:
                     await asyncio.sleep(0.01)

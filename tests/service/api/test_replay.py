@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from service.testing import running_service
 from tests.support.postgres import Postgres
 from tests.support.service import GOLDEN, ROOT, Client
+from ticdc_bridge.service.testing import running_service
 
 tool: Any = import_module("tests.tools.registry_replay")
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from service.app import create_app
-from service.settings import Settings
-from service.store import open_store
 from tests.support.access import InProcess
 from tests.support.table import check_rows
+from ticdc_bridge.service.app import create_app
+from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.store import open_store
 
 TABLES, STEP = 60, 1 << 18
 SINK = "kafka://k/t?protocol=avro&schema-registry=http://r"

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from schemas.model.errors import SetupError
-from service.store import open_store
-from service.store.dialects import driver
-from service.store.dialects.postgres import Postgres as PostgresDialect
-from service.testing import running_service
 from tests.support.postgres import Postgres, PostgresMissing
 from tests.support.service import Answer, Client, column, listening_at, record, serve, short_and_long
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.dialects import driver
+from ticdc_bridge.service.store.dialects.postgres import Postgres as PostgresDialect
+from ticdc_bridge.service.testing import running_service
 
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
 SOAK = int(os.environ.get("BRIDGE_SOAK", "0"))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.testing import running_service
 from tests.support.service import Client
 from tests.support.table import check_rows
+from ticdc_bridge.service.testing import running_service
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a INT COMMENT 'x', b VARCHAR(10) DEFAULT 'q', UNIQUE KEY u (b))"
 

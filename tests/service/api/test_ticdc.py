@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from service.testing import running_service
 from tests.support.service import GOLDEN, V1, Client
 from tests.support.table import check_rows
+from ticdc_bridge.service.testing import running_service
 
 _LINES = (GOLDEN / "ticdc-registered.jsonl").read_text(encoding="utf-8").splitlines()
 CASES = {case["case"]: case["registered"] for case in map(json.loads, _LINES)}

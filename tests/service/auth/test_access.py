@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from service.api.routing import KNOWN, OPEN
-from service.app import create_app
-from service.auth.acl import OF_SERVER, OF_SUBJECTS
-from service.auth.filtered_store import ListenerGroup
-from service.settings import Settings
-from service.testing import running_service
 from tests.support.access import ADMIN, PASSWORD, TOKENS, basic, bearer, files, rule
 from tests.support.routes import routes
 from tests.support.service import Answer, Client, column, record, until
+from ticdc_bridge.service.api.routing import KNOWN, OPEN
+from ticdc_bridge.service.app import create_app
+from ticdc_bridge.service.auth.acl import OF_SERVER, OF_SUBJECTS
+from ticdc_bridge.service.auth.filtered_store import ListenerGroup
+from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.testing import running_service
 
 RULES = (
     ADMIN

@@ -13,11 +13,11 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from service.app import create_app, create_served
-from service.settings import Settings
 from tests.support.access import ADMIN, InProcess, Reply, bearer, files, rule
 from tests.support.routes import routes
 from tests.support.service import column, record
+from ticdc_bridge.service.app import create_app, create_served
+from ticdc_bridge.service.settings import Settings
 
 MARK: Final = b"zq7"
 """In the name of everything that is hidden, and in no other."""

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 
-from schemas.model.errors import SetupError
-from service.http_server import Tls
-from service.testing import running_service
 from tests.support.access import ADMIN, TOKENS, basic, bearer, files, rule
 from tests.support.certificates import Authority, Pair
 from tests.support.service import Client, record, serve, until
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.http_server import Tls
+from ticdc_bridge.service.testing import running_service
 
 
 @pytest.fixture(scope="module")

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from schemas.model.table import TableId
-from service.changefeed.doctor import examine, exit_code
-from service.changefeed.doctor_input import DoctorInput, SubjectFacts
-from service.changefeed.doctor_rules import RULES
-from service.changefeed.reader import read
-from service.changefeed.settings import ChangefeedSettings
 from tests.support.service import Client, command
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.changefeed.doctor import examine, exit_code
+from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, SubjectFacts
+from ticdc_bridge.service.changefeed.doctor_rules import RULES
+from ticdc_bridge.service.changefeed.reader import read
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 
 Case = tuple[str, str]
 R = "&schema-registry=http://r:8081"

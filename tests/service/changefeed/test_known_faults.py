@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.model.errors import SetupError
-from service.changefeed.doctor import examine
-from service.changefeed.doctor_input import DoctorInput
-from service.changefeed.known_faults import FAULTS
-from service.changefeed.reader import read
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput, with_snapshots
 from tests.support.dry_runs import nothing_registered
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.changefeed.doctor import examine
+from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+from ticdc_bridge.service.changefeed.known_faults import FAULTS
+from ticdc_bridge.service.changefeed.reader import read
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
 
 TABLES = (
     "CREATE TABLE `t` (`id` int NOT NULL, `e` enum('a','b') DEFAULT NULL, `j` json NOT NULL, PRIMARY KEY (`id`))",

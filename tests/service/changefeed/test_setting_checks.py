@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from schemas.model.table import TableId
-from service.changefeed.doctor import examine
-from service.changefeed.doctor_input import DoctorInput
-from service.changefeed.reader import read
-from service.changefeed.setting_checks import seconds
 from tests.support.service import command
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.changefeed.doctor import examine
+from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+from ticdc_bridge.service.changefeed.reader import read
+from ticdc_bridge.service.changefeed.setting_checks import seconds
 
 OPEN = "kafka://127.0.0.1:9092/t?protocol=open-protocol"
 AVRO = "kafka://127.0.0.1:9092/t?protocol=avro"

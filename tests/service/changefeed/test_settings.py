@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.model.errors import SetupError
-from schemas.model.table import TableId
-from schemas.model.table_filter import PatternError, TableFilter
-from service.changefeed.doctor import examine
-from service.changefeed.doctor_input import DoctorInput, topic_patterns
-from service.changefeed.reader import read
-from service.changefeed.topics import expression_error, topic_name
-from service.ddl_check.check_input import with_snapshots
 from tests.service.changefeed.test_doctor import PER_TABLE, feed
 from tests.support.service import short_and_long
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
+from ticdc_bridge.service.changefeed.doctor import examine
+from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, topic_patterns
+from ticdc_bridge.service.changefeed.reader import read
+from ticdc_bridge.service.changefeed.topics import expression_error, topic_name
+from ticdc_bridge.service.ddl_check.check_input import with_snapshots
 
 
 # ---- reading

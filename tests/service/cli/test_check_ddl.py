@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from service.ddl_check import render
-from service.history.model import Batch, DdlRecord
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.testing import running_service
 from tests.support.service import GOLDEN, Client, command
 from tests.support.table import check_rows
+from ticdc_bridge.service.ddl_check import render
+from ticdc_bridge.service.history.model import Batch, DdlRecord
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.testing import running_service
 
 ORDERS = "CREATE TABLE `orders` (`id` bigint NOT NULL, `total` decimal(10,2) DEFAULT NULL, PRIMARY KEY (`id`))"
 SHOWN = {"verdict", "statement", "before", "after", "subjects", "risks", "advice"}

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import pytest
 from typer.testing import CliRunner
 
-from service.cli import app
-from service.health_check import NOT_READY, READY, Place, check_health, place_of, place_of_url
-from service.testing import running_service
 from tests.support.access import files
 from tests.support.certificates import Authority
 from tests.support.service import ROOT
 from tests.support.table import check_rows
+from ticdc_bridge.service.cli import app
+from ticdc_bridge.service.health_check import NOT_READY, READY, Place, check_health, place_of, place_of_url
+from ticdc_bridge.service.testing import running_service
 
 _ALL = {"BRIDGE_HOST": "0.0.0.0", "BRIDGE_PORT": "8081"}
 PLACES: list[tuple[Mapping[str, str], Place]] = [
@@ -108,7 +108,9 @@ def test_tls_passwords_and_client_certificates(authority: Authority, tmp_path: P
 def test_what_is_no_good_answer(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         place = Place(*listening.getsockname()[:2])
-        ask = f"from service.health_check import *; print(check_health(Place{(place.host, place.port)})[0])"
+        ask = (
+            f"from ticdc_bridge.service.health_check import *; print(check_health(Place{(place.host, place.port)})[0])"
+        )
         with subprocess.Popen([sys.executable, "-c", ask], cwd=ROOT, stdout=subprocess.PIPE, text=True) as asking:
             client, _ = listening.accept()
             with client:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from schemas.model.errors import BridgeError
-from service.cli.track import fill_end
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.tracker.config import TrackedChangefeed, parse_tracked
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.mysql_server import PlayedTidb, serving
 from tests.support.service import ended
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.service.cli.track import fill_end
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.tracker.config import TrackedChangefeed, parse_tracked
 
 STEP = 1 << 18
 

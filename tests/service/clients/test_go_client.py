@@ -21,9 +21,9 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from service.testing import running_service
 from tests.support.service import NARROWER, ORDER, WIDER, column, record
 from tests.support.toolchains import ToolchainMissing, go_binary
+from ticdc_bridge.service.testing import running_service
 
 HERE = Path(__file__).parent / "go"
 SECONDS = 120

@@ -34,9 +34,9 @@ from confluent_kafka.schema_registry import (
 from confluent_kafka.schema_registry.common.schema_registry_client import SchemaVersion
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from service.testing import running_service
 from tests.support.service import column, record
 from tests.support.table import check_rows
+from ticdc_bridge.service.testing import running_service
 
 ORDER = record("order", column("id", "long"), namespace="shop")
 WIDER = record("order", column("id", "long"), column("paid", "boolean", default=False), namespace="shop")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.registry.registry import Registry
-from service.store import open_store
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import open_store
 
 
 @pytest.fixture

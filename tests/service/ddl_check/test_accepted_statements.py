@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.ddl.parser.lexer import LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import DdlError
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput
-from service.ddl_check.refusals.columns import SqlModes
-from service.ddl_check.refusals.statements import refusals
 from tests.service.ddl_check.test_refusals import numbers, tables
 from tests.support.ddl_histories import FILES, recorded
 from tests.support.dry_runs import feed, nothing_registered
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput
+from ticdc_bridge.service.ddl_check.refusals.columns import SqlModes
+from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 
 # What depends on rows, on settings of the server or on nothing at all is not refused.
 ACCEPTED = r"""

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.model.errors import SetupError
-from service.ddl_check.report import REFUSED, SAFE, STOP, UNKNOWN
 from tests.support.dry_runs import ask, feed, one
 from tests.support.service import short_and_long
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.ddl_check.report import REFUSED, SAFE, STOP, UNKNOWN
 
 
 @short_and_long(30, 150)

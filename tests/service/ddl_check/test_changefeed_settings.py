@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from service.changefeed.reader import read
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput, with_snapshots
-from service.ddl_check.report import SAFE, STOP, UNKNOWN
 from tests.support.dry_runs import nothing_registered
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.service.changefeed.reader import read
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.report import SAFE, STOP, UNKNOWN
 
 ORDERS = (
     "CREATE TABLE `orders` (`id` bigint NOT NULL, `customer_id` int NOT NULL, `code` varchar(20) NOT NULL, `total` int "

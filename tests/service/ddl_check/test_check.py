@@ -9,28 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.ddl.parser.lexer import LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import RegistryError
-from service.changefeed.reader import read
-from service.changefeed.settings import ChangefeedSettings
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput, with_snapshots
-from service.ddl_check.report import REFUSED, SAFE, STOP, UNKNOWN
-from service.ddl_check.statements import split
-from service.ddl_check.target_schemas import publish, targets
-from service.history.table_json import replay
-from service.registry import config, mode, register
-from service.registry.model import NewSchema
-from service.registry.registry import Registry
-from service.registry_view import RegistryView
-from service.store import open_store
 from tests.support.dry_runs import ORDERS, ORDERS_ID, PER_TABLE, feed, nothing_registered, one, register_all, shop
 from tests.support.golden import GOLDEN
 from tests.support.service import short_and_long
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.changefeed.reader import read
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.report import REFUSED, SAFE, STOP, UNKNOWN
+from ticdc_bridge.service.ddl_check.statements import split
+from ticdc_bridge.service.ddl_check.target_schemas import publish, targets
+from ticdc_bridge.service.history.table_json import replay
+from ticdc_bridge.service.registry import config, mode, register
+from ticdc_bridge.service.registry.model import NewSchema
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.registry_view import RegistryView
+from ticdc_bridge.service.store import open_store
 
 
 def test_the_case_of_the_documents(fresh: Registry) -> None:

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.parser.lexer import LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import SetupError
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput, with_snapshots
-from service.ddl_check.refusals.columns import SqlModes
-from service.ddl_check.refusals.statements import refusals
-from service.ddl_check.report import REFUSED
-from service.ddl_check.request import CheckRequest, run_check
 from tests.support.dry_runs import feed, nothing_registered
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.refusals.columns import SqlModes
+from ticdc_bridge.service.ddl_check.refusals.statements import refusals
+from ticdc_bridge.service.ddl_check.report import REFUSED
+from ticdc_bridge.service.ddl_check.request import CheckRequest, run_check
 
 ORDERS = (
     "CREATE TABLE `orders` (`id` bigint NOT NULL, `customer_id` int NOT NULL, `status` enum('new','paid') NOT NULL "

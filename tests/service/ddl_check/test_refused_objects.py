@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.ddl.executor.catalog import new_catalog
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput, with_snapshots
 from tests.support.dry_runs import feed, nothing_registered
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
 
 TABLES = (
     "CREATE TABLE `t` (`id` bigint NOT NULL, `a` int, PRIMARY KEY (`id`) /*T![clustered_index] CLUSTERED */)",

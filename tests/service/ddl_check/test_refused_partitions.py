@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.parser.lexer import LexicalMode
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import DdlError
-from service.ddl_check.refusals.columns import SqlModes
-from service.ddl_check.refusals.statements import refusals
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.service.ddl_check.refusals.columns import SqlModes
+from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 
 BY_TENS = "PARTITION BY RANGE (a) INTERVAL (10)"
 FROM_0_TO = "FIRST PARTITION LESS THAN (0) LAST PARTITION LESS THAN ({})"

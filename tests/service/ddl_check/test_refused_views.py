@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schemas.ddl.executor.catalog import new_catalog
-from service.changefeed.reader import read
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput, with_snapshots
 from tests.support.dry_runs import nothing_registered
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.service.changefeed.reader import read
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
 
 TABLES = (
     "CREATE TABLE `t` (`id` int NOT NULL, `a` int DEFAULT NULL, `b` varchar(9) DEFAULT NULL, PRIMARY KEY (`id`))",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.model.errors import SetupError
-from service.ddl_check.check import check
-from service.ddl_check.check_input import CheckInput, with_snapshots
 from tests.support.dry_runs import feed, nothing_registered
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.ddl_check.check import check
+from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
 
 TABLES = (
     "CREATE TABLE `t` (`id` bigint NOT NULL AUTO_INCREMENT, `a` int, PRIMARY KEY (`id`))",

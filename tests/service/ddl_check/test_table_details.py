@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.ddl.parser.statement_parser import parse
-from service.ddl_check.check_input import with_snapshots
-from service.ddl_check.refusals.columns import SqlModes
-from service.ddl_check.refusals.statements import refusals
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.service.ddl_check.check_input import with_snapshots
+from ticdc_bridge.service.ddl_check.refusals.columns import SqlModes
+from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 
 # Tables with what TiDB keeps besides columns and keys, as SHOW CREATE TABLE prints it.
 KEPT = (

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from schemas.model.errors import RegistryError
-from service.history.diff import Period, diff
-from service.history.diff_text import text
-from service.history.model import Batch, DdlRecord, Drift
-from service.store import open_store
-from service.store.history_reader import HistoryStore
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.history.diff import Period, diff
+from ticdc_bridge.service.history.diff_text import text
+from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
 
 STEP = 1 << 18
 BASE = "CREATE TABLE t (id INT PRIMARY KEY, a INT COMMENT 'x', b VARCHAR(10) DEFAULT 'q', UNIQUE KEY u (b))"

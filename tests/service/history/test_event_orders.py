@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.ddl.executor.show_create import show_create
-from service.history.model import Batch, DdlRecord, State
-from service.store import open_store
-from service.store.history_reader import HistoryStore
 from tests.support.history_events import T0, everything, record, scripts
 from tests.support.service import short_and_long
+from ticdc_bridge.schemas.ddl.executor.show_create import show_create
+from ticdc_bridge.service.history.model import Batch, DdlRecord, State
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
 
 STEP = 1 << 18
 STATEMENTS = [

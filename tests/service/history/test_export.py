@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from schemas.ddl.executor.show_create import unwritable_keys
-from schemas.ddl.executor.versions import in_utc, versions
-from schemas.inputs.definition_files import statements
-from schemas.model.errors import RegistryError
-from schemas.model.table import Table
-from service.history.export import Form, HistoryExport
-from service.history.model import Batch, DdlRecord, Drift, State
-from service.store import SqlStore, open_store
-from service.store.history_reader import HistoryStore
-from service.tracker.config import TrackedChangefeed
-from service.tracker.tracker import tracker_of
 from tests.support.history_events import scripts
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.show_create import unwritable_keys
+from ticdc_bridge.schemas.ddl.executor.versions import in_utc, versions
+from ticdc_bridge.schemas.inputs.definition_files import statements
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.service.history.export import Form, HistoryExport
+from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift, State
+from ticdc_bridge.service.store import SqlStore, open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.tracker.config import TrackedChangefeed
+from ticdc_bridge.service.tracker.tracker import tracker_of
 
 STEP = 1 << 18
 ZONE = "Asia/Shanghai"

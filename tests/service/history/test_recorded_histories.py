@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from service.history.model import State
-from service.history.table_json import table_form
-from service.store import SqlStore
-from service.store.history_reader import HistoryStore
-from service.tracker.config import TrackedChangefeed
-from service.tracker.tracker import tracker_of
 from tests.support.ddl_histories import FILES, answer
 from tests.support.history_events import ddl, resolved, scripts, write
+from ticdc_bridge.service.history.model import State
+from ticdc_bridge.service.history.table_json import table_form
+from ticdc_bridge.service.store import SqlStore
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.tracker.config import TrackedChangefeed
+from ticdc_bridge.service.tracker.tracker import tracker_of
 
 PARTITIONS = 3
 SHARE = {"own": 1, "ticdc": 4}  # every so many-th script; tests/schemas/ddl replays them all

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from service.migration.dump_file import line_of, read_records
-from service.migration.plan import fingerprint
-from service.migration.topic_records import records_of
 from tests.service.migration.test_snapshot_and_plan import CONFLUENT, KARAPACE, replayed, rows, snapshot
 from tests.support.table import check_rows
+from ticdc_bridge.service.migration.dump_file import line_of, read_records
+from ticdc_bridge.service.migration.plan import fingerprint
+from ticdc_bridge.service.migration.topic_records import records_of
 
 LINES = {
     "ours": '{"key":{"keytype":"SCHEMA","subject":"s","version":1},"value":{"id":1,"schema":"\\"int\\""},'

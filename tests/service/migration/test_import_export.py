@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 
-from service.cli import app
-from service.migration.plan import fingerprint
-from service.migration.snapshot import Snapshot, snapshot_of
-from service.store import open_store
-from service.testing import running_service
 from tests.support.command_process import Command
 from tests.support.service import GOLDEN, Client, column, environment, record
 from tests.support.table import check_rows
+from ticdc_bridge.service.cli import app
+from ticdc_bridge.service.migration.plan import fingerprint
+from ticdc_bridge.service.migration.snapshot import Snapshot, snapshot_of
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.testing import running_service
 
 CONFLUENT, KARAPACE = str(GOLDEN / "schemas-topic-confluent.tsv"), str(GOLDEN / "schemas-topic-karapace.tsv")
 

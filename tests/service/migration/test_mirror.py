@@ -14,22 +14,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.model.errors import SetupError
-from service.app import create_app
-from service.http_client import V1, AppRegistry, HttpRegistry, RegistryClient, RegistryLogin, RegistryResponse
-from service.migration.mirror import Mirror, RestMirrorSource
-from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, subject_of
-from service.migration.mirror_service import MirrorOptions, open_mirror
-from service.migration.plan import fingerprint
-from service.migration.snapshot import snapshot_of
-from service.settings import Settings
-from service.store import SqlStore, open_store
-from service.testing import running_service
 from tests.service.migration.test_import_export import command, filled, held
 from tests.support.access import auth_lines
 from tests.support.command_process import Command
 from tests.support.service import Client, environment
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.app import create_app
+from ticdc_bridge.service.http_client import (
+    V1,
+    AppRegistry,
+    HttpRegistry,
+    RegistryClient,
+    RegistryLogin,
+    RegistryResponse,
+)
+from ticdc_bridge.service.migration.mirror import Mirror, RestMirrorSource
+from ticdc_bridge.service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, subject_of
+from ticdc_bridge.service.migration.mirror_service import MirrorOptions, open_mirror
+from ticdc_bridge.service.migration.plan import fingerprint
+from ticdc_bridge.service.migration.snapshot import snapshot_of
+from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.store import SqlStore, open_store
+from ticdc_bridge.service.testing import running_service
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka

@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from schemas.model.errors import SetupError
-from service.http_client import HttpRegistry, RegistryLogin, RegistryResponse
-from service.migration.plan import plan_merge
-from service.migration.progress import LineProgress
-from service.migration.rest_reader import RestSource
-from service.migration.rest_writer import RestTarget
-from service.migration.snapshot import Snapshot
 from tests.service.migration.test_import_export import command
 from tests.service.migration.test_snapshot_and_plan import schema, snapshot
 from tests.support.service import Client
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.http_client import HttpRegistry, RegistryLogin, RegistryResponse
+from ticdc_bridge.service.migration.plan import plan_merge
+from ticdc_bridge.service.migration.progress import LineProgress
+from ticdc_bridge.service.migration.rest_reader import RestSource
+from ticdc_bridge.service.migration.rest_writer import RestTarget
+from ticdc_bridge.service.migration.snapshot import Snapshot
 
 
 class Seven(BaseHTTPRequestHandler):

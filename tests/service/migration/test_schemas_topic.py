@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from schemas.inputs.kafka_settings import client_settings
-from service.migration.dump_file import read_records
-from service.migration.endpoints import ConnectionOptions, endpoint_of
-from service.migration.plan import fingerprint
-from service.migration.schemas_topic import SchemasTopic
-from service.migration.topic_records import TopicRecord
-from service.migration.topic_replay import Replay
-from service.testing import running_service
 from tests.service.migration.test_import_export import command, filled, held
 from tests.support.service import GOLDEN, Client
+from ticdc_bridge.schemas.inputs.kafka_settings import client_settings
+from ticdc_bridge.service.migration.dump_file import read_records
+from ticdc_bridge.service.migration.endpoints import ConnectionOptions, endpoint_of
+from ticdc_bridge.service.migration.plan import fingerprint
+from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
+from ticdc_bridge.service.migration.topic_records import TopicRecord
+from ticdc_bridge.service.migration.topic_replay import Replay
+from ticdc_bridge.service.testing import running_service
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka

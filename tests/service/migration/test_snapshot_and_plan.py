@@ -14,8 +14,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.migration.dump_file import read_records
-from service.migration.plan import (
+from tests.support.service import GOLDEN, short_and_long
+from tests.support.table import check_rows
+from ticdc_bridge.service.migration.dump_file import read_records
+from ticdc_bridge.service.migration.plan import (
     DELETED,
     ID_TAKEN,
     OTHER_CONFIG,
@@ -28,15 +30,19 @@ from service.migration.plan import (
     plan_merge,
     with_contents,
 )
-from service.migration.snapshot import SchemaComparison, Snapshot, order_by_references, parse_versions, snapshot_of
-from service.migration.topic_records import TopicRecord
-from service.migration.topic_replay import Replay
-from service.registry.model import Content, Reference, StoredVersion
-from service.registry.registry import Registry
-from service.store import SqlStore, open_store
-from service.testing import running_service
-from tests.support.service import GOLDEN, short_and_long
-from tests.support.table import check_rows
+from ticdc_bridge.service.migration.snapshot import (
+    SchemaComparison,
+    Snapshot,
+    order_by_references,
+    parse_versions,
+    snapshot_of,
+)
+from ticdc_bridge.service.migration.topic_records import TopicRecord
+from ticdc_bridge.service.migration.topic_replay import Replay
+from ticdc_bridge.service.registry.model import Content, Reference, StoredVersion
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import SqlStore, open_store
+from ticdc_bridge.service.testing import running_service
 
 tool: Any = import_module("tests.tools.registry_replay")
 
@@ -110,8 +116,8 @@ def test_karapaces_topic() -> None:
 
 def test_what_karapace_wrote_is_found_again(registry: Registry) -> None:
     """Its texts have sorted keys; a client that sends the schema in another order gets the same version and id."""
-    from service.registry import lookup, register
-    from service.registry.model import NewSchema
+    from ticdc_bridge.service.registry import lookup, register
+    from ticdc_bridge.service.registry.model import NewSchema
 
     source = replayed(*read_records(str(KARAPACE))).snapshot
     done, unread = parse_versions(registry, source.versions.values(), source)
@@ -342,8 +348,8 @@ def test_versions_come_after_those_they_refer_to() -> None:
 
 
 def test_ids_are_not_handed_out_again(store: SqlStore) -> None:
-    from service.registry import register
-    from service.registry.model import NewSchema
+    from ticdc_bridge.service.registry import register
+    from ticdc_bridge.service.registry.model import NewSchema
 
     registry = Registry(store)
     source = snapshot(schema("s", 1, 1), schema("t", 1, 70, '"long"'), gone("t", 1))

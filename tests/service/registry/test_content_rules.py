@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from schemas.model.errors import RegistryError
-from service.registry import compatibility, config, mode, schemas, subjects
-from service.registry.lookup import lookup
-from service.registry.model import NewSchema, Reference
-from service.registry.names import LATEST
-from service.registry.references import UnderstoodSchema, understand
-from service.registry.register import NeedsFullPath, RegisterOptions, register, register_plain, tag
-from service.registry.registry import Registry
-from service.schema_types.base import TaggedPart
-from service.testing import running_service
 from tests.support.service import Client, column, record, warnings_of
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import compatibility, config, mode, schemas, subjects
+from ticdc_bridge.service.registry.lookup import lookup
+from ticdc_bridge.service.registry.model import NewSchema, Reference
+from ticdc_bridge.service.registry.names import LATEST
+from ticdc_bridge.service.registry.references import UnderstoodSchema, understand
+from ticdc_bridge.service.registry.register import NeedsFullPath, RegisterOptions, register, register_plain, tag
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.schema_types.base import TaggedPart
+from ticdc_bridge.service.testing import running_service
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal"}
 

@@ -7,16 +7,16 @@ import itertools
 import pytest
 from sqlalchemy import text
 
-from schemas.model.errors import RegistryError
-from service.auth.acl import read
-from service.auth.filtered_store import FilteredStore, ListenerGroup
-from service.registry import mode, schemas, subjects
-from service.registry.model import LAST_COUNTED, MAX_VERSION, NewSchema
-from service.registry.register import register
-from service.registry.registry import Registry
-from service.store import SqlStore, open_store
 from tests.support.service import record
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.auth.acl import read
+from ticdc_bridge.service.auth.filtered_store import FilteredStore, ListenerGroup
+from ticdc_bridge.service.registry import mode, schemas, subjects
+from ticdc_bridge.service.registry.model import LAST_COUNTED, MAX_VERSION, NewSchema
+from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import SqlStore, open_store
 
 _NAMES = map(str, itertools.count())
 

@@ -8,16 +8,16 @@ from urllib.parse import quote
 
 import pytest
 
-from schemas.model.errors import RegistryError
-from service.registry import config, mode, schemas, subjects
-from service.registry.lookup import lookup
-from service.registry.model import MAX_VERSION, NewSchema, Reference
-from service.registry.register import register
-from service.registry.registry import Registry
-from service.store import open_store
-from service.testing import running_service
 from tests.support.service import Client, column, record
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import config, mode, schemas, subjects
+from ticdc_bridge.service.registry.lookup import lookup
+from ticdc_bridge.service.registry.model import MAX_VERSION, NewSchema, Reference
+from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.testing import running_service
 
 
 def refused(registry: Registry, subject: str, new: NewSchema) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.model.errors import RegistryError
-from service.registry import compatibility, config, mode, schemas, subjects
-from service.registry.lookup import lookup
-from service.registry.model import NewSchema, Reference
-from service.registry.names import LATEST
-from service.registry.register import register
-from service.registry.registry import Registry
 from tests.support.service import column, record
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import compatibility, config, mode, schemas, subjects
+from ticdc_bridge.service.registry.lookup import lookup
+from ticdc_bridge.service.registry.model import NewSchema, Reference
+from ticdc_bridge.service.registry.names import LATEST
+from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.registry import Registry
 
 
 def code(error: pytest.ExceptionInfo[RegistryError]) -> str:

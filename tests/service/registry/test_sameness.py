@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import text
 
-from schemas.model.errors import RegistryError
-from service.registry import subjects
-from service.registry.lookup import lookup
-from service.registry.metadata import VERSION
-from service.registry.model import NewSchema, Reference
-from service.registry.register import register
-from service.registry.registry import Registry
-from service.store import SqlStore
 from tests.support.service import column, record
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import subjects
+from ticdc_bridge.service.registry.lookup import lookup
+from ticdc_bridge.service.registry.metadata import VERSION
+from ticdc_bridge.service.registry.model import NewSchema, Reference
+from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import SqlStore
 
 DECIMAL = {"connect.parameters": {"tidb_type": "DECIMAL"}, "logicalType": "decimal", "precision": 18, "scale": 4}
 ENUM = {"connect.parameters": {"tidb_type": "ENUM", "allowed": "new,paid"}}

@@ -20,15 +20,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from schemas.model.errors import RegistryError
-from service.registry import config, mode, schemas, subjects
-from service.registry.lookup import lookup
-from service.registry.model import NewSchema, context_of
-from service.registry.register import register
-from service.registry.registry import Registry
-from service.store import open_store
 from tests.support.postgres import Postgres
 from tests.support.service import short_and_long
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry import config, mode, schemas, subjects
+from ticdc_bridge.service.registry.lookup import lookup
+from ticdc_bridge.service.registry.model import NewSchema, context_of
+from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import open_store
 
 TEXTS = ('"int"', '"long"', '"string"', '{"type":"array","items":"int"}')
 SUBJECTS = ("a", "b", ":.c:a")

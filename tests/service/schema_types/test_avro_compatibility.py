@@ -11,13 +11,13 @@ from avro.schema import parse as avro_parse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from service.schema_types.avro.compatibility import incompatibilities
-from service.schema_types.avro.parse import parse
-from service.schema_types.base import LEVELS, EarlierVersion, check
-from service.schema_types.parse import AvroSchema
-from service.settings import Settings
 from tests.support.service import column, record, short_and_long
 from tests.support.table import check_rows
+from ticdc_bridge.service.schema_types.avro.compatibility import incompatibilities
+from ticdc_bridge.service.schema_types.avro.parse import parse
+from ticdc_bridge.service.schema_types.base import LEVELS, EarlierVersion, check
+from ticdc_bridge.service.schema_types.parse import AvroSchema
+from ticdc_bridge.service.settings import Settings
 
 PRIMITIVE = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
-from service.schema_types.avro.parse import AvroSchemaError, parse, parse_whole
-from service.schema_types.java_text import dump_json, java_double, java_float, load_avro
 from tests.support.service import column, record
 from tests.support.table import check_rows
+from ticdc_bridge.service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
+from ticdc_bridge.service.schema_types.avro.parse import AvroSchemaError, parse, parse_whole
+from ticdc_bridge.service.schema_types.java_text import dump_json, java_double, java_float, load_avro
 
 DATA = Path(__file__).parent / "data"
 

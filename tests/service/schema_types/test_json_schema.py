@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.schema_types.base import ReferencedText, TaggedPart
-from service.schema_types.java_text import dump_json, hash_order, load_schema
-from service.schema_types.json_schema.differences import count_matches
-from service.schema_types.json_schema.pattern import problem
-from service.schema_types.json_schema.schema import JsonSchema, parse_json
 from tests.support.table import check_rows
+from ticdc_bridge.service.schema_types.base import ReferencedText, TaggedPart
+from ticdc_bridge.service.schema_types.java_text import dump_json, hash_order, load_schema
+from ticdc_bridge.service.schema_types.json_schema.differences import count_matches
+from ticdc_bridge.service.schema_types.json_schema.pattern import problem
+from ticdc_bridge.service.schema_types.json_schema.schema import JsonSchema, parse_json
 
 DRAFT = {4: "http://json-schema.org/draft-04/schema#", 2020: "https://json-schema.org/draft/2020-12/schema"}
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from service.schema_types.json_schema.schema import parse_json
 from tests.service.schema_types.test_json_schema import DRAFT, parsed
 from tests.support.service import Client, short_and_long
 from tests.support.table import check_rows
+from ticdc_bridge.service.schema_types.json_schema.schema import parse_json
 
 INVALID: list[tuple[Any, str]] = [
     ("{", "Invalid JSON schema: "),
@@ -201,7 +201,7 @@ def test_any_schema_is_taken_or_refused(examples: int) -> None:
 
 
 def test_patterns_are_not_run_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.schema_types.json_schema.pattern.regex", None)
+    monkeypatch.setattr("ticdc_bridge.service.schema_types.json_schema.pattern.regex", None)
     old, new = (
         parsed({"properties": {"a": {}}}),
         parsed({"patternProperties": {"a": {}}, "additionalProperties": False}),

@@ -11,17 +11,17 @@ import google.type
 import pytest
 from google.protobuf import descriptor_pb2
 
-from service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError, TaggedPart
-from service.schema_types.java_text import hash_order, java_number
-from service.schema_types.protobuf.built_in import known_types
-from service.schema_types.protobuf.canonical import text_of
-from service.schema_types.protobuf.descriptor import file_of, from_base64
-from service.schema_types.protobuf.model import File
-from service.schema_types.protobuf.parse import parse, unix_path
-from service.schema_types.protobuf.schema import ProtobufSchema, parse_protobuf
-from service.schema_types.protobuf.scopes import OWN, DeclaredNames
-from service.schema_types.protobuf.tokens import MAX_DEPTH
 from tests.support.table import check_rows
+from ticdc_bridge.service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError, TaggedPart
+from ticdc_bridge.service.schema_types.java_text import hash_order, java_number
+from ticdc_bridge.service.schema_types.protobuf.built_in import known_types
+from ticdc_bridge.service.schema_types.protobuf.canonical import text_of
+from ticdc_bridge.service.schema_types.protobuf.descriptor import file_of, from_base64
+from ticdc_bridge.service.schema_types.protobuf.model import File
+from ticdc_bridge.service.schema_types.protobuf.parse import parse, unix_path
+from ticdc_bridge.service.schema_types.protobuf.schema import ProtobufSchema, parse_protobuf
+from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames
+from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH
 
 SHIPPED = Path(next(iter(google.type.__path__))).parent.parent
 HEAD = 'syntax = "proto3";\n'

@@ -11,12 +11,12 @@ from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.schema_types.base import SchemaParseError, SchemaValidityError
-from service.schema_types.protobuf.descriptor import from_base64
-from service.schema_types.protobuf.model import Enum, Message
-from service.schema_types.protobuf.schema import ProtobufSchema, parse_protobuf
 from tests.support.service import Client, short_and_long
 from tests.support.table import check_rows
+from ticdc_bridge.service.schema_types.base import SchemaParseError, SchemaValidityError
+from ticdc_bridge.service.schema_types.protobuf.descriptor import from_base64
+from ticdc_bridge.service.schema_types.protobuf.model import Enum, Message
+from ticdc_bridge.service.schema_types.protobuf.schema import ProtobufSchema, parse_protobuf
 
 HEAD = 'syntax = "proto3";\n'
 

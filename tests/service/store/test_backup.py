@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 
-from schemas.model.errors import SetupError
-from service.registry import config, mode, subjects
-from service.registry.model import NewSchema, Reference
-from service.registry.register import register
-from service.registry.registry import Registry
-from service.store import SqlStore, dialect_of, open_store
-from service.store.backup import backup, check, is_binary, restore
-from service.store.tables import facts, metadata
 from tests.service.api.test_store_outage import Load
 from tests.support.forked_service import services
 from tests.support.postgres import Postgres
 from tests.support.service import GOLDEN, column, empty_store, ended, record, warnings_of
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.registry import config, mode, subjects
+from ticdc_bridge.service.registry.model import NewSchema, Reference
+from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import SqlStore, dialect_of, open_store
+from ticdc_bridge.service.store.backup import backup, check, is_binary, restore
+from ticdc_bridge.service.store.tables import facts, metadata
 
 Url = str
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from schemas.model.errors import RegistryError
-from service.registry.identity import identity, likeness
-from service.registry.model import Content, Reference, StoredWarning
-from service.registry.names import chain
-from service.registry.ports import ReadAhead, StoreReader, StoreWriter
-from service.store import SqlStore, open_store
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.identity import identity, likeness
+from ticdc_bridge.service.registry.model import Content, Reference, StoredWarning
+from ticdc_bridge.service.registry.names import chain
+from ticdc_bridge.service.registry.ports import ReadAhead, StoreReader, StoreWriter
+from ticdc_bridge.service.store import SqlStore, open_store
 
 Work = Callable[[StoreWriter], Any]
 

@@ -16,18 +16,18 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, create_engine, inspect, make_url, text
 
-from schemas.model.errors import SetupError
-from service.registry.model import NewSchema
-from service.registry.references import stored_schema
-from service.registry.register import register
-from service.registry.registry import Registry
-from service.store import open_store
-from service.store.migrations import STEPS
-from service.store.tables import LAYOUT
-from service.testing import running_service
 from tests.support.forked_service import services
 from tests.support.postgres import DatabaseServer
 from tests.support.service import GOLDEN, Client, until
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.registry.model import NewSchema
+from ticdc_bridge.service.registry.references import stored_schema
+from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.migrations import STEPS
+from ticdc_bridge.service.store.tables import LAYOUT
+from ticdc_bridge.service.testing import running_service
 
 DUMPS = {"layout1": "sqlite", "layout2": "sqlite", "layout2-postgresql": "postgresql"}
 SQLITE = [name for name, kind in DUMPS.items() if kind == "sqlite"]
@@ -175,7 +175,7 @@ def test_a_rolling_upgrade_of_two_replicas(store_url: str, monkeypatch: pytest.M
 
     with services(1, store_url) as [(_, old)]:
         known = old.register("s", '"int"').json
-        monkeypatch.setattr("service.store.migrations.LAYOUT", LAYOUT + 1)
+        monkeypatch.setattr("ticdc_bridge.service.store.migrations.LAYOUT", LAYOUT + 1)
         monkeypatch.setitem(STEPS, LAYOUT, next_step)
         with running_service(store_url) as url:
             new = Client(url)

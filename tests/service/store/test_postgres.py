@@ -11,19 +11,19 @@ from typing import Any
 import psycopg
 import pytest
 
-from schemas.model.errors import RegistryError, SetupError
-from service.registry.deadline import Outage
-from service.registry.model import NewSchema, StoredWarning
-from service.registry.read_set import Part
-from service.registry.register import register
-from service.registry.registry import Registry
-from service.store import SqlStore, dialect_of, open_store
-from service.store.dialects import driver
-from service.store.dialects.change_counter import ChangeCounter, ChangePoller
-from service.testing import running_service
-from service.worker_memory import WorkerMemory
 from tests.support.postgres import Postgres
 from tests.support.service import Client, column, record
+from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.service.registry.deadline import Outage
+from ticdc_bridge.service.registry.model import NewSchema, StoredWarning
+from ticdc_bridge.service.registry.read_set import Part
+from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.store import SqlStore, dialect_of, open_store
+from ticdc_bridge.service.store.dialects import driver
+from ticdc_bridge.service.store.dialects.change_counter import ChangeCounter, ChangePoller
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.service.worker_memory import WorkerMemory
 
 
 @contextmanager

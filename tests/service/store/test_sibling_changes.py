@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from service.registry.read_set import ANYTHING, Part, config_part
-from service.store import SqlStore, open_store
-from service.store.sibling_changes import SiblingChanges
-from service.worker_memory import KEPT_CHANGES, CommitNumbers, WorkerMemory
+from ticdc_bridge.service.registry.read_set import ANYTHING, Part, config_part
+from ticdc_bridge.service.store import SqlStore, open_store
+from ticdc_bridge.service.store.sibling_changes import SiblingChanges
+from ticdc_bridge.service.worker_memory import KEPT_CHANGES, CommitNumbers, WorkerMemory
 
 A, B = config_part("a"), config_part("b")
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.model.errors import RegistryError, SetupError
-from service.registry.deadline import Outage
-from service.store import dialect_of, open_store, store_exists
-from service.store.dialects import driver
+from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.service.registry.deadline import Outage
+from ticdc_bridge.service.store import dialect_of, open_store, store_exists
+from ticdc_bridge.service.store.dialects import driver
 
 
 def test_a_write_is_durable_by_settings(tmp_path: Path) -> None:

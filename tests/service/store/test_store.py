@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from schemas.model.errors import RegistryError, SetupError
-from service.registry.identity import identity
-from service.registry.model import Content, Counts, Lineage, Reference, StoredWarning
-from service.registry.ports import StoreWriter
-from service.store import SqlStore, open_store
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.service.registry.identity import identity
+from ticdc_bridge.service.registry.model import Content, Counts, Lineage, Reference, StoredWarning
+from ticdc_bridge.service.registry.ports import StoreWriter
+from ticdc_bridge.service.store import SqlStore, open_store
 
 INT = Content(identity('"int"'), '"int"')
 LONG = Content(identity('"long"'), '"long"')

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from schemas.model.errors import RegistryError
-from service.registry.identity import identity
-from service.registry.model import Content
-from service.registry.ports import ReadAhead, StoreWriter
-from service.store import SqlStore
+from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.registry.identity import identity
+from ticdc_bridge.service.registry.model import Content
+from ticdc_bridge.service.registry.ports import ReadAhead, StoreWriter
+from ticdc_bridge.service.store import SqlStore
 
 INT = '"int"'
 

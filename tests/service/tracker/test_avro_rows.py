@@ -7,13 +7,13 @@ import json
 from contextlib import closing
 from pathlib import Path
 
-from service.history.model import Drift
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.tracker.sources import FileSource
-from service.tracker.tracker import Tracker, TrackerOptions
 from tests.support.golden import Golden
 from tests.support.table import check_rows
+from ticdc_bridge.service.history.model import Drift
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.tracker.sources import FileSource
+from ticdc_bridge.service.tracker.tracker import Tracker, TrackerOptions
 
 
 def tracked(path: Path, golden: Golden, leave_out: str = "") -> tuple[list[Drift], int]:

@@ -12,17 +12,17 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewPartitions
 
-from schemas.model.event import Message
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.testing import running_service
-from service.tracker import kafka_source as source
-from service.tracker.config import TrackedChangefeed
-from service.tracker.tracker import tracker_of
 from tests.service.tracker.test_kafka_source import until
 from tests.support.history_events import T0, ddl, everything, resolved, write
 from tests.support.kafka import Kafka
 from tests.support.service import Client
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.service.tracker import kafka_source as source
+from ticdc_bridge.service.tracker.config import TrackedChangefeed
+from ticdc_bridge.service.tracker.tracker import tracker_of
 
 STEP = 1 << 18
 LOT = 60

@@ -9,13 +9,13 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from schemas.model.event import Message
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.testing import running_service
 from tests.support.history_events import T0, ddl, resolved
 from tests.support.kafka import Kafka
 from tests.support.service import Client, ended
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.testing import running_service
 
 STEP = 1 << 18
 

@@ -8,19 +8,19 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schemas.model.event import Message
-from service.app import create_app
-from service.changefeed.reader import read
-from service.changefeed.settings import ChangefeedSettings
-from service.settings import Settings
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.tracker.config import TrackedChangefeed
-from service.tracker.progress import Progress
-from service.tracker.tracker import tracker_of
 from tests.support.access import InProcess
 from tests.support.history_events import T0, ddl, framed, resolved, write
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.app import create_app
+from ticdc_bridge.service.changefeed.reader import read
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.tracker.config import TrackedChangefeed
+from ticdc_bridge.service.tracker.progress import Progress
+from ticdc_bridge.service.tracker.tracker import tracker_of
 
 CREATE = "CREATE TABLE orders (id INT PRIMARY KEY, v VARCHAR(20))"
 _COLUMNS = {"id": {"t": 3, "h": True, "f": 11, "v": 1}, "v": {"t": 15, "f": 64, "v": "a"}}

@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 
-from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import DdlError
-from schemas.model.event import Message
-from service.history import statements
-from service.history.model import State
-from service.registry.deadline import Outage
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.store.transaction import Transaction
-from service.tracker.config import TrackedChangefeed
-from service.tracker.progress import Progress
-from service.tracker.tracker import tracker_of
 from tests.support.command_process import Command
 from tests.support.golden import GOLDEN
 from tests.support.history_events import T0, ddl, everything, resolved, write
 from tests.support.service import ended, environment, until
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.history import statements
+from ticdc_bridge.service.history.model import State
+from ticdc_bridge.service.registry.deadline import Outage
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.transaction import Transaction
+from ticdc_bridge.service.tracker.config import TrackedChangefeed
+from ticdc_bridge.service.tracker.progress import Progress
+from ticdc_bridge.service.tracker.tracker import tracker_of
 
 STEP = 1 << 18
 FORMATS = {

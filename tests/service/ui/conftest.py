@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from service.testing import running_service
 from tests.support.service import Client
+from ticdc_bridge.service.testing import running_service
 
 ROOT = Path(__file__).resolve().parents[3]
 SHOP = ROOT / "schemas" / "files"

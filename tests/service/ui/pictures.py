@@ -15,12 +15,12 @@ from typing import Final
 from confluent_kafka import Producer
 from playwright.sync_api import Page, sync_playwright
 
-from schemas.inputs.dead_letters import dead_letter_of
-from schemas.model.event import Message
-from service.testing import running_service
 from tests.service.ui.conftest import _ARGUMENTS, _CHROMIUM, SHOP, part
 from tests.support.kafka import Kafka
 from tests.support.service import Client
+from ticdc_bridge.schemas.inputs.dead_letters import dead_letter_of
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.testing import running_service
 
 _START: Final = 1_767_607_800_000  # 2026-01-05
 _HOUR: Final = 3_600_000

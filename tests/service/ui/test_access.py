@@ -9,9 +9,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
 
-from service.testing import running_service
 from tests.support.access import ADMIN, bearer, files, rule
 from tests.support.table import check_rows
+from ticdc_bridge.service.testing import running_service
 
 RULES = (
     ADMIN

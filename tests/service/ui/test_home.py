@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from schemas.model.errors import SetupError
-from service.testing import running_service
-from service.tracker.config import parse_tracked
 from tests.support.access import ADMIN, bearer, files, rule
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.service import Client
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.service.tracker.config import parse_tracked
 
 SINK = "kafka://user:s3cret@k:9092/t?protocol=avro&enable-tidb-extension=true"
 

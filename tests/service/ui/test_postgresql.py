@@ -6,15 +6,15 @@ import re
 
 import pytest
 
-from schemas.inputs.dead_letters import dead_letter_of
-from schemas.model.event import Message
-from service.testing import running_service
 from tests.service.ui.conftest import fill, tell
 from tests.service.ui.test_topics import Browser, send
 from tests.support.history_events import T0, ddl
 from tests.support.kafka import Kafka
 from tests.support.postgres import Postgres
 from tests.support.service import Client
+from ticdc_bridge.schemas.inputs.dead_letters import dead_letter_of
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.testing import running_service
 
 _TIMES = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?|\b\d+(\.\d+)? (?:m?s|seconds?)\b")
 

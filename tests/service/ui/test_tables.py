@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 from markupsafe import escape
 from playwright.sync_api import Page, expect
 
-from service.testing import running_service
 from tests.service.ui.conftest import EVIL, part
 from tests.support.golden import GOLDEN
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.history_events import line as text_of
 from tests.support.service import Client, ended
+from ticdc_bridge.service.testing import running_service
 
 
 def test_the_timeline_says_what_each_ddl_changed(page: Page) -> None:

@@ -14,16 +14,16 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Browser as Chromium
 
-from schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter_of
-from schemas.model.event import Message
-from service.kafka_topics import KafkaTopics
-from service.testing import running_service
 from tests.service.ui.test_layout import unnamed
 from tests.support.access import ADMIN, bearer, files, rule
 from tests.support.history_events import T0, ddl
 from tests.support.kafka import Kafka
 from tests.support.service import Client
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter_of
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.kafka_topics import KafkaTopics
+from ticdc_bridge.service.testing import running_service
 
 EVIL = '<script>alert("x")</script>'
 

@@ -13,22 +13,22 @@ from typing import Any
 import pyarrow
 import pytest
 
-from schemas.formats.format_table import FORMATS
-from schemas.model.errors import WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.plain.writer import json_line
-from spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches, rescue
-from spark_jobs.io.message_files import message_line, parse_line
-from spark_jobs.jobs import in_process
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from spark_jobs.streaming.ddl_events import DdlBatches
-from spark_jobs.streaming.pieces import PieceBatches
 from tests.spark_jobs.arrow.test_messages import PIECES
 from tests.support import fuzz
 from tests.support.golden import WIDE, Golden, Registry
+from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches, rescue
+from ticdc_bridge.spark_jobs.io.message_files import message_line, parse_line
+from ticdc_bridge.spark_jobs.jobs import in_process
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.streaming.ddl_events import DdlBatches
+from ticdc_bridge.spark_jobs.streaming.pieces import PieceBatches
 
 pa: Any = pyarrow
 EACH = pytest.mark.parametrize("golden", [Golden(f, n) for f, n in WIDE.items()], ids=str)

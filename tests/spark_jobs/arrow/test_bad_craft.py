@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.formats.base import Context
-from schemas.formats.craft import CraftEncoder
-from schemas.model.options import Options
-from schemas.model.types import Kind
 from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, ORIGIN, SPAN, _dec, check, wide_rows
 from tests.support.fuzz import WITH_BOUNDS, mutate, run_with_bounds_checks
 from tests.support.golden import Registry
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows as check_each
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.types import Kind
 
 MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "2000"))
 MANY = max(MUTATIONS, 20_000)
@@ -80,7 +80,7 @@ def test_counts_that_lie_cost_no_memory() -> None:
 
 
 def _counts_that_lie(number: int) -> None:
-    from schemas.formats.craft import primitives as p
+    from ticdc_bridge.schemas.formats.craft import primitives as p
 
     of = table(column("v", "int"))
     [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)

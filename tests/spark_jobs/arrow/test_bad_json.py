@@ -17,19 +17,19 @@ import pyarrow
 import pytest
 
 from benchmarks.json_formats import encoded
-from schemas.codec import json_spans
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.formats.base import Context, OneTable
-from schemas.formats.open_protocol import frame
-from schemas.inspect.format_lookup import format_named
-from schemas.model.event import DdlEvent, Message, Watermark
-from schemas.model.options import Options
-from schemas.model.table import Table, TableVersion
 from tests.support.fuzz import WITH_BOUNDS, mutate, run_with_bounds_checks
 from tests.support.json_batches import SETTINGS, SPAN, check, wide
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
 from tests.support.table_decoders import FORMATS, ArrowJsonDecoder
+from ticdc_bridge.schemas.codec import json_spans
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.open_protocol import frame
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, Watermark
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Table, TableVersion
 
 pa: Any = pyarrow
 MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "2000"))

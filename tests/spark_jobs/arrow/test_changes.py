@@ -11,44 +11,44 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from schemas import columnar
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.kernels.text import fill_decimals
-from schemas.columnar.plain_lines import EXTRA_FIELDS
-from schemas.columnar.rows import freeze
-from schemas.formats.base import BatchEncoder
-from schemas.model.errors import WireError
-from schemas.model.event import Event, Message, RowChange
-from schemas.model.options import Options
-from schemas.model.spark_types import EXACT, SparkTypes
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import BY_NAME
-from schemas.plain.writer import json_line
-from spark_jobs.arrow import batches
-from spark_jobs.arrow import messages as arrow_messages
-from spark_jobs.arrow.arrow_types import arrow_schema_of
-from spark_jobs.arrow.change_schema import tidb_row
-from spark_jobs.arrow.changes import ChangeReader
-from spark_jobs.arrow.lines import LineReader
-from spark_jobs.arrow.worker_functions import DecodeBatches, _all_rows
-from spark_jobs.io.message_files import message_of_row
-from spark_jobs.io.parquet import HEADERS
-from spark_jobs.pipeline.arguments import result_in_python
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from spark_jobs.pipeline.newest_columns import newest_table
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.pipeline.table_choice import TableChoice
-from spark_jobs.pipeline.table_view import TableView, check_number
-from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.sources.table_definitions import TableDefinitions
-from spark_jobs.spark import data_source
-from spark_jobs.streaming.pieces import Form, PieceBatches
 from tests.spark_jobs.arrow.test_messages import PIECES, STEPS, _batch, _mixed, _pieces
 from tests.spark_jobs.spark.test_temporal_sql import strange
 from tests.support.golden import Golden, cases
 from tests.support.table import check_rows
+from ticdc_bridge.schemas import columnar
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.columnar.kernels.text import fill_decimals
+from ticdc_bridge.schemas.columnar.plain_lines import EXTRA_FIELDS
+from ticdc_bridge.schemas.columnar.rows import freeze
+from ticdc_bridge.schemas.formats.base import BatchEncoder
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Event, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.arrow import batches
+from ticdc_bridge.spark_jobs.arrow import messages as arrow_messages
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.spark_jobs.arrow.change_schema import tidb_row
+from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
+from ticdc_bridge.spark_jobs.arrow.lines import LineReader
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches, _all_rows
+from ticdc_bridge.spark_jobs.io.message_files import message_of_row
+from ticdc_bridge.spark_jobs.io.parquet import HEADERS
+from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView, check_number
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
+from ticdc_bridge.spark_jobs.spark import data_source
+from ticdc_bridge.spark_jobs.streaming.pieces import Form, PieceBatches
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 _TEXTS = pa.map_(pa.string(), pa.string())

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow
 import pytest
 
-from schemas.columnar.craft_reader import CraftTableReader
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.formats.base import Context
-from schemas.formats.craft import CraftEncoder
-from spark_jobs.arrow.warm_up import warm_transcode
 from tests.schemas.columnar.test_craft_writer import check as check_written
 from tests.spark_jobs.arrow.test_table_rows_craft import ORIGIN, check, wide_rows
 from tests.support.golden import ROOT, Registry
 from tests.support.rows import change, column, table
 from tests.support.table_decoders import warm_craft
+from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.spark_jobs.arrow.warm_up import warm_transcode
 
 pa: Any = pyarrow
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 # ---- compiling
 def test_warm_compiles_all_that_is_used() -> None:
     """Arrays of another kind would be compiled for anew, in every worker."""
-    from schemas.columnar.kernels import craft_cells, craft_read, craft_write
+    from ticdc_bridge.schemas.columnar.kernels import craft_cells, craft_read, craft_write
 
     assert warm_craft()
     assert warm_transcode("avro", "craft")
@@ -57,10 +57,10 @@ def _run(code: str, path: str, **env: str) -> str:
 def test_without_numba_all_is_left_to_python() -> None:
     code = (
         "import sys; sys.modules['numba'] = None\n"
-        "from schemas.columnar.kernels import jit\n"
-        "from schemas.columnar.craft_reader import CraftTableReader\n"
-        "from schemas.model.table import *; import numpy as np\n"
-        "from schemas.columnar.row_chunks import *\n"
+        "from ticdc_bridge.schemas.columnar.kernels import jit\n"
+        "from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader\n"
+        "from ticdc_bridge.schemas.model.table import *; import numpy as np\n"
+        "from ticdc_bridge.schemas.columnar.row_chunks import *\n"
         "d, data, at = CraftTableReader(Table(TableId('a', 'b'), ())), np.zeros(2, np.uint8), np.zeros(2, np.int64)\n"
         "print(jit.COMPILED, [*d.read(MessageBuffers(data, at, at, data, at, at + 1), ChunkMemory(data), at > 0)])"
     )
@@ -75,10 +75,10 @@ def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
     of = table(column("v", "int"))
     [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)
     code = (
-        "import numpy as np; from schemas.model.table import *; from schemas.model.types import BY_NAME\n"
-        "from schemas.columnar.kernels import craft_read as kernel_read\n"
-        "from schemas.columnar.craft_reader import CraftTableReader\n"
-        "from schemas.columnar.row_chunks import *\n"
+        "import numpy as np; from ticdc_bridge.schemas.model.table import *; from ticdc_bridge.schemas.model.types import BY_NAME\n"
+        "from ticdc_bridge.schemas.columnar.kernels import craft_read as kernel_read\n"
+        "from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader\n"
+        "from ticdc_bridge.schemas.columnar.row_chunks import *\n"
         f"data = np.frombuffer(bytes.fromhex('{(message.value or b'').hex()}'), np.uint8)\n"
         "c = [Column(n, BY_NAME['int'], handle_key=n == 'id') for n in ('id', 'v')]\n"
         "d = CraftTableReader(Table(TableId('shop', 't'), tuple(c)))\n"

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from schemas.model.options import Options
-from spark_jobs.arrow.worker_functions import DecodeBatches
-from spark_jobs.jobs.verify import ComparedInput, VerifyReport, compare
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests.schemas.formats.test_definition_mismatch import DEFINITIONS, canal_message
 from tests.spark_jobs.arrow.test_changes import _CHANGES
 from tests.spark_jobs.arrow.test_messages import _batch
 from tests.support.rows import Tables
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
+from ticdc_bridge.spark_jobs.jobs.verify import ComparedInput, VerifyReport, compare
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 
 def _side() -> CodecConfig:

@@ -14,29 +14,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.formats.framing import carried_headers
-from schemas.inputs.dead_letters import DETAIL, REASON
-from schemas.model.event import DdlEvent, Message
-from schemas.model.options import Options
-from schemas.plain.writer import json_line
-from spark_jobs.arrow import batches
-from spark_jobs.arrow import messages as arrow_messages
-from spark_jobs.arrow.event_rows import message_rows
-from spark_jobs.arrow.input_batches import messages_of_lines
-from spark_jobs.arrow.messages import RowFinder
-from spark_jobs.arrow.worker_functions import TranscodeBatches
-from spark_jobs.commands.main import main
-from spark_jobs.io.message_files import message_line, message_of_row
-from spark_jobs.pipeline.arguments import result_in_python
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
-from spark_jobs.streaming.pieces import BatchCounts, PieceBatches, TaskCodecs
 from tests.support.golden import Golden, Registry, cases
 from tests.support.reference_codecs import SlowReader, SlowWriter
+from ticdc_bridge.schemas.formats.framing import carried_headers
+from ticdc_bridge.schemas.inputs.dead_letters import DETAIL, REASON
+from ticdc_bridge.schemas.model.event import DdlEvent, Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.arrow import batches
+from ticdc_bridge.spark_jobs.arrow import messages as arrow_messages
+from ticdc_bridge.spark_jobs.arrow.event_rows import message_rows
+from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
+from ticdc_bridge.spark_jobs.arrow.messages import RowFinder
+from ticdc_bridge.spark_jobs.arrow.worker_functions import TranscodeBatches
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_row
+from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
+from ticdc_bridge.spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
+from ticdc_bridge.spark_jobs.streaming.pieces import BatchCounts, PieceBatches, TaskCodecs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -259,8 +259,8 @@ def test_batches_of_a_few_messages_and_of_none() -> None:
 
 def test_what_is_compiled_stays_for_the_next_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """With definitions or without: the next micro-batch's codecs are new, of the same schema texts and tables."""
-    from schemas.columnar import avro_reader, debezium_writer
-    from schemas.columnar.kernels.jit import COMPILED
+    from ticdc_bridge.schemas.columnar import avro_reader, debezium_writer
+    from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 
     if not COMPILED:
         pytest.skip("numba is not there: nothing is compiled")

@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from spark_jobs.arrow import batches
-from spark_jobs.arrow.input_batches import batch_of_messages
-from spark_jobs.commands.main import main
-from spark_jobs.io.message_files import message_line
-from spark_jobs.jobs import in_process_batches
-from spark_jobs.jobs.in_process_batches import KernelWarmUp
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.spark_jobs.arrow.test_changes import _same, _same_lines
 from tests.spark_jobs.arrow.test_messages import _batch
 from tests.support import shop
 from tests.support.schema_ids import WAYS, with_guids
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.arrow import batches
+from ticdc_bridge.spark_jobs.arrow.input_batches import batch_of_messages
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.message_files import message_line
+from ticdc_bridge.spark_jobs.jobs import in_process_batches
+from ticdc_bridge.spark_jobs.jobs.in_process_batches import KernelWarmUp
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 

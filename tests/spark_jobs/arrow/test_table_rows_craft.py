@@ -13,20 +13,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import rows as made
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.formats.base import Context
-from schemas.formats.craft import CraftDecoder, CraftEncoder
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, Message, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, TableVersion
-from schemas.model.types import BY_NAME
 from tests.support.arrow_rows import check_rows
 from tests.support.golden import Golden, Registry, cases
 from tests.support.rows import Tables, change, column, table
 from tests.support.table import check_rows as check_each
 from tests.support.table_decoders import ArrowDecoder
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.types import BY_NAME
 
 pa: Any = pyarrow
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
@@ -150,7 +150,7 @@ def test_other_tables_shapes_and_kinds_are_left() -> None:
 
 
 def _watermark() -> Any:
-    from schemas.model.event import Watermark
+    from ticdc_bridge.schemas.model.event import Watermark
 
     return Watermark("craft", 1)
 

@@ -13,19 +13,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.json_formats import encoded
-from schemas.columnar import READERS, json_templates
-from schemas.columnar.kernels.jit import COMPILED
-from schemas.formats.open_protocol import frame
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from spark_jobs.arrow import warm_up
 from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, versions, wide_rows
 from tests.support.golden import ROOT, Golden, cases
 from tests.support.json_batches import SETTINGS, SPAN, check, wide
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
 from tests.support.table_decoders import FORMATS, ArrowJsonDecoder, warm_json
+from ticdc_bridge.schemas.columnar import READERS, json_templates
+from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.formats.open_protocol import frame
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.arrow import warm_up
 
 pa: Any = pyarrow
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
@@ -180,7 +180,7 @@ def test_one_bad_row_leaves_its_message_only() -> None:
 # ---- compiling
 def test_warm_compiles_all_that_is_used() -> None:
     """Arrays of another kind would be compiled for anew, in every worker."""
-    from schemas.columnar.kernels import json_cells, json_scan
+    from ticdc_bridge.schemas.columnar.kernels import json_cells, json_scan
 
     assert warm_json()
     # What these call is compiled with them, and cached with them.

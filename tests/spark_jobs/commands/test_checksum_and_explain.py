@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.commands.main import main
 from tests.support.golden import Golden
+from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka

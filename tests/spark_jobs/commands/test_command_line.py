@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from schemas.model.event import Message
-from spark_jobs.commands.main import main
-from spark_jobs.io.message_files import message_line, read_messages
-from spark_jobs.io.parquet import ParquetWriter
 from tests.support.golden import ROOT, Golden
 from tests.support.registries import answer, serving
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.message_files import message_line, read_messages
+from ticdc_bridge.spark_jobs.io.parquet import ParquetWriter
 
 AVRO = Golden("avro", "evolution.ext1")
 DEBEZIUM = Golden("debezium", "evolution.ext.schema")

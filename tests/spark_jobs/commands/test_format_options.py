@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from schemas.model.event import Message, RowChange
-from schemas.model.spark_types import SparkTypes
-from schemas.model.table import TableVersion
-from spark_jobs import count_changes, decode, transcode
-from spark_jobs.commands.main import main
-from spark_jobs.io.message_files import message_line
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.newest_columns import newest_table
-from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.spark_jobs.lake.test_merge import ENGINES
 from tests.spark_jobs.spark.test_temporal_sql import _expected, _frame, _got, _record
 from tests.support import connector
 from tests.support.golden import Golden
+from ticdc_bridge import count_changes, decode, transcode
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.spark_types import SparkTypes
+from ticdc_bridge.schemas.model.table import TableVersion
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.message_files import message_line
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

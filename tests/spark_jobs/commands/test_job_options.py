@@ -10,25 +10,25 @@ from typing import Any
 
 import pytest
 
-from schemas.model.errors import SetupError
-from schemas.model.event import Message
-from schemas.model.options import Options
-from service.testing import running_service
-from spark_jobs.commands.main import main
-from spark_jobs.commands.options import with_login
-from spark_jobs.io.locations import KafkaClient
-from spark_jobs.io.message_files import read_messages
-from spark_jobs.io.topics import TopicChoice
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.streaming import stream
-from spark_jobs.streaming.kafka_source import KafkaSource
-from spark_jobs.streaming.metrics import JobMetrics, check
-from spark_jobs.streaming.micro_batch import BatchResult
 from tests.spark_jobs.commands.test_encode import found, numbered, written
 from tests.support.golden import Golden
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.commands.options import with_login
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
+from ticdc_bridge.spark_jobs.io.topics import TopicChoice
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
+from ticdc_bridge.spark_jobs.streaming import stream
+from ticdc_bridge.spark_jobs.streaming.kafka_source import KafkaSource
+from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics, check
+from ticdc_bridge.spark_jobs.streaming.micro_batch import BatchResult
 
 OPEN = Golden("open", "wide.default")
 AVRO = Golden("avro", "evolution.ext1")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.model.event import Message
-from spark_jobs.commands import decode
-from spark_jobs.commands.main import main, parser
-from spark_jobs.io.message_files import read_messages
 from tests.spark_jobs.commands.test_command_line import AVRO, BAD, _avro, _file, _lines, _transcode
 from tests.support.golden import Golden
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.commands import decode
+from ticdc_bridge.spark_jobs.commands.main import main, parser
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka
@@ -50,7 +50,7 @@ def _produce(kafka: Kafka, topic: str, messages: list[Message]) -> None:
 
 
 def _consume(kafka: Kafka, topic: str) -> list[Message]:
-    from spark_jobs.io.kafka import read_topic
+    from ticdc_bridge.spark_jobs.io.kafka import read_topic
 
     return list(read_topic(topic, {"bootstrap.servers": kafka.bootstrap_servers}))
 
@@ -135,7 +135,7 @@ def test_kafka_to_kafka_with_dead_letters(kafka: Kafka, capsys: pytest.CaptureFi
 
 
 def test_kafka_tombstones_and_empty_topics(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
-    from spark_jobs.io.kafka import TopicWriter
+    from ticdc_bridge.spark_jobs.io.kafka import TopicWriter
 
     topic, empty = kafka.create_topic(), kafka.create_topic()
     writer = TopicWriter(None, {"bootstrap.servers": kafka.bootstrap_servers})

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.commands.main import main
-from spark_jobs.io.message_files import read_messages
 from tests.support.golden import Golden, case_check
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
 
 
 @pytest.mark.parametrize("golden", [Golden("open", "wide.default"), Golden("open-tiflow", "wide.default")], ids=str)

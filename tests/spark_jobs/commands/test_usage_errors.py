@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from schemas.model.errors import SetupError
-from spark_jobs.commands.main import main
-from spark_jobs.io.locations import TableLocation, iceberg_name_parts, table_location_of, topic_of_location
 from tests.spark_jobs.commands.test_command_line import AVRO, DEBEZIUM, _avro, _lines
 from tests.support.python_words import assert_no_python_words
 from tests.support.registries import answer, golden_registry, serving
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, iceberg_name_parts, table_location_of, topic_of_location
 
 
 @pytest.fixture(autouse=True)

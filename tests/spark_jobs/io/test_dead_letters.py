@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON, dead_letter
-from schemas.inputs.replay import original_message
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from schemas.plain.writer import json_line
-from spark_jobs.io.dead_letters import dead_letter_line
-from spark_jobs.io.message_files import parse_line
 from tests.spark_jobs.io.test_message_files import messages
+from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON, dead_letter
+from ticdc_bridge.schemas.inputs.replay import original_message
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.plain.writer import json_line
+from ticdc_bridge.spark_jobs.io.dead_letters import dead_letter_line
+from ticdc_bridge.spark_jobs.io.message_files import parse_line
 
 ERROR = WireError("MALFORMED", where="value", details="nope 订单")
 

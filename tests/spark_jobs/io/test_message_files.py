@@ -19,15 +19,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message
-from schemas.model.options import Options
-from spark_jobs.io.endpoints import lines_file
-from spark_jobs.io.message_files import LineWriter, is_plain_lines, message_line, parse_line, read_messages
-from spark_jobs.io.parquet import ParquetWriter
 from tests.support.golden import FORMATS, Golden, cases
 from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.io.endpoints import lines_file
+from ticdc_bridge.spark_jobs.io.message_files import LineWriter, is_plain_lines, message_line, parse_line, read_messages
+from ticdc_bridge.spark_jobs.io.parquet import ParquetWriter
 
 HEADERS = (("a", b"\x00\xff"), ("a", None), ("", b""))
 SAMPLES = [

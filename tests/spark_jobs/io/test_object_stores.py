@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from schemas.model.errors import SetupError
-from spark_jobs.commands.main import main
-from spark_jobs.io import stores
-from spark_jobs.io.message_files import read_messages
-from spark_jobs.io.object_paths import ObjectPath, path_of
-from spark_jobs.io.parquet import ParquetWriter
-from spark_jobs.runtime.spark_settings import SparkSettings
 from tests.spark_jobs.commands.test_command_line import BAD, DEBEZIUM, _file
 from tests.spark_jobs.io.test_storage_sink import _COLUMNS, V1, _canal, _schema_file
 from tests.support.golden import ROOT, Golden
 from tests.support.python_words import assert_no_python_words
 from tests.support.s3 import KEYS, Bucket, s3_server
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io import stores
+from ticdc_bridge.spark_jobs.io.message_files import read_messages
+from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of
+from ticdc_bridge.spark_jobs.io.parquet import ParquetWriter
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
 AVRO = Golden("avro", "evolution.ext1")
 

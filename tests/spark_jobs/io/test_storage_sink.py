@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from schemas.formats.base import Context
-from schemas.formats.canal_json import CanalJsonDecoder
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message, RowChange, Watermark
-from schemas.model.options import Options
-from schemas.model.table import TableId
-from spark_jobs.commands.main import main
-from spark_jobs.io.endpoints import read_source
-from spark_jobs.io.locations import KafkaClient
-from spark_jobs.io.storage_csv import CsvDialect
-from spark_jobs.io.storage_sink import schema_files
-from spark_jobs.pipeline.storage_definitions import StorageDefinitions, stated_tables
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.endpoints import read_source
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+from ticdc_bridge.spark_jobs.io.storage_csv import CsvDialect
+from ticdc_bridge.spark_jobs.io.storage_sink import schema_files
+from ticdc_bridge.spark_jobs.pipeline.storage_definitions import StorageDefinitions, stated_tables
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 V1, V2, V3 = 462413824000000001, 462413824000000101, 462413824000000201
 

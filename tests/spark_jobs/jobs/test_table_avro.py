@@ -11,24 +11,24 @@ from typing import Any
 import fastavro
 import pytest
 
-from schemas.model import values
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import RowChange, tso_physical_ms
-from schemas.model.names import sanitise_name
-from schemas.model.table import Table, TableId, Value
-from schemas.model.types import Kind
-from spark_jobs.io.avro_files import ArchiveWriter, archived_schemas, read_archive
-from spark_jobs.jobs.table_avro import RecordConfig, record_side
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import transcode_one
-from spark_jobs.pipeline.newest_columns import with_newest
-from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.schemas.codec.test_avro import same_value
 from tests.support.each import each
 from tests.support.golden import READ, Golden, cases, sampled
 from tests.support.record_outputs import run_quietly
 from tests.support.rows import ORIGIN, change
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import RowChange, tso_physical_ms
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.table import Table, TableId, Value
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.io.avro_files import ArchiveWriter, archived_schemas, read_archive
+from ticdc_bridge.spark_jobs.jobs.table_avro import RecordConfig, record_side
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 
 def _sides(golden: Golden) -> tuple[CodecConfig, RecordConfig] | None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from schemas.model.event import Message
-from spark_jobs.commands.main import main
 from tests.spark_jobs.commands.test_encode import found, numbered, row, written
 from tests.support.golden import Golden
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.commands.main import main
 
 WIDE = Golden("open", "wide.default")
 META = str(WIDE.meta_file)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.model.errors import SetupError
-from schemas.model.event import Message
-from schemas.model.table import TableId
-from spark_jobs.lake.binlog_changes import check_servers
-from spark_jobs.pipeline.event_order import BINLOG_SERVER
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import BASE, ENGINES, merge_orders, runs_of_key
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.lake.binlog_changes import check_servers
+from ticdc_bridge.spark_jobs.pipeline.event_order import BINLOG_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import TYPED
-from schemas.model.table import TableId
-from spark_jobs.lake.column_history import schema_changes
-from spark_jobs.lake.dropped_columns import whole_history
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.lake.column_history import schema_changes
+from ticdc_bridge.spark_jobs.lake.dropped_columns import whole_history
 
 _CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))"
 _Row = tuple[list[str], str, dict[str, int], list[tuple[int, str]]]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.model.errors import SetupError
-from schemas.model.event import Message
-from spark_jobs import changelog, merge
-from spark_jobs.spark.frames import read_files
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.support.table import check_rows
+from ticdc_bridge import changelog, merge
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.spark.frames import read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

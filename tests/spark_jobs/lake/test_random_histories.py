@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas import Encoder
-from schemas.model.event import Message
-from spark_jobs.commands.main import main
-from spark_jobs.lake import merge, tables
-from spark_jobs.lake.engines.base import ENGINES as ENGINE_ENTRIES
 from tests.spark_jobs.commands.test_encode import written
 from tests.support.golden import Registry
 from tests.support.lake_histories import Change, Delivery, History, comparable
+from ticdc_bridge import Encoder
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.lake import merge, tables
+from ticdc_bridge.spark_jobs.lake.engines.base import ENGINES as ENGINE_ENTRIES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.lake.engines.base import Engine, LakeTable
+    from ticdc_bridge.spark_jobs.lake.engines.base import Engine, LakeTable
 
 ROUNDS = int(os.environ.get("BRIDGE_SOAK", "4"))
 SEED = os.environ.get("BRIDGE_SEED", "1")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_jobs.commands.main import main
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_random_histories import (
@@ -28,6 +27,7 @@ from tests.spark_jobs.lake.test_random_histories import (
     take_as_many,
 )
 from tests.support.lake_histories import Delivery, History, comparable
+from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from schemas.model.event import Message
-from spark_jobs.commands.main import main
-from spark_jobs.spark.frames import input_of_job
 from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_changelog import STATEMENTS, open_messages, write_statements
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import AVRO, BASE, T0, _avro_message, write_avro_schemas
 from tests.spark_jobs.lake.test_merge_order import runs_of_key as avro_runs
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.spark.frames import input_of_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,7 +141,7 @@ def test_messages_are_read_no_more_often_for_three_tables(spark: SparkSession, m
         def read(*args: Any, count_line: Any = count_line) -> Any:
             return input_of_job(*args).withColumn("line", F.udf(count_line, "binary", useArrow=False)("line"))
 
-        monkeypatch.setattr("spark_jobs.streaming.batch.input_of_job", read)
+        monkeypatch.setattr("ticdc_bridge.spark_jobs.streaming.batch.input_of_job", read)
         assert main([*argv, *(f"--{kind}=delta:{kind}{number}" for kind in kinds)]) == 0
         counts.append(lines.value)
     assert counts[0] == counts[1] > 0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import TYPED
-from schemas.model.table import TableId
-from spark_jobs.lake.column_history import schema_changes
-from spark_jobs.lake.name_history import NEVER_ENDS, shared_names, table_names
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.lake.column_history import schema_changes
+from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, shared_names, table_names
 
 _TAKING = (
     ("ALTER TABLE T DROP PARTITION p", "DROP PARTITION"), ("ALTER TABLE u DROP PARTITION p", ""),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.model.table import Column
-from schemas.model.types import BY_NAME
-from spark_jobs.lake.bare_deletes import PLACE
-from spark_jobs.lake.engines.base import ENGINES, engine
-from spark_jobs.lake.tombstones import Tombstones
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.lake.bare_deletes import PLACE
+from ticdc_bridge.spark_jobs.lake.engines.base import ENGINES, engine
+from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

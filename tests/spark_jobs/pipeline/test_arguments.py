@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-import schemas
-from schemas import Decoder, Encoder
-from schemas.model.errors import WireError
-from spark_jobs.pipeline.arguments import _PARAMETERS, Function, named_by_parameters
 from tests.support.golden import WIDE, Golden
 from tests.support.table import check_rows
+from ticdc_bridge import Decoder, Encoder, schemas
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.spark_jobs.pipeline.arguments import _PARAMETERS, Function, named_by_parameters
 
 TEXTS: list[tuple[Function, str, str]] = [
     ("decode", "give a table definition (--ddl)", "give a table definition (ddl=)"),

@@ -8,13 +8,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from spark_jobs.commands.main import main
-from spark_jobs.pipeline.event_order import BinlogPosition, binlog_position, binlog_server, change_id, split_key_change
 from tests.spark_jobs.commands.test_encode import written
 from tests.support.rows import ORIGIN, change, column, table
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.pipeline.event_order import (
+    BinlogPosition,
+    binlog_position,
+    binlog_server,
+    change_id,
+    split_key_change,
+)
 
 MADE = table(column("v", "int"))
 

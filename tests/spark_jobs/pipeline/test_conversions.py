@@ -6,10 +6,10 @@ import datetime as dt
 from decimal import Decimal
 from typing import Any
 
-from schemas.model.table import Column
-from schemas.model.types import BY_NAME
-from spark_jobs.pipeline.conversions import converter, text_converter
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter
 
 
 def column(kind: str, **more: Any) -> Column:

@@ -11,20 +11,20 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from schemas import Decoder, Encoder, plain_event
-from schemas.formats.framing import is_carried
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.plain.reader import error_of_line, plain_message
-from spark_jobs.commands.main import main
-from spark_jobs.io.message_files import message_line, read_messages
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 from tests.support import shop
 from tests.support.golden import ALL, WIDE, Golden, Registry
 from tests.support.table import check_rows
+from ticdc_bridge import Decoder, Encoder, plain_event
+from ticdc_bridge.schemas.formats.framing import is_carried
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.plain.reader import error_of_line, plain_message
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.io.message_files import message_line, read_messages
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 
 OWN = (("trace", b"\x00\xff"), ("tenant", None), ("trace", b""), ("x-é\u2028", "ü".encode()))
 OLD = (("content-type", b"avro/binary+7"), ("bridge.attempt", b"1"), ("ce_id", b"9"), ("__debezium.newkey", b"{}"))

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from spark_jobs.pipeline.progress import tell_slow_work
 from tests.support.processes import until
+from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
 
 
 def test_slow_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.model.errors import WireError
-from schemas.model.event import RowChange, Watermark
-from schemas.model.table import ColumnMismatch, DefinitionMismatch, TableId
-from spark_jobs.pipeline.result import MessageResult, Summary
 from tests.support.each import each
 from tests.support.rows import change, table
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import RowChange, Watermark
+from ticdc_bridge.schemas.model.table import ColumnMismatch, DefinitionMismatch, TableId
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 
 ID = TableId("shop", "orders")
 

@@ -8,25 +8,25 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.lexer import SHOW, TYPED
-from schemas.formats.avro.record import compile_record
-from schemas.formats.avro.schema import value_schema
-from schemas.model.errors import WireError
-from schemas.model.event import Message
-from schemas.model.options import Options
-from schemas.model.spark_types import SparkTypes
-from schemas.model.table import Column, DefinitionMismatch, Table, TableId, Value
-from schemas.model.types import BY_NAME
-from spark_jobs.arrow.table_rows import TableRows, rows_schema
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.newest_columns import newest_table
-from spark_jobs.pipeline.row_conversion import RowConversion
-from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
-from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.each import each
 from tests.support.rows import Pair, change
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED
+from ticdc_bridge.schemas.formats.avro.record import compile_record
+from ticdc_bridge.schemas.formats.avro.schema import value_schema
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.spark_types import SparkTypes
+from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.arrow.table_rows import TableRows, rows_schema
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
+from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 ID = TableId("shop", "t")
 OLD, NEW = 100, 200

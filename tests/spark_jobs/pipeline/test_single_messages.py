@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from schemas import Decoder, Encoder, plain_event
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import DdlEvent, Message, RowChange
-from schemas.model.event import Message as Record
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.golden import ROOT, Golden
 from tests.support.python_words import assert_no_python_words
 from tests.support.registries import golden_registry, serving
 from tests.support.table import check_rows
+from ticdc_bridge import Decoder, Encoder, plain_event
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
+from ticdc_bridge.schemas.model.event import Message as Record
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 AVRO = Golden("avro", "evolution.ext1")
 _GOLDENS = ("avro/evolution.ext1", "debezium/evolution.default", "open/evolution.default", "craft/evolution.default",
@@ -152,7 +152,7 @@ def test_the_package_stays_cheap() -> None:
     """Importing it loads nothing of the jobs; a decoder loads neither Spark nor Kafka."""
     code = (
         "import schemas, sys; assert not any(name.startswith('spark_jobs') for name in sys.modules); "
-        "schemas.Decoder('canal-json'); "
+        "ticdc_bridge.schemas.Decoder('canal-json'); "
         "assert not {'pyspark', 'pyarrow', 'numpy', 'confluent_kafka'} & sys.modules.keys(), sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.model.errors import SetupError
-from schemas.model.table import TableId
-from spark_jobs.commands.codec_arguments import choose_tables, default_database
-from spark_jobs.commands.main import parser
-from spark_jobs.lake.table_histories import TableHistories
-from spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule, location_by_rule
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.commands.codec_arguments import choose_tables, default_database
+from ticdc_bridge.spark_jobs.commands.main import parser
+from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule, location_by_rule
 
 OUT = "delta:lake/{schema}/{table}"
 CHOICES: list[tuple[str, list[str], list[str]]] = [

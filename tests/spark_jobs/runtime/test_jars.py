@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.model.errors import SetupError
-from spark_jobs.runtime import jars, java_certificates
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.runtime import jars, java_certificates
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -173,7 +173,7 @@ def test_cache_that_cannot_be_written(repository: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_processes_at_once(repository: Path, count: int) -> None:
     script = (
-        "import sys; from tests.spark_jobs.runtime import test_jars as t; from spark_jobs.runtime import jars;"
+        "import sys; from tests.spark_jobs.runtime import test_jars as t; from ticdc_bridge.spark_jobs.runtime import jars;"
         "jars.table = lambda: tuple(map(t._row, t.CONTENT)); print(len(jars.jars()))"
     )
     running = [
@@ -204,7 +204,7 @@ def test_command_line(repository: Path, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_trust_store_is_read_by_java(tmp_path: Path) -> None:
-    from spark_jobs.runtime.java import find_java
+    from ticdc_bridge.spark_jobs.runtime.java import find_java
 
     certificates = java_certificates.system_certificates()
     assert certificates

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.model.errors import SetupError
-from spark_jobs.runtime import java
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.runtime import java
 
 VERSIONS = (
     ('openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment (build 17.0.15+6)', 17),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schemas.model.errors import SetupError
-from spark_jobs.runtime import jars
-from spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.runtime import jars
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
 
 def test_what_the_user_gives_wins_and_lists_are_joined() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.model.errors import SetupError
-from spark_jobs.runtime import user_name
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.runtime import user_name
 
 
 def test_a_user_without_a_name_gets_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.model.table import TableId
-from service.testing import running_service
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.sources.avro_versions import registered_versions
-from spark_jobs.sources.schema_registry import HttpSchemas
 from tests.support.registries import Answer, answer, serving
 from tests.support.service import Client
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.sources.avro_versions import registered_versions
+from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
 
 INT = {"type": "int", "connect.parameters": {"tidb_type": "INT"}}
 TEXT = {"type": "string", "connect.parameters": {"tidb_type": "TEXT"}}

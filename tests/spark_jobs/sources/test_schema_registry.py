@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from schemas.model.errors import SetupError, WireError
-from schemas.model.options import Options
-from schemas.model.table import TableId
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.newest_columns import newest_table
-from spark_jobs.sources.avro_versions import registered_versions
-from spark_jobs.sources.http_client import message_of
-from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema
 from tests.support.golden import Golden, cases
 from tests.support.registries import Answer, answer, golden_registry, serving
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
+from ticdc_bridge.spark_jobs.sources.avro_versions import registered_versions
+from ticdc_bridge.spark_jobs.sources.http_client import message_of
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema
 
 GOLDEN = Golden("avro", "evolution.ext1")
 RECORD = '{"type":"record","name":"t","namespace":"default.d","fields":[]}'

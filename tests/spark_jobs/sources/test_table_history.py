@@ -14,16 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message
-from schemas.model.table import TableId, Value
-from service.history.model import Batch, DdlRecord
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.testing import running_service
-from spark_jobs.commands.main import main
-from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.sources.table_history import HistoryTables
 from tests.support.each import each
 from tests.support.golden import Golden
 from tests.support.history_events import T0, framed, record, write
@@ -31,6 +21,16 @@ from tests.support.registries import Server, answer, serving
 from tests.support.rows import change
 from tests.support.service import Client
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.table import TableId, Value
+from ticdc_bridge.service.history.model import Batch, DdlRecord
+from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -295,7 +295,7 @@ def test_columns_of_an_older_version(url: str, given: list[str], expected: dict[
 def test_in_spark(url: str, tmp_path: Path, spark: SparkSession) -> None:
     from pyspark.sql.types import StructType
 
-    from spark_jobs import decode
+    from ticdc_bridge import decode
 
     _track(tmp_path, [record(T0, "shop", "orders", CREATE)], T0 + 5 * STEP)
     alter = record(T0 + 2 * STEP, "shop", "orders", "ALTER TABLE orders MODIFY total decimal(12,3)")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.model.errors import SetupError
-from service.testing import running_service
-from spark_jobs import decode, encode, transcode
-from spark_jobs.sources.schema_registry import HttpSchemas
-from spark_jobs.spark.frames import read_files
 from tests.support.golden import Golden
 from tests.support.table import check_rows
+from ticdc_bridge import decode, encode, transcode
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
+from ticdc_bridge.spark_jobs.spark.frames import read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import fastavro
 import pytest
 
-from schemas.formats.avro import schema as publish
-from schemas.formats.base import Context
-from schemas.formats.framing import frame
-from schemas.inspect import format_lookup
-from schemas.model.event import Message, Row, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import BY_NAME
-from spark_jobs import decode
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
-from spark_jobs.spark.frames import kafka_columns
+from ticdc_bridge import decode
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.framing import frame
+from ticdc_bridge.schemas.inspect import format_lookup
+from ticdc_bridge.schemas.model.event import Message, Row, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import BY_NAME
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.spark_jobs.spark.frames import kafka_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from schemas.codec import avro as binary
-from schemas.formats.avro import schema as publish
-from schemas.formats.base import Context
-from schemas.formats.framing import frame
-from schemas.inspect import format_lookup
-from schemas.model.event import Message, Op, Row, RowChange
-from schemas.model.options import Options
-from schemas.model.ports import SchemaId
-from schemas.model.table import Column, Table, TableId, Value
-from schemas.model.types import BY_NAME, Kind
-from spark_jobs import decode
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import MessageResult
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
-from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.avro_jvm.plan import AvroPlan
 from tests.spark_jobs.spark.test_avro_header import ID, NAME, OPTIONS
 from tests.spark_jobs.spark.test_same_as_codec import _compare, _frame, _shown
 from tests.support.fuzz import mutate
 from tests.support.golden import Golden, cases
+from ticdc_bridge import decode
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.framing import frame
+from ticdc_bridge.schemas.inspect import format_lookup
+from ticdc_bridge.schemas.model.event import Message, Op, Row, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.spark_jobs.spark import avro_jvm
+from ticdc_bridge.spark_jobs.spark.avro_jvm.plan import AvroPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from pyspark.sql import functions as F
 
-from schemas.formats.avro import schema as publish
-from schemas.formats.base import Context
-from schemas.inspect import format_lookup
-from schemas.model.event import Message, RowChange
-from schemas.model.table import Table, TableId
-from spark_jobs import decode
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
-from spark_jobs.spark import avro_jvm, decode_plan
-from spark_jobs.spark.avro_jvm.counted_rows import observed_metrics
 from tests.spark_jobs.spark.test_avro_header import ID, NAME, OPTIONS
+from ticdc_bridge import decode
+from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inspect import format_lookup
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.spark_jobs.spark import avro_jvm, decode_plan
+from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import observed_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -172,8 +172,8 @@ def test_classes_are_compiled_where_the_cache_has_none(
 
 _ON_A_CLUSTER = """
 import sys
-from spark_jobs import decode
-from spark_jobs.spark.session import spark_session
+from ticdc_bridge import decode
+from ticdc_bridge.spark_jobs.spark.session import spark_session
 from tests.spark_jobs.spark.test_avro_jvm_sessions import _WANTED, _messages, _seen
 
 if __name__ == "__main__":

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from schemas.model.event import Message
-from spark_jobs import decode
-from spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN
-from spark_jobs.io.endpoints import message_sink, read_source
-from spark_jobs.io.locations import KafkaClient
-from spark_jobs.io.message_files import message_line
-from spark_jobs.spark import data_source
 from tests.support.golden import Golden
+from ticdc_bridge import decode
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN
+from ticdc_bridge.spark_jobs.io.endpoints import message_sink, read_source
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+from ticdc_bridge.spark_jobs.io.message_files import message_line
+from ticdc_bridge.spark_jobs.spark import data_source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.model.event import Message
-from spark_jobs import decode, encode
-from spark_jobs.spark.frames import kafka_columns
 from tests.spark_jobs.commands.test_format_options import _metric
 from tests.support import shop
+from ticdc_bridge import decode, encode
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.spark_jobs.spark.frames import kafka_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from schemas.model.errors import SetupError
-from spark_jobs import decode, encode, transcode
 from tests.support import shop
 from tests.support.table import check_rows
+from ticdc_bridge import decode, encode, transcode
+from ticdc_bridge.schemas.model.errors import SetupError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

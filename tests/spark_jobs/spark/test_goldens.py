@@ -12,21 +12,21 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import MapType, StringType
 
-from schemas.model.event import Message
-from schemas.model.options import Options
-from spark_jobs import decode
-from spark_jobs.arrow.arrow_types import arrow_schema_of
-from spark_jobs.arrow.change_schema import SKIPPED
-from spark_jobs.arrow.worker_functions import DecodeBatches
-from spark_jobs.commands.main import main
-from spark_jobs.pipeline.arguments import result_in_python
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.spark.data_source import change_type
 from tests.support import connector
 from tests.support.golden import ALL, EVOLUTION, FORMATS, Golden, case_check, cases
 from tests.support.tidb_connector import tidb_messages
+from ticdc_bridge import decode
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
+from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
+from ticdc_bridge.spark_jobs.spark.data_source import change_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

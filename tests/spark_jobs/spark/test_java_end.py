@@ -13,9 +13,9 @@ import pytest
 from py4j.java_gateway import GatewayClient, GatewayParameters  # type: ignore[import-untyped]
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
-from spark_jobs.spark import session
-from spark_jobs.spark.errors import error_of, java_end
 from tests.support.table import check_rows
+from ticdc_bridge.spark_jobs.spark import session
+from ticdc_bridge.spark_jobs.spark.errors import error_of, java_end
 
 _LOST = Py4JNetworkError("Answer from Java side is empty")
 _ENDS = (

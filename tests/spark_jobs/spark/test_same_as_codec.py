@@ -16,24 +16,24 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.json_formats import encoded
-from schemas.formats.base import OneTable
-from schemas.model.event import Message, RowChange, Watermark
-from schemas.model.spark_types import python_value
-from schemas.model.table import Column, Table, TableId, TableVersion, Value
-from schemas.model.types import Kind
-from spark_jobs import decode
-from spark_jobs.arrow.change_schema import SKIPPED
-from spark_jobs.arrow.table_rows import TableRows, rows_schema
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import MessageResult
-from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.avro_jvm.plan import AvroPlan
 from tests.support.binary_rows import unpack_sides
 from tests.support.golden import Golden, cases
 from tests.support.json_batches import SETTINGS, wide
 from tests.support.table_decoders import FORMATS as JSON
+from ticdc_bridge import decode
+from ticdc_bridge.schemas.formats.base import OneTable
+from ticdc_bridge.schemas.model.event import Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.spark_types import python_value
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED
+from ticdc_bridge.spark_jobs.arrow.table_rows import TableRows, rows_schema
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.spark_jobs.spark import avro_jvm
+from ticdc_bridge.spark_jobs.spark.avro_jvm.plan import AvroPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,7 +175,7 @@ def _concerns(result: MessageResult, id_: TableId, exact: bool) -> bool:
 
 
 def _frame(spark: SparkSession, messages: list[tuple[Message, int]]) -> DataFrame:
-    from spark_jobs.spark.frames import kafka_columns
+    from ticdc_bridge.spark_jobs.spark.frames import kafka_columns
 
     rows = [(m.key, m.value, m.topic, n) for m, n in messages]
     return kafka_columns(spark.createDataFrame(rows, "key binary, value binary, topic string, offset bigint"))

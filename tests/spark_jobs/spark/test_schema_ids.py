@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from service.testing import running_service
-from spark_jobs import decode, transcode
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 from tests.schemas.formats.test_schema_ids import _name_with, _split
 from tests.support import shop
 from tests.support.golden import Golden
 from tests.support.schema_ids import WAYS, with_guids
 from tests.support.service import Client
 from tests.support.table import check_rows
+from ticdc_bridge import decode, transcode
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.service.testing import running_service
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

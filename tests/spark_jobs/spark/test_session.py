@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from schemas.model.errors import SetupError
-from spark_jobs.runtime.java import find_java, spark_java_home
-from spark_jobs.runtime.spark_settings import SparkSettings
-from spark_jobs.spark.session import RUNTIME, check_running, spark_session, submitted_options
 from tests.support.progress_lines import without_progress
 from tests.support.spark_settings import SHORT_LIVED
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.runtime.java import find_java, spark_java_home
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.spark_jobs.spark.session import RUNTIME, check_running, spark_session, submitted_options
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 # early, pandas, an error.
 _JOB = """
 import os
-from spark_jobs.spark.session import spark_session
+from ticdc_bridge.spark_jobs.spark.session import spark_session
 
 def main():
     names = ("JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON")
@@ -41,7 +41,7 @@ def main():
 
     def double(batches):
         import pyarrow as pa
-        import schemas.model.errors, spark_jobs
+        import ticdc_bridge.schemas.model.errors, spark_jobs
         for batch in batches:
             yield pa.RecordBatch.from_arrays([pa.array([2 * n for n in batch.column(0).to_pylist()])], ["n"])
 
@@ -94,7 +94,7 @@ def test_on_bundled_java(tmp_path: Path) -> None:
 def test_under_spark_submit(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text(
-        "from spark_jobs.spark.session import spark_session\n"
+        "from ticdc_bridge.spark_jobs.spark.session import spark_session\n"
         "spark = spark_session('submitted', config={'spark.sql.shuffle.partitions': '3'})\n"
         "names = ('spark.master', 'spark.sql.session.timeZone', 'spark.sql.shuffle.partitions')\n"
         "print('RESULT', *map(spark.conf.get, names), spark.conf.get('spark.jars', 'no jars'))\n"
@@ -141,7 +141,7 @@ def test_import_starts_nothing() -> None:
 
 
 def test_user_jars_and_options_are_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from spark_jobs.spark import session
+    from ticdc_bridge.spark_jobs.spark import session
 
     monkeypatch.setattr(session, "jars", lambda name, brought: [tmp_path / "ours.jar"])
     config = {"spark.jars": "theirs.jar", "spark.driver.extraJavaOptions": "-Dtheirs=1", "spark.ui.enabled": "true"}
@@ -162,7 +162,7 @@ def test_user_jars_and_options_are_added(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_throughput_collector_where_none_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """A JVM that is told of two collectors does not start."""
-    from spark_jobs.spark import session
+    from ticdc_bridge.spark_jobs.spark import session
 
     monkeypatch.setattr(session, "jars", lambda name, brought: [])
     read = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
@@ -194,7 +194,7 @@ def test_java_options_under_spark_submit() -> None:
 
 def test_sockets_in_the_file_system(spark: SparkSession, tmp_path: Path) -> None:
     """Python's workers are reached by them, unless their names would be too long."""
-    from spark_jobs.spark import session
+    from ticdc_bridge.spark_jobs.spark import session
 
     folder = spark.conf.get("spark.python.unix.domain.socket.dir")
     assert folder is not None
@@ -207,7 +207,7 @@ def test_workers_settle(spark: SparkSession) -> None:
     """What a worker has loaded is neither collected after each task nor looked for in Spark's zips before it."""
     import pyarrow as pa
 
-    from spark_jobs.spark.transport import map_batches
+    from ticdc_bridge.spark_jobs.spark.transport import map_batches
 
     def seen(batches: Any) -> Any:
         import gc

@@ -12,18 +12,18 @@ import pyarrow
 import pytest
 from pyspark.sql import types as T
 
-from schemas.model.errors import SetupError
-from spark_jobs.arrow.arrow_types import arrow_schema_of, spark_schema_of
-from spark_jobs.lake.engines import delta_files
-from spark_jobs.pipeline.arguments import check_frame
-from spark_jobs.runtime import jars, spark_version
-from spark_jobs.runtime.spark_version import check_spark_version, installed_version, major_minor
-from spark_jobs.spark import avro_jvm, session
-from spark_jobs.spark.errors import error_of
-from spark_jobs.streaming import stream
 from tests.support.golden import ROOT
 from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of, spark_schema_of
+from ticdc_bridge.spark_jobs.lake.engines import delta_files
+from ticdc_bridge.spark_jobs.pipeline.arguments import check_frame
+from ticdc_bridge.spark_jobs.runtime import jars, spark_version
+from ticdc_bridge.spark_jobs.runtime.spark_version import check_spark_version, installed_version, major_minor
+from ticdc_bridge.spark_jobs.spark import avro_jvm, session
+from ticdc_bridge.spark_jobs.spark.errors import error_of
+from ticdc_bridge.spark_jobs.streaming import stream
 
 pa: Any = pyarrow  # the stubs know less than the library
 
@@ -117,7 +117,7 @@ def test_spark_3_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> No
             with pytest.raises(SetupError, match=f"pyspark {version} is installed: Spark 3 is not"):
                 use()
         with pytest.raises(SetupError, match="Spark 3 is not supported"):
-            from spark_jobs import datasource  # noqa: F401
+            from ticdc_bridge import datasource  # noqa: F401
 
     check_rows(("3.5.9", "3.5.0-amzn-1", "3.4.1", "2.4.8"), check)
     for version in (*spark_version.TRIED, "4.0.0.dev1", "4.1.0-SNAPSHOT", "5.0.0", "unknown"):

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.runtime.java import spark_java_home
-from spark_jobs.runtime.spark_version import OLDEST, TRIED, major_minor
 from tests.support import core_paths
 from tests.support.golden import ROOT
 from tests.support.toolchains import ToolchainMissing, python_packages
+from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
+from ticdc_bridge.spark_jobs.runtime.spark_version import OLDEST, TRIED, major_minor
 
 _PINS = ROOT / "tests" / "spark_jobs" / "versions"
 _PATHS = [name for name in vars(core_paths.Paths) if not name.startswith("_")]

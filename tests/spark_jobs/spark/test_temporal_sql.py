@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.lexer import TYPED as AS_TYPED
-from schemas.model.errors import SetupError, WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from schemas.model.spark_types import SparkTypes
-from schemas.model.table import Column, TableId
-from schemas.model.types import Kind
-from spark_jobs import decode
-from spark_jobs.pipeline.arguments import result_in_python
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.newest_columns import newest_table
-from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
-from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.golden import Golden
 from tests.support.rows import Pair, change, column, table
 from tests.support.table import check_rows
+from ticdc_bridge import decode
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.ddl.parser.lexer import TYPED as AS_TYPED
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.spark_types import SparkTypes
+from ticdc_bridge.schemas.model.table import Column, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

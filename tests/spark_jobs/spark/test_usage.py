@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from schemas.model.errors import SetupError
-from spark_jobs import decode, encode, transcode
-from spark_jobs.pipeline.arguments import schemas_of, with_parameter_names
-from spark_jobs.spark.data_source import SourceOptions
-from spark_jobs.spark.errors import error_of
 from tests.support.golden import Golden
 from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
+from ticdc_bridge import decode, encode, transcode
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.pipeline.arguments import schemas_of, with_parameter_names
+from ticdc_bridge.spark_jobs.spark.data_source import SourceOptions
+from ticdc_bridge.spark_jobs.spark.errors import error_of
 
 
 class _Frame:

@@ -7,7 +7,7 @@ import pytest
 
 _CODE = """
 import resource, numpy
-from spark_jobs.spark.worker_tuning import tune_worker
+from ticdc_bridge.spark_jobs.spark.worker_tuning import tune_worker
 
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from spark_jobs.spark import worker_tuning
-from spark_jobs.spark.transport import map_batches, map_messages
+from ticdc_bridge.spark_jobs.spark import worker_tuning
+from ticdc_bridge.spark_jobs.spark.transport import map_batches, map_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

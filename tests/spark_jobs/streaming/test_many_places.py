@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.model.errors import SetupError
-from spark_jobs.arrow.change_schema import CHANGES
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.pipeline.table_choice import TableChoice, TablePlace
-from spark_jobs.streaming import many_tables
-from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.many_tables import ManyTables, TableWork
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TablePlace
+from ticdc_bridge.spark_jobs.streaming import many_tables
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableWork
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

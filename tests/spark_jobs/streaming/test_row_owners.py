@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.model.table import TableId
-from spark_jobs.arrow.change_schema import CHANGES
-from spark_jobs.lake.name_history import NEVER_ENDS, NameOwner
-from spark_jobs.pipeline.event_order import BINLOG_ORDER
-from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, RowOwners, is_of_names
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES
+from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, NameOwner
+from ticdc_bridge.spark_jobs.pipeline.event_order import BINLOG_ORDER
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, RowOwners, is_of_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.model.errors import WireError
-from schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.names import sanitise_name
 
 _CONNECT = "org.apache.kafka.connect.data."
 _AVRO = {

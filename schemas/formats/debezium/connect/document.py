@@ -11,14 +11,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.codec import avro as binary
-from schemas.codec import avro_schema
-from schemas.codec.avro_reader import FieldError
-from schemas.codec.avro_schema import SchemaField, SchemaType
-from schemas.codec.json_exact import Number
-from schemas.model.errors import WireError
-from schemas.model.reasons import reason_of
-from schemas.model.values import as_float32
+from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.codec import avro_schema
+from ticdc_bridge.schemas.codec.avro_reader import FieldError
+from ticdc_bridge.schemas.codec.avro_schema import SchemaField, SchemaType
+from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.values import as_float32
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _CONNECT = {

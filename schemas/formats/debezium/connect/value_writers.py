@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from schemas.codec.avro import decimal_size
-from schemas.model import values
-from schemas.model.errors import LossyError, WireError
-from schemas.model.event import Row, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Value, require_bytes
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.avro import decimal_size
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.event import Row, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Value, require_bytes
+from ticdc_bridge.schemas.model.types import Kind
 
 Flag = Callable[[str], None]
 RowValues = Callable[[Row, RowChange], dict[str, Any]]

@@ -13,11 +13,11 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
-from schemas.codec import json_exact
-from schemas.formats.debezium.connect.document import DECIMAL
-from schemas.model.table import Column
-from schemas.model.types import BY_CONNECT, BY_NAME, Kind
-from schemas.model.values import split_allowed
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.formats.debezium.connect.document import DECIMAL
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import BY_CONNECT, BY_NAME, Kind
+from ticdc_bridge.schemas.model.values import split_allowed
 
 TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 _SOURCE = "__debezium.source.column."

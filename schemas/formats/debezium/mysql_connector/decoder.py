@@ -15,27 +15,32 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from schemas.codec import json_exact
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.codec.byte_signatures import with_body_name
-from schemas.codec.json_forms import name_other_form
-from schemas.formats.base import Context
-from schemas.formats.debezium.connect.document import ConnectSchema, document
-from schemas.formats.debezium.connector import MYSQL
-from schemas.formats.debezium.mysql_connector import values
-from schemas.formats.debezium.mysql_connector.flattened_rows import FlattenedRow, FlattenedRows
-from schemas.formats.debezium.mysql_connector.message_keys import NO_KEY, OPAQUE_KEY, MessageKey, message_key
-from schemas.formats.debezium.mysql_connector.topic_memory import TopicMemory
-from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
-from schemas.formats.debezium.side_messages import check_connector, java_text, side_message
-from schemas.formats.framing import check_size, json_body, names_schema, unframe_part
-from schemas.formats.other_fields import other_fields
-from schemas.model.errors import WireError
-from schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
-from schemas.model.names import quote_name, topic_subject
-from schemas.model.ports import SchemaId
-from schemas.model.reasons import reason_of
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.json_forms import name_other_form
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.debezium.connect.document import ConnectSchema, document
+from ticdc_bridge.schemas.formats.debezium.connector import MYSQL
+from ticdc_bridge.schemas.formats.debezium.mysql_connector import values
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.flattened_rows import FlattenedRow, FlattenedRows
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.message_keys import (
+    NO_KEY,
+    OPAQUE_KEY,
+    MessageKey,
+    message_key,
+)
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.topic_memory import TopicMemory
+from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
+from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, java_text, side_message
+from ticdc_bridge.schemas.formats.framing import check_size, json_body, names_schema, unframe_part
+from ticdc_bridge.schemas.formats.other_fields import other_fields
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.names import quote_name, topic_subject
+from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.schemas.model.table import TableId
 
 _Payload = tuple[Any, Hashable, Mapping[str, Any] | None]
 """Payload, what stands for the schema in caches (of Avro: its id, the part, the topic), schema or None."""

@@ -12,22 +12,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from schemas.codec import avro_schema
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import Context, commit_ts_of, refuse_changed, required_commit_ts, whole_before
-from schemas.formats.debezium import schema_changes
-from schemas.formats.debezium.connect import avro_schema as connect_avro_schema
-from schemas.formats.debezium.connect.value_writers import ConnectForm, RowValues, plain_writer, row_values
-from schemas.formats.debezium.connector import MYSQL, TIDB, Connector
-from schemas.formats.debezium.mysql_connector import schema as publish
-from schemas.formats.framing import frame
-from schemas.formats.other_fields import members_of
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import Kind
-from schemas.model.values import is_clock
+from ticdc_bridge.schemas.codec import avro_schema
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.base import Context, commit_ts_of, refuse_changed, required_commit_ts, whole_before
+from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.formats.debezium.connect import avro_schema as connect_avro_schema
+from ticdc_bridge.schemas.formats.debezium.connect.value_writers import ConnectForm, RowValues, plain_writer, row_values
+from ticdc_bridge.schemas.formats.debezium.connector import MYSQL, TIDB, Connector
+from ticdc_bridge.schemas.formats.debezium.mysql_connector import schema as publish
+from ticdc_bridge.schemas.formats.framing import frame
+from ticdc_bridge.schemas.formats.other_fields import members_of
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import is_clock
 
 _CARRIED = (MYSQL.format, TIDB.format, "debezium", "debezium-avro")  # whose ts_ms is the connector's own clock
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"

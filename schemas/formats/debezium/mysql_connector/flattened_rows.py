@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from schemas.codec import json_exact
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import Context
-from schemas.formats.debezium.mysql_connector.message_keys import table_of_name
-from schemas.formats.debezium.side_messages import MYSQL_ONLY, check_connector, database_of
-from schemas.model.event import Message
-from schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.message_keys import table_of_name
+from ticdc_bridge.schemas.formats.debezium.side_messages import MYSQL_ONLY, check_connector, database_of
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.table import Table, TableId
 
 DELETED = "__deleted"
 _ENVELOPE = ("op", "ts_ms", "ts_us", "ts_ns", "deleted")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.model.table import TableId
 
 ROUTER_FIELD = "__dbz__physicalTableIdentifier"
 

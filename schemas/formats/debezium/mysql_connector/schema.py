@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from schemas.formats.debezium import json_schema as ticdc
-from schemas.formats.debezium import schema_changes
-from schemas.formats.debezium.connector import Connector
-from schemas.model.errors import WireError
-from schemas.model.names import sanitise_name
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.formats.debezium import json_schema as ticdc
+from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.formats.debezium.connector import Connector
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _TIME, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."

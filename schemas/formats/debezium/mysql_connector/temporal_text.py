@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from schemas.codec.sql_text import pad_fraction
-from schemas.model import values
-from schemas.model.table import Column
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.sql_text import pad_fraction
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
 
 _SECONDS = r"(?::\d\d(?:\.\d{1,9})?)?"
 _MOMENT = re.compile(

@@ -10,18 +10,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from schemas.codec.json_exact import Number
-from schemas.codec.sql_text import pad_fraction
-from schemas.formats.debezium.mysql_connector.columns import CONNECT, SEMANTIC, TIME
-from schemas.formats.debezium.mysql_connector.schema import temporal_name
-from schemas.formats.debezium.mysql_connector.temporal_text import TEXT_READERS, ZONE_ASSUMED
-from schemas.formats.debezium.row_reader import Read
-from schemas.formats.debezium.values import json_number, json_string
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.options import Options
-from schemas.model.table import Column, Value
-from schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.codec.sql_text import pad_fraction
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.columns import CONNECT, SEMANTIC, TIME
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import temporal_name
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.temporal_text import TEXT_READERS, ZONE_ASSUMED
+from ticdc_bridge.schemas.formats.debezium.row_reader import Read
+from ticdc_bridge.schemas.formats.debezium.values import json_number, json_string
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 
 def temporal_reader(options: Options, column: Column, field: Mapping[str, Any] | None) -> Read:

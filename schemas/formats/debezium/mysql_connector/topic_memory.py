@@ -6,9 +6,9 @@ a transform flattened the topic, or compaction dropped the delete, that null val
 
 from __future__ import annotations
 
-from schemas.codec.bounded_cache import BoundedCache
-from schemas.model.event import Message, RowChange
-from schemas.model.table import TableId
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.table import TableId
 
 _MOST_KEYS, _MOST_BYTES, _LONGEST = 50_000, 16 << 20, 1 << 16
 

@@ -13,20 +13,24 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from schemas.codec.json_exact import Number
-from schemas.codec.sql_text import text_or_bytes
-from schemas.formats.debezium import default_values as defaults
-from schemas.formats.debezium import values as fields
-from schemas.formats.debezium.connect.value_writers import unescaped
-from schemas.formats.debezium.mysql_connector.columns import GEOMETRY, adjusted_names, column_of, fits
-from schemas.formats.debezium.mysql_connector.temporal_values import TEMPORAL_KINDS, is_bare, temporal_reader
-from schemas.formats.debezium.row_reader import DebeziumDialect, Read
-from schemas.formats.debezium.values import json_number, json_string
-from schemas.model import values
-from schemas.model.errors import WireError
-from schemas.model.options import Options
-from schemas.model.table import Column, Value
-from schemas.model.types import Kind
+from ticdc_bridge.schemas.codec.json_exact import Number
+from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
+from ticdc_bridge.schemas.formats.debezium import default_values as defaults
+from ticdc_bridge.schemas.formats.debezium import values as fields
+from ticdc_bridge.schemas.formats.debezium.connect.value_writers import unescaped
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.columns import GEOMETRY, adjusted_names, column_of, fits
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.temporal_values import (
+    TEMPORAL_KINDS,
+    is_bare,
+    temporal_reader,
+)
+from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumDialect, Read
+from ticdc_bridge.schemas.formats.debezium.values import json_number, json_string
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.types import Kind
 
 
 def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialect:

@@ -11,18 +11,18 @@ from uuid import UUID
 
 import pytest
 
-from schemas.codec.avro import write_long
-from schemas.formats.base import Decoder
-from schemas.formats.framing import MAX_MESSAGE, frame, unframe
-from schemas.model.event import Message
-from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support.each import each
 from tests.support.fuzz import peak, refused
 from tests.support.golden import Golden
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.codec.avro import write_long
+from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, frame, unframe
+from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 AVRO = Golden("avro", "pk_int.ext1")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from schemas.formats.avro.record import compile_record
-from schemas.formats.base import Context
-from schemas.inspect.format_lookup import format_named
-from schemas.model.event import RowChange
-from spark_jobs.sources.schema_files import name_of
 from tests.support.golden import Registry
 from tests.support.rows import ORIGIN, Tables, change, column, table
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.formats.avro.record import compile_record
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.event import RowChange
+from ticdc_bridge.spark_jobs.sources.schema_files import name_of
 
 ROWS = [
     # the database's names, the definition's, and how rows call them

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.craft import layout as craft
-from schemas.formats.craft import primitives as p
-from schemas.model.errors import WireError
-from schemas.model.event import Message
 from tests.schemas.formats.craft.test_craft import decode, decoder, encoder, refused
 from tests.support.each import each
 from tests.support.rows import COMMIT_TS, ORIGIN
+from ticdc_bridge.schemas.formats.craft import layout as craft
+from ticdc_bridge.schemas.formats.craft import primitives as p
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message
 
 HUGE = (1 << 31) - 1, 1 << 31, 1 << 62, (1 << 63) - 1, (1 << 64) - 1
 

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.formats.base import Context
-from schemas.formats.craft import CraftDecoder, CraftEncoder
-from schemas.formats.craft import layout as craft
-from schemas.formats.craft import primitives as p
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Message, RowChange, Watermark
-from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import transcode_one
 from tests.support.each import each
 from tests.support.golden import GOLDEN, Golden, Registry, both, cases
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
+from ticdc_bridge.schemas.formats.craft import layout as craft
+from ticdc_bridge.schemas.formats.craft import primitives as p
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
 
 CRAFT = GOLDEN / "craft"
 
@@ -99,7 +99,7 @@ def test_dumps_are_written_again(name: str) -> None:
 
 def test_the_documents_benchmark_rows() -> None:
     """301 and 997 bytes with FLOAT in eight bytes; and all four messages are written again."""
-    from spark_jobs.io.message_files import read_messages
+    from ticdc_bridge.spark_jobs.io.message_files import read_messages
 
     messages = [m for m in read_messages(CRAFT / "legacy_seed.jsonl") if isinstance(m, Message)]
     assert [len(m.value or b"") for m in messages[:2]] == [301, 997]

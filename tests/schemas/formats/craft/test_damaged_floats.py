@@ -5,14 +5,14 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from schemas.formats.base import Context
-from schemas.formats.craft.layout import RowCells, RowOut, write_rows
-from schemas.inspect.format_lookup import format_named
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
 from tests.support.each import each
 from tests.support.golden import Registry, cases
 from tests.support.rows import COMMIT_TS
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.craft.layout import RowCells, RowOut, write_rows
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
 
 INT, BIGINT, FLOAT, DOUBLE = 3, 8, 4, 5
 TYPES = {"f": FLOAT, "g": FLOAT, "n": INT, "m": BIGINT, "d": DOUBLE}

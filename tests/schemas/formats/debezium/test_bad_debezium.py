@@ -7,12 +7,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from schemas.formats.base import Decoder
-from schemas.model.event import Event, Message
-from schemas.plain.writer import json_line, plain_event
 from tests.support.each import each
 from tests.support.fuzz import peak, refused
 from tests.support.golden import Golden
+from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.model.event import Event, Message
+from ticdc_bridge.schemas.plain.writer import json_line, plain_event
 
 
 def _debezium() -> tuple[Decoder, Message, dict[str, Any]]:

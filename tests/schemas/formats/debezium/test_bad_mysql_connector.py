@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
-from schemas.codec import avro_schema
-from schemas.codec.avro import TruncatedValue, write_long
-from schemas.formats.base import Decoder
-from schemas.formats.debezium.connect.document import document
-from schemas.model.errors import WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.schemas.formats.debezium.test_mysql_connector_decoder import DEFAULTS, VERSIONS
 from tests.support import connector, fuzz
 from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import Golden, Registry
+from ticdc_bridge.schemas.codec import avro_schema
+from ticdc_bridge.schemas.codec.avro import TruncatedValue, write_long
+from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.formats.debezium.connect.document import document
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 TABLES = ByName({v.table.id: v for v in VERSIONS})
 # How the bridge writes without schema, where nothing is set.

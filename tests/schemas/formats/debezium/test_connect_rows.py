@@ -6,16 +6,16 @@ import json
 import struct
 from typing import Any
 
-from schemas.formats.base import Context
-from schemas.formats.format_table import FORMATS
-from schemas.model.event import DdlEvent, Message, RowChange
-from schemas.model.options import Options
-from spark_jobs.pipeline.event_order import binlog_position
-from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.schemas.formats.debezium import connect_messages as connect
 from tests.schemas.formats.debezium.connect_messages import envelope, keyed, message, with_schema
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.event_order import binlog_position
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 ORDERS = "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20))"
 PAIRS = "CREATE TABLE orders (a INT, b VARCHAR(9), n INT, PRIMARY KEY (a, b))"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from schemas.formats.debezium.mysql_connector.columns import adjusted_names
 from tests.schemas.formats.debezium import connect_messages as connect
 from tests.schemas.formats.debezium.connect_messages import envelope, field, keyed, message, with_schema
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.columns import adjusted_names
 
 LONG = "1234567890123456789012345678901234.5678"
 Field = dict[str, Any]

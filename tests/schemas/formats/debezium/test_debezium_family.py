@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.base import Context, commit_ts_of
-from schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
-from schemas.formats.debezium.ticdc_json import DebeziumEncoder
-from schemas.model.errors import LossyError, WireError
-from schemas.model.event import DdlEvent, RowChange, tso_physical_ms
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, Value
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
+from ticdc_bridge.schemas.formats.base import Context, commit_ts_of
+from ticdc_bridge.schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, RowChange, tso_physical_ms
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, Value
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 AVRO: dict[str, Any] = {
     "enable_tidb_extension": True,

@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.base import Context
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Message, RowChange
-from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, TableVersion, Value
-from schemas.model.types import BY_NAME, Kind
-from schemas.model.values import shift_zone
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import Summary
-from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import Registry
 from tests.support.rows import Tables
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.values import shift_zone
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 WIDE = [n for n in connector.settings() if not n.startswith(("edge", "ticdc_foo"))]
 MODES: dict[str, dict[str, Any]] = {

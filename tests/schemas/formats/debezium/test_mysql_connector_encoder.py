@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.base import Encoder
-from schemas.formats.debezium.connect import avro_schema
-from schemas.formats.debezium.connect.value_writers import is_zero_date
-from schemas.model.errors import LossyError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
 from tests.schemas.formats.debezium.test_mysql_connector_decoder import VERSIONS
 from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases, sampled
 from tests.support.rows import Pair, Tables, change, table
+from ticdc_bridge.schemas.formats.base import Encoder
+from ticdc_bridge.schemas.formats.debezium.connect import avro_schema
+from ticdc_bridge.schemas.formats.debezium.connect.value_writers import is_zero_date
+from ticdc_bridge.schemas.model.errors import LossyError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 
 JSON_FORMS: list[dict[str, Any]] = [
     {"decimal_handling_mode": d, "bigint_unsigned_handling_mode": "precise", "time_precision_mode": t,

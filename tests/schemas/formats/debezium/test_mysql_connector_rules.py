@@ -11,17 +11,17 @@ from typing import Any
 import fastavro
 import pytest
 
-from schemas.formats.debezium.connect.document import document
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Message, RowChange, Watermark
-from schemas.model.options import Options
-from schemas.model.table import Index, Table
-from spark_jobs.pipeline.codec_config import CodecConfig
 from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
+from ticdc_bridge.schemas.formats.debezium.connect.document import document
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Index, Table
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 
 
 def _registry_side(registry: Registry, tables: Any = None, **options: Any) -> CodecConfig:

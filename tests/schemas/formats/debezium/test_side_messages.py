@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from schemas.inspect.format_detection import sniff
 from tests.schemas.formats.debezium import connect_messages as connect
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.inspect.format_detection import sniff
 
 READ = ("debezium-mysql", "debezium", "auto")
 # What the message is called, and its body.

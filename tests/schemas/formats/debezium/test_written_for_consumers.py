@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from schemas.formats.base import BatchEncoder
-from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Message, RowChange, ms_to_tso
-from schemas.model.table import Index, Table
 from tests.support.each import each
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, fresh, table
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.formats.base import BatchEncoder
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, ms_to_tso
+from ticdc_bridge.schemas.model.table import Index, Table
 
 CONNECTOR = "debezium-mysql"
 NAMED = table(column("name", "varchar", length=20, nullable=False), column("n", "int"))

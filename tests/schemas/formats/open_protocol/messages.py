@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from schemas.formats.base import Context
-from schemas.formats.open_protocol.frame import join_key, join_value
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import Event, Message, RowChange
-from schemas.model.options import Options
 from tests.support.golden import Registry
 from tests.support.rows import COMMIT_TS, ORIGIN, Tables
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Event, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
 
 KEY = {"ts": COMMIT_TS, "scm": "test", "tbl": "t1", "t": 1}
 

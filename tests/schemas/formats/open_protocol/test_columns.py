@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.ddl.executor.apply import apply
-from schemas.ddl.executor.catalog import new_catalog
-from schemas.ddl.parser.lexer import WIRE
-from schemas.ddl.parser.statement_parser import parse
-from schemas.formats.base import Context
-from schemas.formats.open_protocol import values as cell_values
-from schemas.formats.open_protocol.columns import cell_of, derived_keys
-from schemas.inspect.format_lookup import format_named
-from schemas.model import values
-from schemas.model.errors import LossyError, WireError
-from schemas.model.event import DdlEvent, RowChange
-from schemas.model.table import Table, TableId
 from tests.schemas.formats.open_protocol.messages import decode, message_of, refusal, row_of
 from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import ORIGIN, Pair, Tables, change, column, table
+from ticdc_bridge.schemas.ddl.executor.apply import apply
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
+from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.open_protocol import values as cell_values
+from ticdc_bridge.schemas.formats.open_protocol.columns import cell_of, derived_keys
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, RowChange
+from ticdc_bridge.schemas.model.table import Table, TableId
 
 
 # ---- columns and flags

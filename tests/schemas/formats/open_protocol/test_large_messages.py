@@ -12,20 +12,20 @@ from typing import Any
 import cramjam
 import pytest
 
-from schemas.codec import compression
-from schemas.formats.base import Context
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.inputs.claim_check_folder import ClaimFolder
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import WireError
-from schemas.model.event import Message, RowChange
-from schemas.model.options import Options
-from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from tests.schemas.formats.open_protocol.messages import KEY, decode, json_bytes, message_of, refusal, row_of
 from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import ORIGIN
+from ticdc_bridge.schemas.codec import compression
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
 
 
 # ---- compression
@@ -34,7 +34,7 @@ def test_compression_is_seen_and_bounded(pack: Callable[[bytes], Any], monkeypat
     row = b'{"u":{"c":{"t":252,"f":64,"v":"' + base64.b64encode(b"a" * 30_000) + b'"}}}'
     packed = bytes(pack(row))
     assert row_of(message_of(packed)).after == {"c": "a" * 30_000}
-    monkeypatch.setattr("schemas.formats.open_protocol.decoder.MAX_MESSAGE", 100_000)
+    monkeypatch.setattr("ticdc_bridge.schemas.formats.open_protocol.decoder.MAX_MESSAGE", 100_000)
     assert len(decode(message_of(packed, count=2))) == 2
     assert refusal(message_of(packed, count=3)).code == "MALFORMED"  # together more than a message may be
 

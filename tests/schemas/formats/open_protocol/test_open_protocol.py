@@ -9,18 +9,18 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.codec import go_text
-from schemas.formats.base import Context
-from schemas.formats.framing import MAX_MESSAGE
-from schemas.formats.open_protocol.frame import join_key, join_value
-from schemas.inspect.format_lookup import format_named
-from schemas.model.event import DdlEvent, Message, RowChange, Watermark
-from schemas.model.table import Column, Table, TableId
-from schemas.model.types import BY_NAME
 from tests.schemas.formats.open_protocol.messages import KEY, decode, json_bytes, message_of, refusal, row_of
 from tests.support.each import each
 from tests.support.golden import Registry
 from tests.support.rows import ORIGIN, Tables, change, column, table
+from ticdc_bridge.schemas.codec import go_text
+from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import BY_NAME
 
 # ---- the example logs of TiDB's documentation: releases of 2020, without flags, VARCHAR as base64
 _LOGS = r"""
