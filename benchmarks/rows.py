@@ -66,7 +66,7 @@ class Source:
 # ---------------------------------------------------------------------------------------------- tables
 def customers() -> Source:
     """shop.customers of the samples: value schemas 2 (9 columns) and 6 (10 columns), key schema 1."""
-    schemas = FileSchemas.read(Path(str(files("schemas") / "files" / "shop.schemas.jsonl")))
+    schemas = FileSchemas.read(Path(str(files("ticdc_bridge.schemas") / "files" / "shop.schemas.jsonl")))
     topic = "tidb_shop_customers"
     found = [e for e in schemas.all() if e.subject == avro_subject(topic, "value")]
     versions = []

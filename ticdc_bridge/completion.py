@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ticdc_bridge.command_table import COMMANDS, JOBS, OWN, SERVICE
-from ticdc_bridge.packages import check_packages
 
 SCRIPTS: Final = {
     "bash": """\
@@ -118,7 +117,6 @@ def grammar_of(command: str) -> Grammar:
     package = COMMANDS[command].package if command in COMMANDS else OWN
     if package == OWN:
         return Grammar(commands=dict.fromkeys(SCRIPTS, Grammar())) if command == "completion" else Grammar()
-    check_packages("schemas", package)
     return {SERVICE: _of_service, JOBS: _of_jobs}[package](command)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from ticdc_bridge import __version__
 from ticdc_bridge.command_table import COMMANDS, EXTRA, GROUPS, JOBS, OWN, SERVICE
-from ticdc_bridge.packages import ForeignPackageError, check_packages, missing_package
+from ticdc_bridge.extras import missing_package
 
 PROGRAM: Final = "ticdc-bridge"
 _WRONG_USAGE: Final = 2
@@ -53,7 +53,7 @@ def _main(words: list[str]) -> int:
 def run(package: str, words: Sequence[str], prog: str) -> int:
     """Runs a command of a program. In: its package, the words from the command on, the name that help shows.
 
-    Out: the exit code; 2 where other files stand in for our packages or what the program needs is not installed.
+    Out: the exit code; 2 where what the program needs is not installed.
     """
     return _with_streams(lambda: _run(package, words, prog))
 
@@ -77,12 +77,7 @@ def _with_streams(work: Callable[[], int]) -> int:
 
 def _run(package: str, words: Sequence[str], prog: str) -> int:
     try:
-        if package != OWN:
-            check_packages("schemas", package)
         code: int | None = importlib.import_module(_MODULES[package]).main([*words], prog)
-    except ForeignPackageError as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return _WRONG_USAGE
     except ModuleNotFoundError as error:
         reason = missing_package(error, EXTRA.get(package, ""))
         if reason is None:

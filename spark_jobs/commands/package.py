@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -54,8 +55,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _files() -> Iterator[tuple[Path, str]]:
-    root = Path(__file__).resolve().parents[2]
-    for package in ("schemas", "spark_jobs", "ticdc_bridge"):
-        for path in (root / package).rglob("*"):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield path, str(path.relative_to(root))
+    package = Path(__file__).absolute().parents[2]
+    for folder, folders, names in os.walk(package, followlinks=True):
+        folders[:] = [name for name in folders if name not in ("__pycache__", "service")]
+        for name in names:
+            path = Path(folder, name)
+            yield path, str(path.relative_to(package.parent))

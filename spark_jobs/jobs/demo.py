@@ -84,7 +84,7 @@ def _spark() -> Iterator[Future[SparkSession]]:
 
 @contextmanager
 def _sample(name: str) -> Iterator[Path]:
-    with as_file(files("schemas") / "files" / name) as path:
+    with as_file(files("ticdc_bridge.schemas") / "files" / name) as path:
         yield path
 
 

@@ -40,7 +40,7 @@ def decode_samples() -> int:
 
     spark = spark_session("samples", master="local[2]")
     try:
-        with as_file(files("schemas") / "files") as folder:
+        with as_file(files("ticdc_bridge.schemas") / "files") as folder:
             messages = spark.read.json(str(folder / "shop.messages.jsonl")).selectExpr(
                 "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "offset",
                 "timestamp_millis(0) as timestamp",

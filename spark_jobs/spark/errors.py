@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
-from ticdc_bridge.packages import NAMES, missing_package
+from ticdc_bridge.extras import NAME, missing_package
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 
@@ -159,7 +159,6 @@ def missing_connector(error: Exception) -> SetupError | None:
     return SetupError("JAR_MISSING", details=_NO_KAFKA_TEXT) if _NO_KAFKA.search(str(error)) else None
 
 
-_FOREIGN = re.compile(r"(?:ForeignPackageError|ticdc-bridge): ([^\n]+ (?:hides|is not) ticdc-bridge's [^\n]+)")
 _NO_MODULE = re.compile(r"No module named '?((\w+)[\w.]*)")
 _IN_WORKER = ("PythonException", "Python worker", "python worker")
 
@@ -169,16 +168,13 @@ def _wrong_package(error: Exception) -> str | None:
     if isinstance(error, ImportError) and (missing := missing_package(error, "spark")) is not None:
         return missing
     text = f"{type(error).__name__}: {error}"
-    if (foreign := _FOREIGN.search(text)) is not None:
-        return f"in a Python worker of Spark: {foreign[1].strip()}"
     absent = _NO_MODULE.search(text)
     if absent is None or not any(words in text for words in _IN_WORKER):
         return None
-    if absent[2] in NAMES:
+    if absent[2] == NAME:
         return (
-            f"a Python worker of Spark finds another package {absent[2]} than ticdc-bridge's, or none ({absent[1]} is "
-            "missing): give the zip of `ticdc-bridge package` with --py-files, and keep folders and files of that name "
-            "out of the workers' folder and PYTHONPATH"
+            f"the Python of Spark's workers has no {absent[1]}: give the zip of `ticdc-bridge package`, of the same "
+            "version as here, with --py-files"
         )
     return f"the Python of Spark's workers has no package {absent[2]}: install there what 'ticdc-bridge[spark]' brings"
 

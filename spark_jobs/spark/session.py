@@ -21,7 +21,6 @@ from socketserver import BaseServer
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ticdc_bridge.packages import looks_into_current_folder
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
 from ticdc_bridge.spark_jobs.runtime.jars import jars
@@ -283,8 +282,6 @@ def _shuffles() -> dict[str, str]:
 def _variables(*, local: bool) -> dict[str, str]:
     """What pyspark and the JVM read from the environment while they start."""
     own = {"JAVA_HOME": str(spark_java_home()), **variables_for_nameless_user(_scratch)}
-    if not looks_into_current_folder():
-        own["PYTHONSAFEPATH"] = "1"  # nor do workers then: a user's folder `schemas` would hide ours there alone
     if local:
         return {**own, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     return {**own, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
@@ -305,8 +302,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _python_path() -> str:
-    """Workers must find `schemas` and `spark_jobs` from wherever the job was started."""
-    root = str(Path(__file__).resolve().parents[2])
+    """Workers must find `ticdc_bridge` from wherever the job was started."""
+    root = str(Path(__file__).absolute().parents[3])
     return os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
 
 

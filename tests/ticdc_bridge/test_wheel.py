@@ -19,9 +19,9 @@ import pytest
 from tests.support.golden import ROOT
 from tests.support.service import Client, listening_at
 from ticdc_bridge import __version__
-from ticdc_bridge.packages import NAMES
 
 pytestmark = pytest.mark.slow
+FOLDERS = ("schemas", "service", "spark_jobs")
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
 _GOLDEN = ROOT / "tests" / "golden" / "craft" / "pk_int.batch1.jsonl"
 _BUILD = "import sys, setuptools.build_meta as b; out = sys.argv[1]; b.build_wheel(out); b.build_sdist(out)"
@@ -32,8 +32,8 @@ _MOST_BYTES = 2 << 20
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what both are built from, and of the tests, which are to stay out."""
     folder = tmp_path_factory.mktemp("source")
-    for name in (*NAMES, "tests/ticdc_bridge"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in (*FOLDERS, "ticdc_bridge", "tests/ticdc_bridge"):
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "tests/test_order.py"):
         shutil.copy(ROOT / name, folder / name)
     return folder
@@ -55,7 +55,14 @@ def _wheel(built: Path) -> Path:
 
 
 def _files(source: Path) -> set[str]:
-    return {str(file.relative_to(source)) for name in NAMES for file in (source / name).rglob("*") if file.is_file()}
+    """The names of the files of ticdc_bridge in a wheel, those of the linked folders among them."""
+    folders = {f"ticdc_bridge/{name}": source / name for name in FOLDERS} | {"ticdc_bridge": source / "ticdc_bridge"}
+    return {
+        f"{name}/{file.relative_to(folder)}"
+        for name, folder in folders.items()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
 
 
 def test_the_wheel_holds_the_packages_and_nothing_else(source: Path, built: Path) -> None:
@@ -66,7 +73,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(source: Path, built: Path
         commands = archive.read(f"{info}/entry_points.txt").decode()
         assert archive.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
     assert names == {name for name in _files(source) if "__pycache__" not in name}
-    assert {f"{name}/py.typed" for name in NAMES} <= names
+    assert "ticdc_bridge/py.typed" in names
     assert commands == "[console_scripts]\nticdc-bridge = ticdc_bridge.main:main\n"
     assert about["License-Expression"] == "Apache-2.0"
     extras = set(about.get_all("Provides-Extra") or ())
@@ -107,7 +114,7 @@ def _clean() -> dict[str, str]:
 def test_the_wheel_alone_decodes_and_says_what_it_lacks(environment: Path, tmp_path: Path) -> None:
     """In a folder with other people's packages of the same names."""
     work = tmp_path / "work"
-    for name in NAMES:
+    for name in FOLDERS:
         (work / name).mkdir(parents=True)
         (work / name / "__init__.py").write_text("raise SystemExit('the user\\'s own file ran')\n")
 

@@ -75,7 +75,8 @@ def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
     of = table(column("v", "int"))
     [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)
     code = (
-        "import numpy as np; from ticdc_bridge.schemas.model.table import *; from ticdc_bridge.schemas.model.types import BY_NAME\n"
+        "import numpy as np; from ticdc_bridge.schemas.model.table import *\n"
+        "from ticdc_bridge.schemas.model.types import BY_NAME\n"
         "from ticdc_bridge.schemas.columnar.kernels import craft_read as kernel_read\n"
         "from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader\n"
         "from ticdc_bridge.schemas.columnar.row_chunks import *\n"

@@ -173,7 +173,8 @@ def test_cache_that_cannot_be_written(repository: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_processes_at_once(repository: Path, count: int) -> None:
     script = (
-        "import sys; from tests.spark_jobs.runtime import test_jars as t; from ticdc_bridge.spark_jobs.runtime import jars;"
+        "import sys; from tests.spark_jobs.runtime import test_jars as t; "
+        "from ticdc_bridge.spark_jobs.runtime import jars;"
         "jars.table = lambda: tuple(map(t._row, t.CONTENT)); print(len(jars.jars()))"
     )
     running = [

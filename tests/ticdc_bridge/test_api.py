@@ -1,0 +1,25 @@
+"""The public API: its names, and the page that promises them."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import ticdc_bridge
+from tests.support.golden import ROOT
+
+NAMES = """changelog count_changes datasource decode encode merge plain_event spark_session transcode Decoder Encoder
+DdlEvent HistoryTables Message RowChange SchemaSource SetupError TableSource Watermark WireError""".split()
+
+
+def test_the_public_names() -> None:
+    """They load, the types say the same, and docs/api.md has each."""
+    assert sorted(NAMES) == ticdc_bridge.__all__
+    for name in NAMES:
+        assert getattr(ticdc_bridge, name) is not None
+    tree = ast.parse((ROOT / "ticdc_bridge" / "__init__.pyi").read_text())
+    assert sorted(
+        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    ) == sorted(NAMES)
+    page = (ROOT / "docs" / "api.md").read_text()
+    assert set(NAMES) <= set(re.findall(r"`(\w+)", page))

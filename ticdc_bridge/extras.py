@@ -1,0 +1,25 @@
+"""What to install where a package of others is missing."""
+
+from __future__ import annotations
+
+import sys
+
+NAME = "ticdc_bridge"
+
+
+def missing_package(error: ImportError, extra: str) -> str | None:
+    """A sentence on the package to install.
+
+    Args:
+        error: what an import raised.
+        extra: which of our extras brings what the program needs.
+
+    Returns:
+        None where the module is one of ours, or the error is another.
+    """
+    module = (error.name or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or not module or module == NAME:
+        return None
+    if module in sys.stdlib_module_names:
+        return f"this Python ({sys.executable}) lacks its own module {module}: use a complete installation of it"
+    return f"the Python package {module} is not installed: pip install 'ticdc-bridge[{extra}]'"
