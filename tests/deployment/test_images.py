@@ -24,16 +24,17 @@ def named(text):
 
 homes = importlib.metadata.packages_distributions()
 hidden = {module for module, of in homes.items() if not {named(one) for one in of} & allowed}
-others = {"schemas", "service", "spark_jobs", "ticdc_bridge", "tests", "benchmarks", "scripts"} - set(parts)
+others = {"tests", "benchmarks", "scripts"} | {f"ticdc_bridge.{name}" for name in {"service", "spark_jobs"} - set(parts)}
 
 class Hidden(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in hidden | others:
+        if name.partition(".")[0] in hidden | others or ".".join(name.split(".")[:2]) in others:
             raise ModuleNotFoundError(f"{name} is not in the image", name=name)
 
 sys.meta_path.insert(0, Hidden())
-for part in parts[1:]:  # of schemas, what is heavy has a fallback
-    for module in pkgutil.walk_packages(importlib.import_module(part).__path__, part + "."):
+for part in parts[1:2]:  # of schemas, what is heavy has a fallback
+    package = importlib.import_module(f"ticdc_bridge.{part}")
+    for module in pkgutil.walk_packages(package.__path__, f"ticdc_bridge.{part}."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 if "service" in parts:
