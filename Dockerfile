@@ -9,7 +9,7 @@
 ARG PYTHON_IMAGE=python:3.13-slim-trixie
 
 FROM ${PYTHON_IMAGE} AS base
-# APT_MIRROR: a URL in place of http://deb.debian.org/debian (and -security).
+# APT_MIRROR: a URL in place of the base image's archive of Debian, up to and with /debian (-security follows it).
 # CA_CERTIFICATES: PEM text of authorities that the build and the programs trust besides Debian's.
 ARG APT_MIRROR=""
 ARG CA_CERTIFICATES=""
@@ -21,7 +21,7 @@ RUN if [ -n "$CA_CERTIFICATES" ]; then \
         | awk '/-----BEGIN/ { n++ } { print > ("/usr/local/share/ca-certificates/company-" n ".crt") }' \
      && update-ca-certificates; \
     fi \
- && if [ -n "$APT_MIRROR" ]; then sed -i "s|http://deb.debian.org/debian|${APT_MIRROR%/}|" /etc/apt/sources.list.d/*; fi \
+ && if [ -n "$APT_MIRROR" ]; then sed -i -E "s,^(URIs: *)[a-z]+://[^ ]+/debian,\1${APT_MIRROR%/}," /etc/apt/sources.list.d/*; fi \
  && apt-get update \
  && apt-get install --yes --no-install-recommends tini \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \

@@ -1,6 +1,7 @@
 """Wire formats: each reads messages into change events and writes change events into messages.
 
-A new format is one folder and one row of FORMATS. What may come on top, each in a table of its own: how it is told
+A new format is one folder and one row of FORMATS, or a `Format` that another distribution names under its entry points
+`ticdc_bridge.formats`. What may come on top, each in a table of its own: how it is told
 apart (`inspect.format_detection`), where its fields are (`inspect.field_positions`), what it loses (`inspect.losses`),
 readers and writers of batches (`schemas.columnar`).
 """
@@ -19,6 +20,7 @@ from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumDecoder, De
 from ticdc_bridge.schemas.formats.debezium.tidb_connector import DebeziumTidbDecoder, DebeziumTidbEncoder
 from ticdc_bridge.schemas.formats.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder
 from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder
+from ticdc_bridge.schemas.model.plugins import plugins
 
 FORMATS: dict[str, Format] = {
     row.name: row
@@ -52,6 +54,8 @@ FORMATS: dict[str, Format] = {
         ),
     )
 }  # fmt: skip
+for _name, _format in plugins("ticdc_bridge.formats", FORMATS).items():
+    FORMATS[_name] = _format.load()
 
 PROTOCOLS: dict[str, str] = {protocol: row.name for row in FORMATS.values() for protocol in row.protocols}
 """TiCDC's name of a protocol → the format."""

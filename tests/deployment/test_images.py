@@ -73,10 +73,10 @@ def test_the_code_needs_nothing_else(target: str, tmp_path: object) -> None:
 
 
 _SOURCES = """\
-URIs: http://deb.debian.org/debian
+URIs: http://archive.example/debian
 Suites: trixie trixie-updates
 
-URIs: http://deb.debian.org/debian-security
+URIs: http://archive.example/debian-security
 Suites: trixie-security
 """
 _MIRRORS = ("https://mirror.example/debian", "https://mirror.example/debian/", "")
@@ -102,7 +102,7 @@ def test_a_mirror_of_debian(tmp_path: Path) -> None:
         file = tmp_path / "debian.sources"
         file.write_text(_SOURCES)
         _run_condition("base", "APT_MIRROR", mirror, tmp_path)
-        wanted = _SOURCES.replace("http://deb.debian.org/debian", mirror.rstrip("/")) if mirror else _SOURCES
+        wanted = _SOURCES.replace("http://archive.example/debian", mirror.rstrip("/")) if mirror else _SOURCES
         assert file.read_text() == wanted
 
     check_rows(_MIRRORS, check)

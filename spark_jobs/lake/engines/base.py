@@ -1,4 +1,7 @@
-"""What `merge` asks of a table of the lake, whichever library writes it: one file a library, one entry in ENGINES."""
+"""What `merge` asks of a table of the lake, whichever library writes it: one file a library, one entry in ENGINES.
+
+Other distributions add an EngineEntry by entry points of the group `ticdc_bridge.engines`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.plugins import plugins
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,10 +131,14 @@ class EngineEntry(NamedTuple):
     table_class: str
 
 
-ENGINES: Mapping[str, EngineEntry] = {
+_OURS: Mapping[str, EngineEntry] = {
     "delta-spark": EngineEntry("delta", "ticdc_bridge.spark_jobs.lake.engines.delta_spark:SparkDelta"),
     "deltalake": EngineEntry("delta", "ticdc_bridge.spark_jobs.lake.engines.delta_rs:Deltalake"),
     "iceberg-spark": EngineEntry("iceberg", "ticdc_bridge.spark_jobs.lake.engines.iceberg_spark:SparkIceberg"),
+}
+ENGINES: Mapping[str, EngineEntry] = {
+    **_OURS,
+    **{name: entry.load() for name, entry in plugins("ticdc_bridge.engines", _OURS).items()},
 }
 AUTO = "auto"
 
