@@ -10,17 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.cli.options import (
-    AccessLog,
-    Host,
-    KafkaConfig,
-    LogFormat,
-    Port,
-    Profile,
-    Servers,
-    StoreUrl,
-    Workers,
-)
+from ticdc_bridge.service.cli.options import AccessLog, Host, KafkaConfig, LogFormat, Port, Profile, Servers, StoreUrl
 from ticdc_bridge.service.cli.output import load_settings, refuse_start
 from ticdc_bridge.service.logs import print_line
 
@@ -75,7 +65,6 @@ def serve(
     host: Host = None,
     port: Port = None,
     store: StoreUrl = None,
-    workers: Workers = None,
     profile: Profile = None,
     logical_types: LogicalTypes = None,
     track: Track = None,
@@ -122,16 +111,9 @@ def _run(explicit: dict[str, Any]) -> None:
         print_line(used)
     listening = bind(settings.host, settings.port)
     with listening:
-        if settings.workers > 1:
-            from ticdc_bridge.service.workers import check_setup, serve_with_workers
-
-            check_setup(settings)
-            _settle()
-            serve_with_workers(listening, settings)
-        else:
-            service = create_served(settings)
-            _settle()
-            serve_on(listening, service, settings)
+        service = create_served(settings)
+        _settle()
+        serve_on(listening, service, settings)
     print_line("stopped")
 
 

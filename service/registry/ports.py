@@ -212,9 +212,6 @@ class Store(Protocol):
         Out: None when that is done, or was done less than `max_age` seconds ago; else what ends when it is.
         """
 
-    def follow(self) -> None:
-        """Tell the listeners what other workers of this service changed. Quick; in the event loop's thread only."""
-
     def check(self, *, ask: bool = True) -> None:
         """Raise BridgeError if the store can't be read and written now, or has another layout than is known here.
 
@@ -246,9 +243,6 @@ class StoreWrapper:
 
     def refresh(self, max_age: float) -> Future[None] | None:
         return self._store.refresh(max_age)
-
-    def follow(self) -> None:
-        self._store.follow()
 
     def check(self, *, ask: bool = True) -> None:
         self._store.check(ask=ask)

@@ -20,7 +20,6 @@ from ticdc_bridge.service.store.dialects import Dialect, driver, drop
 from ticdc_bridge.service.store.migrations import check_layout, lay_out, read_layout
 from ticdc_bridge.service.store.transaction import Transaction
 from ticdc_bridge.service.store.write_queue import WriteQueue
-from ticdc_bridge.service.worker_memory import WorkerMemory
 
 _AT_HAND = 8
 _LOG = logging.getLogger("ticdc_bridge.service.store.sql")
@@ -31,17 +30,12 @@ T = TypeVar("T")
 class SqlStore:
     """Keeps the promises of `service.registry.ports.Store`."""
 
-    def __init__(
-        self, dialect: Dialect, wait_seconds: float, memory: WorkerMemory | None = None, worker: int = 0
-    ) -> None:
-        """Waits up to `wait_seconds` for a database that is not there yet. Raises SetupError.
-
-        memory: what the workers of this service share, of which this one is number `worker`.
-        """
+    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
+        """Waits up to `wait_seconds` for a database that is not there yet. Raises SetupError."""
         self.url = dialect.url
         self.wait_seconds = wait_seconds
         self._dialect = dialect
-        self._commits = WriteQueue(dialect, wait_seconds, memory or WorkerMemory(), worker)
+        self._commits = WriteQueue(dialect, wait_seconds)
         self._at_hand: deque[Connection] = deque()
         self._readers = threading.Semaphore(dialect.readers)
         self._reading = threading.local()
@@ -164,10 +158,6 @@ class SqlStore:
     def refresh(self, max_age: float) -> Future[None] | None:
         """Tell the listeners if another process has written. Quick, and never waits."""
         return self._commits.refresh(max_age)
-
-    def follow(self) -> None:
-        """Tell the listeners what the other workers of this service have changed. Quick, and never waits."""
-        self._commits.siblings.follow()
 
     def check(self, *, ask: bool = True) -> None:
         self._refuse_problem(self._dialect.write_problem(None))

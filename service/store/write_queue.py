@@ -22,9 +22,7 @@ from ticdc_bridge.service.registry.read_set import ANYTHING, Listener, Part
 from ticdc_bridge.service.store.dialects import Dialect, WriteSession
 from ticdc_bridge.service.store.joint_transaction import JointTransaction
 from ticdc_bridge.service.store.migrations import check_layout
-from ticdc_bridge.service.store.sibling_changes import SiblingChanges
 from ticdc_bridge.service.store.transaction import Transaction
-from ticdc_bridge.service.worker_memory import WorkerMemory
 
 _MOST: Final = 64
 
@@ -44,11 +42,10 @@ class SharedTransaction:
 class WriteQueue:
     """`open_transaction` is a turn; `refresh` looks whether another process has written."""
 
-    def __init__(self, dialect: Dialect, wait_seconds: float, memory: WorkerMemory, worker: int) -> None:
+    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
         self.listeners: list[Listener] = []
-        self.siblings = SiblingChanges(memory, worker, self.listeners)
         self._wait_seconds = wait_seconds
-        self._session = dialect.write_session(self._forget, memory.numbers)
+        self._session = dialect.write_session(self._forget)
         self._turns = threading.Condition()
         self._busy = False
         self._waiting = 0
@@ -203,7 +200,7 @@ class WriteQueue:
         self._tell(lambda one: one.forget())
 
     def _tell(self, what: Callable[[Listener], None]) -> None:
-        for one in (*self.listeners, self.siblings):
+        for one in self.listeners:
             what(one)
 
     def close(self) -> None:

@@ -33,7 +33,6 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.store.dialects import driver
 from ticdc_bridge.service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
 from ticdc_bridge.service.store.tables import metadata
-from ticdc_bridge.service.worker_memory import CommitNumbers
 
 OLDEST: Final = 13
 CHANGES: Final = "changes"
@@ -124,8 +123,8 @@ class Postgres:
             f"{_FORGOTTEN} FROM bridge_facts WHERE name = 'changes')"
         )
 
-    def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> PostgresWrites:
-        return PostgresWrites(self._apart, self._wait_seconds, forget, own)
+    def write_session(self, forget: Callable[[], None]) -> PostgresWrites:
+        return PostgresWrites(self._apart, self._wait_seconds, forget)
 
     def is_transient(self, error: Exception) -> bool:
         if not isinstance(error, psycopg.Error):
