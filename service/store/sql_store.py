@@ -14,7 +14,7 @@ from sqlalchemy import Connection, exc
 
 from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError, SetupError
 from ticdc_bridge.service.registry.deadline import Outage, retry_until, seconds_left
-from ticdc_bridge.service.registry.ports import NOTHING, Collect, During
+from ticdc_bridge.service.registry.ports import Collect
 from ticdc_bridge.service.registry.read_set import Listener
 from ticdc_bridge.service.store.dialects import Dialect, driver, drop
 from ticdc_bridge.service.store.migrations import check_layout, lay_out, read_layout
@@ -144,12 +144,9 @@ class SqlStore:
         with self._translate_errors("Write"), self._commits.open_transaction() as transaction:
             yield transaction
 
-    def write_each(
-        self, collect: Collect[Transaction, T], wait_seconds: float, during: During = NOTHING
-    ) -> list[T | Exception]:
-        during = during if self._dialect.runs_here else NOTHING
+    def write_each(self, collect: Collect[Transaction, T], wait_seconds: float) -> list[T | Exception]:
         with self._translate_errors("Write"):
-            return self._commits.run_each(collect, min(wait_seconds, self.wait_seconds), during)
+            return self._commits.run_each(collect, min(wait_seconds, self.wait_seconds))
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import seconds_left
-from ticdc_bridge.service.registry.ports import Collect, During, ReadAhead
+from ticdc_bridge.service.registry.ports import Collect, ReadAhead
 from ticdc_bridge.service.registry.read_set import ANYTHING, Listener, Part
 from ticdc_bridge.service.store.dialects import Dialect, WriteSession
 from ticdc_bridge.service.store.joint_transaction import JointTransaction
@@ -57,9 +57,9 @@ class WriteQueue:
         with self._turn(self._wait_seconds) as shared, self._open_part(shared) as transaction:
             yield transaction
 
-    def run_each(self, collect: Collect[Transaction, T], wait_seconds: float, during: During) -> list[T | Exception]:
+    def run_each(self, collect: Collect[Transaction, T], wait_seconds: float) -> list[T | Exception]:
         """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
-        with self._turn(wait_seconds) as shared, during:
+        with self._turn(wait_seconds) as shared:
             works, ahead = collect()
             try:
                 return self._run_jointly(works, shared, ahead)

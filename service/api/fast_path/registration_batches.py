@@ -23,7 +23,6 @@ from typing import Final
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.service.api import responses
 from ticdc_bridge.service.api.bodies import SCHEMA, check_size, new_schema, parse, read_fields
-from ticdc_bridge.service.api.fast_path.standstill import Standstill
 from ticdc_bridge.service.api.request import check_content_type, compact, negotiate
 from ticdc_bridge.service.api.services import Services
 from ticdc_bridge.service.logs import REQUEST_ID
@@ -86,7 +85,6 @@ class RegistrationBatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self.store = services.registry.store
-        self.standstill = Standstill()
         self._thread = ThreadPoolExecutor(1, "registrations")
         self._reader = ThreadPoolExecutor(1, "registrations-read")
         self._waiting: deque[Waiting] = deque()
@@ -215,7 +213,7 @@ class RegistrationBatcher:
             return [partial(self._register_one, one) for one in plain.values()], ahead
 
         try:
-            outcomes = self.store.write_each(collect, _TURN_SECONDS, self.standstill) if plain else []
+            outcomes = self.store.write_each(collect, _TURN_SECONDS) if plain else []
         except BridgeError:
             return {}
         pairs = zip(plain.values(), outcomes, strict=True)

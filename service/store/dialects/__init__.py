@@ -75,9 +75,6 @@ class Dialect(Protocol):
     readers: int
     """How many connections of the engine may be used to read at once."""
 
-    runs_here: bool
-    """Whether statements run in this process, and no server has to be waited for."""
-
     def connect(self) -> Connection:
         """A connection whose transactions are begun and ended by hand."""
 

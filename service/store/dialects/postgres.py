@@ -78,8 +78,6 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock({lock})"
 class Postgres:
     """Keeps the promises of `dialects.Dialect`."""
 
-    runs_here = False
-
     def __init__(self, url: str, wait_seconds: float, connections: int) -> None:
         """`connections`: how many readers use at once; one writes, and one looks. Raises SetupError for a bad URL."""
         parsed = _parse_url(url)

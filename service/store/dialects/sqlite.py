@@ -38,8 +38,6 @@ _TURN, _LONGEST_TURN, _CROWDED = 0.001, 0.01, 1.0
 class Sqlite:
     """Keeps the promises of `dialects.Dialect`."""
 
-    runs_here = True
-
     def __init__(self, url: str, path: str, wait_seconds: float) -> None:
         """Raises SetupError if the file's folder is missing, or the file can't be written."""
         self.url = url
