@@ -50,7 +50,7 @@ CASES = [
     Case("the console script", "schemas/__init__.py", (*_BRIDGE, *_DECODE)),
     Case("Python", "schemas.py", ("-c", "from spark_jobs import decode"), _HIDES),
     Case("Python, the decoder", "spark_jobs.py", ("-c", "from schemas import Decoder"), _HIDES),
-    Case("Python, the registry", "schemas/__init__.py", ("-c", "import ticdc_bridge.service.app"), _HIDES),
+    Case("Python, the registry", "schemas/__init__.py", ("-c", "import ticdc_bridge.service.server.app"), _HIDES),
     Case("Python, what is not needed", "service.py", ("-c", "from schemas import Decoder")),
 ]
 

@@ -25,13 +25,13 @@ from ticdc_bridge.service.api import responses
 from ticdc_bridge.service.api.bodies import SCHEMA, check_size, new_schema, parse, read_fields
 from ticdc_bridge.service.api.request import check_content_type, compact, negotiate
 from ticdc_bridge.service.api.services import Services
-from ticdc_bridge.service.logs import REQUEST_ID
 from ticdc_bridge.service.registry.config import config_chain
 from ticdc_bridge.service.registry.model import Content, NewSchema
 from ticdc_bridge.service.registry.names import normalize_subject
 from ticdc_bridge.service.registry.ports import ReadAhead, StoreWriter
 from ticdc_bridge.service.registry.references import UnderstoodSchema, understand
 from ticdc_bridge.service.registry.register import RegisterOptions, register_plain
+from ticdc_bridge.service.server.logs import REQUEST_ID
 
 ROUTE: Final = "/subjects/{subject}/versions"
 _PATH = re.compile(rb"/subjects/([A-Za-z0-9_-][A-Za-z0-9_.~-]*)/versions")

@@ -21,9 +21,9 @@ from ticdc_bridge.service.api.fast_path.registration_batches import (
     RegistrationAnswer,
     RegistrationBatcher,
 )
-from ticdc_bridge.service.app import create_app
 from ticdc_bridge.service.registry.read_set import Part
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app
+from ticdc_bridge.service.server.settings import Settings
 
 INT = '"int"'
 A, B, C = record("R", column("a")), record("R", column("b")), record("R", column("a"), column("c", default=1))

@@ -14,7 +14,7 @@ from itertools import product
 
 import pytest
 
-from tests.service.test_http_server import everything, raw
+from tests.service.server.test_http_server import everything, raw
 from tests.support.service import Client, record
 from tests.support.table import check_rows
 from ticdc_bridge.service.testing import running_service

@@ -30,8 +30,8 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.api.authentication import CERTIFICATE_STATE
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
-from ticdc_bridge.service.logs import print_line
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.logs import print_line
+from ticdc_bridge.service.server.settings import Settings
 
 REQUIRED: Final = "required"
 OPTIONAL: Final = "optional"

@@ -39,7 +39,7 @@ from ticdc_bridge.service.auth.file_watcher import FileWatcher
 from ticdc_bridge.service.kafka_topics import make_topics
 from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.settings import STRICT, Settings
+from ticdc_bridge.service.server.settings import STRICT, Settings
 from ticdc_bridge.service.store import SqlStore, open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.tracker.metrics import Reports, TrackerMetrics, tracker_forms
