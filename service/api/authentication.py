@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError
+from ticdc_bridge.service.api.request import USER_ACCESS, UserAccess
 from ticdc_bridge.service.api.routing import REFUSED
-from ticdc_bridge.service.api.services import USER_ACCESS, UserAccess
 from ticdc_bridge.service.auth.acl import Access
 from ticdc_bridge.service.auth.authenticator import Authenticator
 from ticdc_bridge.service.auth.credentials import CERTIFICATE

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ticdc_bridge.service.api.request import V1, compact
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, prefix_of
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, prefix_of
 from ticdc_bridge.service.server.logs import REQUEST_ID
 
 CONTEXTS: Final = "/contexts/"

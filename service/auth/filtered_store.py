@@ -22,11 +22,8 @@ from ticdc_bridge.service.registry.model import (
     StoredVersion,
     StoredWarning,
     VersionRow,
-    context_of,
-    prefix_of,
-    qualify,
 )
-from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, normalize_subject
+from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, context_of, normalize_subject, prefix_of, qualify
 from ticdc_bridge.service.registry.ports import Collect, ReadAhead, Store, StoreReader, StoreWrapper, StoreWriter
 from ticdc_bridge.service.registry.read_set import Listener, Part
 

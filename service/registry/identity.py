@@ -1,10 +1,9 @@
-"""The MD5 that decides whether two schemas are one, and the GUID made of it: Confluent's, measured; and of likeness."""
+"""The MD5 that decides whether two schemas are one: Confluent's, measured; and a digest of likeness."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from uuid import UUID
 
 from ticdc_bridge.service.registry.model import Metadata, Reference
 from ticdc_bridge.service.registry.rule_sets import RuleSet, update_hash
@@ -43,7 +42,3 @@ def likeness(unordered_text: str) -> bytes:
     Ours, and shown to nobody: Confluent compares the parsed schemas of a subject one by one.
     """
     return hashlib.sha256(unordered_text.encode("utf-8", "replace")).digest()[:16]
-
-
-def guid(identity_: bytes) -> str:
-    return str(UUID(bytes=identity_))

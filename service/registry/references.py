@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry import metadata, mode
-from ticdc_bridge.service.registry.identity import guid, identity, likeness
-from ticdc_bridge.service.registry.model import Content, NewSchema, Reference, StoredVersion, context_of, qualify
+from ticdc_bridge.service.registry.identity import identity, likeness
+from ticdc_bridge.service.registry.model import Content, NewSchema, Reference, StoredVersion
+from ticdc_bridge.service.registry.names import context_of, guid, qualify
 from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types.base import (

@@ -33,8 +33,8 @@ from ticdc_bridge.service.api.compression import CompressedAnswers
 from ticdc_bridge.service.api.fast_path.answer_cache import CachedAnswers
 from ticdc_bridge.service.api.fast_path.registration_batches import RegistrationBatcher
 from ticdc_bridge.service.api.middleware import RawPaths
+from ticdc_bridge.service.api.request import Services
 from ticdc_bridge.service.api.routing import Permissions
-from ticdc_bridge.service.api.services import Services
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
 from ticdc_bridge.service.kafka_topics import make_topics
 from ticdc_bridge.service.registry.ports import Store

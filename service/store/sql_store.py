@@ -17,9 +17,9 @@ from ticdc_bridge.service.registry.deadline import Outage, retry_until, seconds_
 from ticdc_bridge.service.registry.ports import Collect
 from ticdc_bridge.service.registry.read_set import Listener
 from ticdc_bridge.service.store.dialects import Dialect, driver, drop
-from ticdc_bridge.service.store.migrations import check_layout, lay_out, read_layout
+from ticdc_bridge.service.store.migrations import lay_out, read_layout
 from ticdc_bridge.service.store.transaction import Transaction
-from ticdc_bridge.service.store.write_queue import WriteQueue
+from ticdc_bridge.service.store.write_queue import WriteQueue, check_layout
 
 _AT_HAND = 8
 _LOG = logging.getLogger("ticdc_bridge.service.store.sql")

@@ -21,7 +21,7 @@ from ticdc_bridge.service.registry.ports import Collect, ReadAhead
 from ticdc_bridge.service.registry.read_set import ANYTHING, Listener, Part
 from ticdc_bridge.service.store.dialects import Dialect, WriteSession
 from ticdc_bridge.service.store.joint_transaction import JointTransaction
-from ticdc_bridge.service.store.migrations import check_layout
+from ticdc_bridge.service.store.tables import LAYOUT
 from ticdc_bridge.service.store.transaction import Transaction
 
 _MOST: Final = 64
@@ -217,3 +217,13 @@ def savepoint(session: WriteSession) -> Iterator[None]:
             session.undo()
         raise
     session.release()
+
+
+def check_layout(layout: int | None) -> None:
+    """Raises STORE_FAILED if a newer version has changed the layout while this process was running."""
+    if layout != LAYOUT:
+        details = (
+            f"the store has layout {layout} now, and this process knows {LAYOUT}: it answers reads and refuses writes; "
+            "restart it with the newer version"
+        )
+        raise RegistryError("STORE_FAILED", details=details)

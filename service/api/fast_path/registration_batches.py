@@ -23,8 +23,7 @@ from typing import Final
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.service.api import responses
 from ticdc_bridge.service.api.bodies import SCHEMA, check_size, new_schema, parse, read_fields
-from ticdc_bridge.service.api.request import check_content_type, compact, negotiate
-from ticdc_bridge.service.api.services import Services
+from ticdc_bridge.service.api.request import Services, check_content_type, compact, negotiate
 from ticdc_bridge.service.registry.config import config_chain
 from ticdc_bridge.service.registry.model import Content, NewSchema
 from ticdc_bridge.service.registry.names import normalize_subject

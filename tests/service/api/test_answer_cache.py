@@ -20,10 +20,11 @@ from starlette.types import ASGIApp, Message
 from tests.support.service import column, process_service, record, short_and_long
 from ticdc_bridge.service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
 from ticdc_bridge.service.api.metrics import Tally
-from ticdc_bridge.service.registry.read_set import ANYTHING, Part, subject_part
+from ticdc_bridge.service.registry.read_set import ANYTHING, Part
 from ticdc_bridge.service.server.app import create_app, wrap_served
 from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.store.transaction import subject_part
 
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
