@@ -16,7 +16,6 @@ from ticdc_bridge.service.migration.progress import Told, ignore_progress
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot
 from ticdc_bridge.service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
 from ticdc_bridge.service.registry.config import LEVEL
-from ticdc_bridge.service.registry.identity import identity
 from ticdc_bridge.service.registry.mode import READWRITE
 from ticdc_bridge.service.registry.model import Content, Metadata, StoredVersion
 from ticdc_bridge.service.registry.names import (
@@ -29,6 +28,7 @@ from ticdc_bridge.service.registry.names import (
     normalize_subject,
     prefix_of,
 )
+from ticdc_bridge.service.registry.references import identity
 
 T = TypeVar("T")
 U = TypeVar("U")

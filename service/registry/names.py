@@ -113,5 +113,5 @@ def context_text(subject: str | None) -> str:
 
 
 def guid(identity: bytes) -> str:
-    """The name of a schema that is the same in every registry. identity: of its content (`identity.identity`)."""
+    """The name of a schema that is the same in every registry. identity: of its content (`references.identity`)."""
     return str(UUID(bytes=identity))

@@ -29,10 +29,9 @@ from ticdc_bridge.service.api import (
 )
 from ticdc_bridge.service.api import trackers as trackers_api
 from ticdc_bridge.service.api.authentication import Authentication
-from ticdc_bridge.service.api.compression import CompressedAnswers
 from ticdc_bridge.service.api.fast_path.answer_cache import CachedAnswers
 from ticdc_bridge.service.api.fast_path.registration_batches import RegistrationBatcher
-from ticdc_bridge.service.api.middleware import RawPaths
+from ticdc_bridge.service.api.middleware import CompressedAnswers, RawPaths
 from ticdc_bridge.service.api.request import Services
 from ticdc_bridge.service.api.routing import Permissions
 from ticdc_bridge.service.auth.file_watcher import FileWatcher

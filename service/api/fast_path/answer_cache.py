@@ -20,9 +20,9 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
-from ticdc_bridge.service.api.compression import LONG, accepts_gzip
 from ticdc_bridge.service.api.fast_path.registration_batches import ROUTE, RegistrationBatcher
 from ticdc_bridge.service.api.metrics import ServiceMetrics, Tally
+from ticdc_bridge.service.api.middleware import LONG, accepts_gzip
 from ticdc_bridge.service.api.routing import Route, all_routes
 from ticdc_bridge.service.registry.deadline import Deadline, current_deadline
 from ticdc_bridge.service.registry.read_set import Part, ReadSet, current_reads

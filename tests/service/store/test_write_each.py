@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import text
 
 from ticdc_bridge.schemas.model.errors import RegistryError
-from ticdc_bridge.service.registry.identity import identity
 from ticdc_bridge.service.registry.model import Content
 from ticdc_bridge.service.registry.ports import ReadAhead, StoreWriter
+from ticdc_bridge.service.registry.references import identity
 from ticdc_bridge.service.store import SqlStore
 
 INT = '"int"'
