@@ -24,8 +24,8 @@ from benchmarks import (
     lake_tables,
     page,
     registry,
+    registry_burst,
     registry_postgres,
-    registry_workers,
     rows,
     sizes,
     spark_avro,
@@ -79,9 +79,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark("sizes", "Message sizes of all formats, raw and zlib", sizes.run),
     Benchmark("registry", "The registry over HTTP, beside a bare ASGI app, and new schemas that last", registry.run),
     Benchmark("registry-postgresql", "The registry with its store in PostgreSQL, beside SQLite", registry_postgres.run),
-    Benchmark(
-        "registry-workers", "The registry with 2 workers: reads by id, 30,000 tables at once", registry_workers.run
-    ),
+    Benchmark("registry-burst", "The registry when 30,000 tables register at once", registry_burst.run),
     Benchmark("start", "CPU of a start: help, one message, a service that answers", start.run),
     Benchmark("history", "Table histories: 100,000 DDL events of 10,000 tables, and lookups over REST", history.run),
 )

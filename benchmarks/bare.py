@@ -11,8 +11,8 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ticdc_bridge.service.http_server import base_url, bind, server
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.http_server import base_url, bind, server
+from ticdc_bridge.service.server.settings import Settings
 
 
 def bare(body: bytes) -> ASGIApp:

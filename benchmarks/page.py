@@ -60,7 +60,6 @@ _TABLES: Mapping[str, tuple[_Row, ...]] = {
     ),
     "Registry and history": (
         _Row("registry.by-id", "schema by id, one process", "a bare ASGI app, one process"),
-        _Row("registry.by-id.2-workers", "schema by id, two workers", "the same"),
         _Row("registry.latest", "latest version", "the same"),
         _Row("registry.look-up", "look-up of a schema of 60 columns", "the same"),
         _Row("registry.register-known", "registration of a known schema", "the same"),

@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Sequence
 
-from ticdc_bridge.service import health_check
+from ticdc_bridge.service.server import health
 
 
 def main(words: Sequence[str], prog: str) -> int:
     """Runs a command. In: the words from the command on, the name that help shows. Out: the exit code."""
-    if health_check.is_plain(words):  # asked every few seconds: without the rest of the command line
-        return health_check.run(None)
+    if health.is_plain(words):  # asked every few seconds: without the rest of the command line
+        return health.run(None)
     from ticdc_bridge.service import cli
 
     cli.main(words, prog)

@@ -19,10 +19,10 @@ from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.service.registry import config, mode, register, schemas
 from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal
 from ticdc_bridge.service.registry.config import LEVEL
-from ticdc_bridge.service.registry.identity import identity
 from ticdc_bridge.service.registry.model import Content, NewSchema, Reference, StoredVersion, VersionRow
 from ticdc_bridge.service.registry.names import check_subject
 from ticdc_bridge.service.registry.ports import Store, StoreReader
+from ticdc_bridge.service.registry.references import identity
 from ticdc_bridge.service.registry.registry import Registry
 
 _CANDIDATES: Final = 200

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ticdc_bridge.service.app import create_served
-from ticdc_bridge.service.http_server import base_url, bind, server, watched_context
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_served
+from ticdc_bridge.service.server.http_server import base_url, bind, server, watched_context
+from ticdc_bridge.service.server.settings import Settings
 
 _START_SECONDS = 30
 

@@ -32,9 +32,9 @@ assert main(["decode", "--format", "craft", "--in", sys.argv[1], "--out", sys.ar
 """
 _APP = """
 import sys
-from ticdc_bridge.service.app import create_served
-from ticdc_bridge.service.http_server import bind
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_served
+from ticdc_bridge.service.server.http_server import bind
+from ticdc_bridge.service.server.settings import Settings
 create_served(Settings(store="sqlite:///" + sys.argv[2] + ".db"))
 """
 _BATCHES = {"numba", "llvmlite", "numpy", "pyarrow", "pandas", "pyspark", "deltalake"}

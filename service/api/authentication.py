@@ -13,8 +13,8 @@ from typing import Final, Protocol
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError
+from ticdc_bridge.service.api.request import USER_ACCESS, UserAccess
 from ticdc_bridge.service.api.routing import REFUSED
-from ticdc_bridge.service.api.services import USER_ACCESS, UserAccess
 from ticdc_bridge.service.auth.acl import Access
 from ticdc_bridge.service.auth.authenticator import Authenticator
 from ticdc_bridge.service.auth.credentials import CERTIFICATE
@@ -23,7 +23,7 @@ from ticdc_bridge.service.auth.filtered_store import FilteredStore, ListenerGrou
 from ticdc_bridge.service.registry.registry import Registry
 
 CERTIFICATE_STATE: Final = "client_certificate"
-"""The key of the ASGI scope's `state` where the name in a client's certificate is (`service.http_server`)."""
+"""The key of the ASGI scope's `state` where the name in a client's certificate is (`service.server.http_server`)."""
 
 _READING: Final = ("GET", "HEAD", "OPTIONS")
 _OWN_SITE: Final = (b"same-origin", b"none")

@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.service.api.request import ApiCall
-from ticdc_bridge.service.api.services import Services
+from ticdc_bridge.service.api.request import ApiCall, Services
 from ticdc_bridge.service.registry.deadline import current_deadline
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.rule_sets import read_rule_set

@@ -11,8 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from ticdc_bridge.schemas.model.errors import ERRORS, BridgeError, ErrorRow
-from ticdc_bridge.service.api.request import V1, compact
-from ticdc_bridge.service.api.services import services
+from ticdc_bridge.service.api.request import V1, compact, services
 
 SEVEN: Final = 7
 _CODES_OF_7: Final = {40901: 409}

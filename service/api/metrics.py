@@ -6,12 +6,10 @@ Numbers of schemas and versions are read from the store when they are asked for,
 
 from __future__ import annotations
 
-import os
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import accumulate
 from typing import Final
 
@@ -29,13 +27,12 @@ from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ticdc_bridge.schemas.model.errors import RegistryError
-from ticdc_bridge.service import logs
 from ticdc_bridge.service.api.routing import Router
 from ticdc_bridge.service.auth.acl import METRICS
 from ticdc_bridge.service.registry.deadline import Outage
 from ticdc_bridge.service.registry.model import Counts
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.worker_memory import CountRow, WorkerMemory
+from ticdc_bridge.service.server import logs
 
 router = Router("/metrics", needs=METRICS, retry_on_outage=False)
 
@@ -49,29 +46,16 @@ _REGISTER: Final = ("POST", "/subjects/{subject}/versions")
 _COMPATIBILITY: Final = "/compatibility/"
 
 
-class Tally:
-    """Answers of one method, route and status in this worker: how many, and how long they took."""
-
-    __slots__ = ("_buckets", "_seconds")
-
-    def __init__(self, row: CountRow) -> None:
-        self._buckets, self._seconds = row.buckets, row.seconds
-
-    def add(self, seconds: float) -> None:
-        self._buckets[bisect_left(_BUCKETS, seconds)] += 1
-        self._seconds[0] += seconds
-
-
 @dataclass(slots=True)
-class TallyTotal:
-    """The same of all workers."""
+class Tally:
+    """Answers of one method, route and status: how many, and how long they took."""
 
     buckets: list[int] = field(default_factory=lambda: [0] * (len(_BUCKETS) + 1))
     seconds: float = 0.0
 
-    def add(self, row: CountRow) -> None:
-        self.buckets = [one + more for one, more in zip(self.buckets, row.buckets, strict=True)]
-        self.seconds += row.seconds[0]
+    def add(self, seconds: float) -> None:
+        self.buckets[bisect_left(_BUCKETS, seconds)] += 1
+        self.seconds += seconds
 
     @property
     def count(self) -> int:
@@ -79,47 +63,30 @@ class TallyTotal:
 
 
 class ServiceMetrics(Collector):
-    """The instruments of one app. Requests are counted in the event loop's thread only, so no lock is needed.
+    """The instruments of one app. Requests are counted in the event loop's thread only, so no lock is needed."""
 
-    Each worker of a service counts for itself, and answers with the numbers of all.
-    """
-
-    def __init__(self, registry: Registry, memory: WorkerMemory, worker: int) -> None:
+    def __init__(self, registry: Registry) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # when a series began is of no use here and doubles their number
         self.collectors = CollectorRegistry()
-        self._memory = memory
-        self._counts = memory.counts[worker]
-        self.in_flight = self._counts.in_flight
+        self.in_flight = 0
         self._tallies: dict[tuple[str, str, int], Tally] = {}
         self.collectors.register(self)
         self.collectors.register(StoreCounts(registry))
-        self.collectors.register(Processes(memory))
+        ProcessCollector(registry=self.collectors)
 
     def tally(self, method: str, route: str, status: int) -> Tally:
         """Where such answers are counted; `route` is the path with the names of its parts (`/subjects/{subject}`)."""
         key = (method, route, status)
-        counter = self._tallies.get(key)
-        if counter is None:
-            counter = self._tallies[key] = Tally(self._counts.row(f"{method} {status} {route}"))
-        return counter
-
-    def _totals(self) -> dict[tuple[str, str, int], TallyTotal]:
-        """By method, route and status."""
-        totals: dict[tuple[str, str, int], TallyTotal] = {}
-        for counts in self._memory.counts:
-            for name, row in counts.rows().items():
-                method, status, route = name.split(" ", 2)
-                totals.setdefault((method, route, int(status)), TallyTotal()).add(row)
-        return totals
-
-    def _in_flight(self) -> int:
-        return sum(counts.in_flight[0] for counts in self._memory.counts)
+        tally = self._tallies.get(key)
+        if tally is None:
+            tally = self._tallies[key] = Tally()
+        return tally
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        tallies = sorted(self._totals().items())
+        tallies = sorted(self._tallies.items())
         for name, what in (
             ("schema_registry_requests", "Requests answered"),
             ("http_requests", "Requests answered (Karapace's name)"),
@@ -129,7 +96,7 @@ class ServiceMetrics(Collector):
                 family.add_metric([method, route, str(status)], tally.count)
             yield family
         yield durations(tallies)
-        yield GaugeMetricFamily("schema_registry_requests_in_flight", "Requests being answered", self._in_flight())
+        yield GaugeMetricFamily("schema_registry_requests_in_flight", "Requests being answered", self.in_flight)
         registrations = CounterMetricFamily(
             "schema_registry_registrations", "Requests to register a schema", labels=("status",)
         )
@@ -137,7 +104,7 @@ class ServiceMetrics(Collector):
         for word, failed in (("success", False), ("failure", True)):
             registrations.add_metric([word], sum(n for status, n in registered if (status >= _FAILED) is failed))
         yield registrations
-        yield GaugeMetricFamily("kafka_schema_registry_node_count", "Processes known", self._memory.workers)
+        yield GaugeMetricFamily("kafka_schema_registry_node_count", "Processes known", 1)
         checks = sum(tally.count for (_, route, _), tally in tallies if route.startswith(_COMPATIBILITY))
         yield CounterMetricFamily("schema_registry_compatibility_checks", "Requests to check a schema", checks)
         refused = sum(number for status, number in registered if status == _CONFLICT)
@@ -148,11 +115,11 @@ class ServiceMetrics(Collector):
         yield GaugeMetricFamily("kafka_schema_registry_api_failure_count", "Requests that failed", bad)
 
 
-def durations(tallies: list[tuple[tuple[str, str, int], TallyTotal]]) -> HistogramMetricFamily:
+def durations(tallies: list[tuple[tuple[str, str, int], Tally]]) -> HistogramMetricFamily:
     """Times by method and route."""
     name, what = "schema_registry_request_duration_seconds", "Time from request to answer"
     family = HistogramMetricFamily(name, what, labels=("method", "path"))
-    by_route: dict[tuple[str, str], list[TallyTotal]] = {}
+    by_route: dict[tuple[str, str], list[Tally]] = {}
     for (method, route, _), tally in tallies:
         by_route.setdefault((method, route), []).append(tally)
     bounds = [*map(floatToGoString, _BUCKETS), "+Inf"]
@@ -160,32 +127,6 @@ def durations(tallies: list[tuple[tuple[str, str, int], TallyTotal]]) -> Histogr
         counts = accumulate(map(sum, zip(*(tally.buckets for tally in some), strict=True)))
         family.add_metric(labels, list(zip(bounds, counts, strict=True)), sum(tally.seconds for tally in some))
     return family
-
-
-class Processes(Collector):
-    """CPU, memory and open files of this process, or of all workers and the one that started them."""
-
-    def __init__(self, memory: WorkerMemory) -> None:
-        self._memory = memory
-
-    def describe(self) -> list[Metric]:
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        several = self._memory.workers > 1
-        pids = {os.getpid(), *(os.getppid(), *self._memory.pids)} - {0} if several else {os.getpid()}
-        families: dict[str, Metric] = {}
-        for pid in pids:
-            for family in ProcessCollector(pid=partial(int, pid), registry=None).collect():
-                whole = families.setdefault(family.name, family)
-                if whole is not family and family.samples:
-                    first, more = whole.samples[0], family.samples[0].value
-                    pick = min if family.name in _LEAST else sum
-                    whole.samples = [first._replace(value=pick((first.value, more)))]
-        yield from families.values()
-
-
-_LEAST: Final = ("process_start_time_seconds", "process_max_fds")
 
 
 class StoreCounts(Collector):
@@ -266,12 +207,11 @@ class RequestMetrics:
                 status = message["status"]
             await send(message)
 
-        in_flight = self._metrics.in_flight
-        in_flight[0] += 1
+        self._metrics.in_flight += 1
         try:
             await self._app(scope, receive, count_response)
         finally:
-            in_flight[0] -= 1
+            self._metrics.in_flight -= 1
             seconds = time.perf_counter() - start
             method = scope["method"] if scope["method"] in _METHODS else _NO_ROUTE
             self._metrics.tally(method, route_of(scope), status).add(seconds)
@@ -292,7 +232,7 @@ def metrics(request: Request) -> Response:
     return Response(generate_latest(service_metrics.collectors), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-def install(app: FastAPI, registry: Registry, memory: WorkerMemory, worker: int, *, access_log: bool) -> None:
+def install(app: FastAPI, registry: Registry, *, access_log: bool) -> None:
     """Measure every request of the app."""
-    app.state.metrics = ServiceMetrics(registry, memory, worker)
+    app.state.metrics = ServiceMetrics(registry)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics, log=access_log)

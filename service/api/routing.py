@@ -26,12 +26,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError
 from ticdc_bridge.service.api.bodies import Body, Json, WholeBody
-from ticdc_bridge.service.api.request import V1, ApiCall, check_content_type, compact, negotiate
-from ticdc_bridge.service.api.services import USER_ACCESS, UserAccess, services
+from ticdc_bridge.service.api.request import (
+    USER_ACCESS,
+    V1,
+    ApiCall,
+    UserAccess,
+    check_content_type,
+    compact,
+    negotiate,
+    services,
+)
 from ticdc_bridge.service.auth.acl import ADMIN, METRICS, OF_SERVER, denied_error
 from ticdc_bridge.service.registry.deadline import Deadline, Outage, current_deadline, pauses
-from ticdc_bridge.service.registry.model import prefix_of
-from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, normalize_subject
+from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, normalize_subject, prefix_of
 from ticdc_bridge.service.registry.read_set import current_reads
 
 OPEN: Final = "open"

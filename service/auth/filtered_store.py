@@ -22,21 +22,9 @@ from ticdc_bridge.service.registry.model import (
     StoredVersion,
     StoredWarning,
     VersionRow,
-    context_of,
-    prefix_of,
-    qualify,
 )
-from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, normalize_subject
-from ticdc_bridge.service.registry.ports import (
-    NOTHING,
-    Collect,
-    During,
-    ReadAhead,
-    Store,
-    StoreReader,
-    StoreWrapper,
-    StoreWriter,
-)
+from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, context_of, normalize_subject, prefix_of, qualify
+from ticdc_bridge.service.registry.ports import Collect, ReadAhead, Store, StoreReader, StoreWrapper, StoreWriter
 from ticdc_bridge.service.registry.read_set import Listener, Part
 
 T = TypeVar("T")
@@ -356,9 +344,7 @@ class FilteredStore(StoreWrapper):
         with self._store.write() as tx:
             yield FilteredWriter(tx, self._access)
 
-    def write_each(
-        self, collect: Collect[StoreWriter, T], wait_seconds: float, during: During = NOTHING
-    ) -> list[T | Exception]:
+    def write_each(self, collect: Collect[StoreWriter, T], wait_seconds: float) -> list[T | Exception]:
         def with_filter(work: Callable[[StoreWriter], T]) -> Callable[[StoreWriter], T]:
             return lambda tx: work(FilteredWriter(tx, self._access))
 
@@ -366,7 +352,7 @@ class FilteredStore(StoreWrapper):
             works, ahead = collect()
             return [with_filter(work) for work in works], ahead
 
-        return self._store.write_each(collect_filtered, wait_seconds, during)
+        return self._store.write_each(collect_filtered, wait_seconds)
 
     def listen(self, listener: Listener) -> None:
         self._listeners.add(listener)

@@ -11,7 +11,7 @@ from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.service.cli.options import RequiredStoreUrl
 from ticdc_bridge.service.cli.output import exit_with, load_settings
-from ticdc_bridge.service.logs import print_line
+from ticdc_bridge.service.server.logs import print_line
 
 
 def backup(

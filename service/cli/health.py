@@ -23,6 +23,6 @@ def health(url: Url = None) -> None:
 
     Try it:  ticdc-bridge health
     """
-    from ticdc_bridge.service.health_check import run
+    from ticdc_bridge.service.server.health import run
 
     raise typer.Exit(run(url))

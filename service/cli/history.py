@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.model.errors import BridgeError, DdlError, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.cli.options import DdlZone, StoreUrl, one_place, split_table
 from ticdc_bridge.service.cli.output import exit_with, load_settings
-from ticdc_bridge.service.logs import print_line
+from ticdc_bridge.service.server.logs import print_line
 
 if TYPE_CHECKING:
     from ticdc_bridge.schemas.model.table import Table

@@ -77,10 +77,6 @@ Host = Annotated[
 Port = Annotated[
     int | None, typer.Option(metavar="PORT", help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")
 ]
-Workers = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Worker processes on the port, e.g. one for each core. [BRIDGE_WORKERS, 1]"),
-]
 Profile = Annotated[
     int | None, typer.Option(metavar="8|7", help="Answer as Confluent 8.x or 7.x does: 8 or 7. [BRIDGE_PROFILE, 8]")
 ]

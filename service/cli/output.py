@@ -12,11 +12,11 @@ import typer
 
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
-from ticdc_bridge.service import logs
-from ticdc_bridge.service.logs import print_line
+from ticdc_bridge.service.server import logs
+from ticdc_bridge.service.server.logs import print_line
 
 if TYPE_CHECKING:
-    from ticdc_bridge.service.settings import Settings
+    from ticdc_bridge.service.server.settings import Settings
 
 CANNOT_START: Final = 2
 _INTERRUPTED: Final = 128  # and the signal's number, as shells say it
@@ -37,7 +37,7 @@ def read_settings(**explicit: Any) -> Settings:
     """The settings; what is None comes from the environment. Leaves with 2 if they can't be."""
     from pydantic import ValidationError
 
-    from ticdc_bridge.service.settings import Settings
+    from ticdc_bridge.service.server.settings import Settings
 
     try:
         return Settings(**{name: value for name, value in explicit.items() if value is not None})

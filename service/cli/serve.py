@@ -10,19 +10,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.cli.options import (
-    AccessLog,
-    Host,
-    KafkaConfig,
-    LogFormat,
-    Port,
-    Profile,
-    Servers,
-    StoreUrl,
-    Workers,
-)
+from ticdc_bridge.service.cli.options import AccessLog, Host, KafkaConfig, LogFormat, Port, Profile, Servers, StoreUrl
 from ticdc_bridge.service.cli.output import load_settings, refuse_start
-from ticdc_bridge.service.logs import print_line
+from ticdc_bridge.service.server.logs import print_line
 
 _SWITCH_SECONDS: Final = 0.0001
 
@@ -75,7 +65,6 @@ def serve(
     host: Host = None,
     port: Port = None,
     store: StoreUrl = None,
-    workers: Workers = None,
     profile: Profile = None,
     logical_types: LogicalTypes = None,
     track: Track = None,
@@ -113,25 +102,18 @@ def serve(
 def _run(explicit: dict[str, Any]) -> None:
     """Start and serve. Raises SetupError or ValueError if it can't start."""
     gc.disable()  # a start makes what stays: looking through it for garbage takes a tenth of it
-    from ticdc_bridge.service.app import create_served
-    from ticdc_bridge.service.http_server import bind, serve_on
-    from ticdc_bridge.service.settings import aliases_used
+    from ticdc_bridge.service.server.app import create_served
+    from ticdc_bridge.service.server.http_server import bind, serve_on
+    from ticdc_bridge.service.server.settings import aliases_used
 
     settings = load_settings(**explicit)
     for used in aliases_used(os.environ, explicit):
         print_line(used)
     listening = bind(settings.host, settings.port)
     with listening:
-        if settings.workers > 1:
-            from ticdc_bridge.service.workers import check_setup, serve_with_workers
-
-            check_setup(settings)
-            _settle()
-            serve_with_workers(listening, settings)
-        else:
-            service = create_served(settings)
-            _settle()
-            serve_on(listening, service, settings)
+        service = create_served(settings)
+        _settle()
+        serve_on(listening, service, settings)
     print_line("stopped")
 
 

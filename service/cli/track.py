@@ -17,10 +17,10 @@ import typer
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.service.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
 from ticdc_bridge.service.cli.output import load_settings, refuse_start
-from ticdc_bridge.service.logs import print_line
+from ticdc_bridge.service.server.logs import print_line
 
 if TYPE_CHECKING:
-    from ticdc_bridge.service.settings import Settings
+    from ticdc_bridge.service.server.settings import Settings
     from ticdc_bridge.service.tracker.config import TrackedChangefeed
     from ticdc_bridge.service.tracker.progress import Progress
     from ticdc_bridge.service.tracker.tracker import Tracker

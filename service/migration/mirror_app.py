@@ -22,7 +22,7 @@ from ticdc_bridge.service.api.routing import Router
 from ticdc_bridge.service.http_client import V1, RegistryClient, RegistryResponse
 from ticdc_bridge.service.migration.mirror import Mirror
 from ticdc_bridge.service.registry.names import context_text, normalize_subject
-from ticdc_bridge.service.registry.ports import NOTHING, Collect, During, StoreWrapper, StoreWriter
+from ticdc_bridge.service.registry.ports import Collect, StoreWrapper, StoreWriter
 
 router = Router("/mirror", retry_on_outage=False)
 T = TypeVar("T")
@@ -43,9 +43,7 @@ class ReadOnlyStore(StoreWrapper):
         subject = _SUBJECT.get()
         raise RegistryError("READ_ONLY", subject=subject or "null", context=context_text(subject))
 
-    def write_each(
-        self, collect: Collect[StoreWriter, T], wait_seconds: float, during: During = NOTHING
-    ) -> list[T | Exception]:
+    def write_each(self, collect: Collect[StoreWriter, T], wait_seconds: float) -> list[T | Exception]:
         """As `write`, for each."""
         refused = RegistryError("READ_ONLY", subject="null", context=context_text(""))
         works, _ = collect()

@@ -10,8 +10,8 @@ from typing import Any, Final
 from ticdc_bridge.service.http_client import RegistryResponse
 from ticdc_bridge.service.migration.rest_reader import escape_name, is_nameable, schema_body
 from ticdc_bridge.service.migration.snapshot import Snapshot
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
-from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER
+from ticdc_bridge.service.registry.model import StoredVersion
+from ticdc_bridge.service.registry.names import BELOW_ALL, DEFAULT_CONTEXT, SERVER, context_of, prefix_of
 
 _SERVER: Final = (
     "/",

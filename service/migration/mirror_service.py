@@ -15,15 +15,15 @@ from starlette.types import ASGIApp
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.app import create_app, wrap_served
 from ticdc_bridge.service.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin
-from ticdc_bridge.service.http_server import bind, serve_on
-from ticdc_bridge.service.logs import print_line
 from ticdc_bridge.service.migration.mirror import Mirror, MirrorSource, RestMirrorSource, TopicMirrorSource
 from ticdc_bridge.service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, install
 from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
 from ticdc_bridge.service.migration.transfer import SAYS_NO, count_text
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app, wrap_served
+from ticdc_bridge.service.server.http_server import bind, serve_on
+from ticdc_bridge.service.server.logs import print_line
+from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import open_store
 
 _PATIENCE: Final = 5.0

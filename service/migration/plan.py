@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, order_by_references, same_schema
-from ticdc_bridge.service.registry.model import Content, StoredVersion, context_of
-from ticdc_bridge.service.registry.names import SERVER
+from ticdc_bridge.service.registry.model import Content, StoredVersion
+from ticdc_bridge.service.registry.names import SERVER, context_of
 from ticdc_bridge.service.registry.ports import StoreWriter
 
 T = TypeVar("T")

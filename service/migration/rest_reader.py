@@ -16,10 +16,19 @@ from ticdc_bridge.service.migration.progress import Told, ignore_progress
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot
 from ticdc_bridge.service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
 from ticdc_bridge.service.registry.config import LEVEL
-from ticdc_bridge.service.registry.identity import guid, identity
 from ticdc_bridge.service.registry.mode import READWRITE
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, Content, Metadata, StoredVersion, context_of, prefix_of
-from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, check_name, normalize_subject
+from ticdc_bridge.service.registry.model import Content, Metadata, StoredVersion
+from ticdc_bridge.service.registry.names import (
+    BELOW_ALL,
+    DEFAULT_CONTEXT,
+    SERVER,
+    check_name,
+    context_of,
+    guid,
+    normalize_subject,
+    prefix_of,
+)
+from ticdc_bridge.service.registry.references import identity
 
 T = TypeVar("T")
 U = TypeVar("U")

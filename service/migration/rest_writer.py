@@ -22,8 +22,8 @@ from ticdc_bridge.service.migration.rest_reader import escape_name, is_nameable,
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, order_by_references, targets
 from ticdc_bridge.service.registry.config import FIELDS
 from ticdc_bridge.service.registry.mode import IMPORT, READWRITE
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
-from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER
+from ticdc_bridge.service.registry.model import StoredVersion
+from ticdc_bridge.service.registry.names import BELOW_ALL, DEFAULT_CONTEXT, SERVER, context_of, prefix_of
 
 MARK_SUBJECT: Final = "ticdc-bridge-id-mark"
 """Registered with the highest id, then deleted for good, so that the target hands out no id again. Never seen after."""

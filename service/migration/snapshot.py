@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ticdc_bridge.schemas.model.errors import RegistryError
-from ticdc_bridge.service.registry.identity import identity, likeness
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, Content, Reference, StoredVersion, context_of, qualify
+from ticdc_bridge.service.registry.model import Content, Reference, StoredVersion
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, context_of, qualify
 from ticdc_bridge.service.registry.ports import StoreReader
-from ticdc_bridge.service.registry.references import referenced_texts
+from ticdc_bridge.service.registry.references import identity, likeness, referenced_texts
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types.base import SchemaValidityError
 from ticdc_bridge.service.schema_types.parse import ParsedSchema

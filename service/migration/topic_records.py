@@ -15,8 +15,8 @@ from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, or
 from ticdc_bridge.service.registry.config import FIELDS, LEVEL
 from ticdc_bridge.service.registry.metadata import properties
 from ticdc_bridge.service.registry.mode import MODES
-from ticdc_bridge.service.registry.model import MAX_VERSION, Content, StoredVersion
-from ticdc_bridge.service.registry.names import SERVER, normalize_subject
+from ticdc_bridge.service.registry.model import Content, StoredVersion
+from ticdc_bridge.service.registry.names import MAX_VERSION, SERVER, normalize_subject
 from ticdc_bridge.service.registry.rule_sets import read_rule_set
 from ticdc_bridge.service.schema_types.base import LEVELS
 

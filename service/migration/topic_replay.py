@@ -23,8 +23,8 @@ from ticdc_bridge.service.migration.topic_records import (
     read_value,
     read_version,
 )
-from ticdc_bridge.service.registry.model import Content, context_of, qualify
-from ticdc_bridge.service.registry.names import check_name, covers
+from ticdc_bridge.service.registry.model import Content
+from ticdc_bridge.service.registry.names import check_name, context_of, covers, qualify
 
 _KEPT_PROBLEMS: Final = 1000
 

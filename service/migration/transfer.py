@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ticdc_bridge.service.logs import print_line
 from ticdc_bridge.service.migration.endpoints import (
     ConnectionOptions,
     EmptyEndpoint,
@@ -23,7 +22,8 @@ from ticdc_bridge.service.migration.endpoints import (
 from ticdc_bridge.service.migration.plan import Conflict
 from ticdc_bridge.service.migration.progress import progress
 from ticdc_bridge.service.migration.snapshot import Snapshot
-from ticdc_bridge.service.registry.model import context_of
+from ticdc_bridge.service.registry.names import context_of
+from ticdc_bridge.service.server.logs import print_line
 from ticdc_bridge.service.store import store_exists
 
 SAYS_NO: Final = 1

@@ -12,8 +12,18 @@ from typing import Any, Final
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry.metadata import merge_metadata
 from ticdc_bridge.service.registry.mode import check_writable
-from ticdc_bridge.service.registry.model import Metadata, context_of, name_of, qualify
-from ticdc_bridge.service.registry.names import DEFAULTED, SERVER, chain, check_subject, normalize_subject, scope_of
+from ticdc_bridge.service.registry.model import Metadata
+from ticdc_bridge.service.registry.names import (
+    DEFAULTED,
+    SERVER,
+    chain,
+    check_subject,
+    context_of,
+    name_of,
+    normalize_subject,
+    qualify,
+    scope_of,
+)
 from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types.base import LEVELS, Level

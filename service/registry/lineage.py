@@ -12,7 +12,8 @@ from typing import Any, Final
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.schemas.model.reasons import shown
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, Lineage
+from ticdc_bridge.service.registry.model import Lineage
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT
 from ticdc_bridge.service.registry.registry import Registry
 
 MOST_TABLES: Final = 10_000

@@ -6,19 +6,11 @@ from dataclasses import replace
 
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry import config
-from ticdc_bridge.service.registry.identity import likeness
 from ticdc_bridge.service.registry.metadata import VERSION, properties, without_version
-from ticdc_bridge.service.registry.model import (
-    DEFAULT_CONTEXT,
-    Content,
-    LookupResult,
-    NewSchema,
-    StoredVersion,
-    context_of,
-    prefix_of,
-)
+from ticdc_bridge.service.registry.model import Content, LookupResult, NewSchema, StoredVersion
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, context_of, prefix_of
 from ticdc_bridge.service.registry.ports import StoreReader
-from ticdc_bridge.service.registry.references import parse_with_references, stored_schema
+from ticdc_bridge.service.registry.references import likeness, parse_with_references, stored_schema
 from ticdc_bridge.service.registry.registry import Registry
 
 

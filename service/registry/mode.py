@@ -11,8 +11,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from ticdc_bridge.schemas.model.errors import RegistryError
-from ticdc_bridge.service.registry.model import context_of, name_of
-from ticdc_bridge.service.registry.names import BELOW_ALL, DEFAULTED, SERVER, chain, context_text, covers, scope_of
+from ticdc_bridge.service.registry.names import (
+    BELOW_ALL,
+    DEFAULTED,
+    SERVER,
+    chain,
+    context_of,
+    context_text,
+    covers,
+    name_of,
+    scope_of,
+)
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.registry import Registry
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,13 +9,8 @@ from typing import Any, Final
 from ticdc_bridge.service.registry.rule_sets import RuleSet
 from ticdc_bridge.service.schema_types.base import Tags
 
-DEFAULT_CONTEXT: Final = "."
-MAX_VERSION: Final = 2**31 - 1
 LAST_COUNTED: Final = 2**30
 """New ids are counted on from ids that were imported up to here; higher ones stand apart, so none can end the count."""
-
-
-_QUALIFIED = re.compile(r":(\.[^:]*):")
 
 
 Metadata = Mapping[str, Any]
@@ -162,28 +156,3 @@ class Lineage:
     rows: int
     first: int
     last: int
-
-
-def context_of(subject: str) -> str:
-    """The context of a subject, qualified (`:.ctx:name`) or not. Ids count per context."""
-    match = _QUALIFIED.match(subject)
-    return match[1] if match else DEFAULT_CONTEXT
-
-
-def name_of(subject: str) -> str:
-    """A subject without its context."""
-    match = _QUALIFIED.match(subject)
-    return subject[match.end() :] if match else subject
-
-
-def prefix_of(context: str) -> str:
-    """What stands before the names of a context: nothing in the default one, else `:.ctx:`."""
-    return "" if context == DEFAULT_CONTEXT else f":{context}:"
-
-
-def qualify(subject: str, context: str) -> str:
-    """`subject` as it is meant by something in `context`: one that names no context is in the same one."""
-    match = _QUALIFIED.match(subject)
-    if match is None:
-        return prefix_of(context) + subject
-    return subject[match.end() :] if match[1] == DEFAULT_CONTEXT else subject

@@ -7,15 +7,43 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from uuid import UUID
 
 from ticdc_bridge.schemas.model.errors import RegistryError
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, MAX_VERSION, context_of, name_of
 
+DEFAULT_CONTEXT: Final = "."
+MAX_VERSION: Final = 2**31 - 1
 LATEST: Final = -1
 GLOBAL_CONTEXT: Final = ".__GLOBAL"
 _RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
 _DEFAULT_PREFIX: Final = ":.:"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_QUALIFIED = re.compile(r":(\.[^:]*):")
+
+
+def context_of(subject: str) -> str:
+    """The context of a subject, qualified (`:.ctx:name`) or not. Ids count per context."""
+    match = _QUALIFIED.match(subject)
+    return match[1] if match else DEFAULT_CONTEXT
+
+
+def name_of(subject: str) -> str:
+    """A subject without its context."""
+    match = _QUALIFIED.match(subject)
+    return subject[match.end() :] if match else subject
+
+
+def prefix_of(context: str) -> str:
+    """What stands before the names of a context: nothing in the default one, else `:.ctx:`."""
+    return "" if context == DEFAULT_CONTEXT else f":{context}:"
+
+
+def qualify(subject: str, context: str) -> str:
+    """`subject` as it is meant by something in `context`: one that names no context is in the same one."""
+    match = _QUALIFIED.match(subject)
+    if match is None:
+        return prefix_of(context) + subject
+    return subject[match.end() :] if match[1] == DEFAULT_CONTEXT else subject
 
 
 def normalize_subject(subject: str) -> str:
@@ -82,3 +110,8 @@ def context_text(subject: str | None) -> str:
     """The context of a subject as error texts show it: nothing for the default one."""
     context = context_of(subject or "")
     return "" if context == DEFAULT_CONTEXT else f":{context}:"
+
+
+def guid(identity: bytes) -> str:
+    """The name of a schema that is the same in every registry. identity: of its content (`references.identity`)."""
+    return str(UUID(bytes=identity))

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ticdc_bridge.service.registry.model import (
     Content,
@@ -173,9 +173,6 @@ class ReadAhead:
 Collect = Callable[[], tuple[Sequence[Callable[[X], T]], ReadAhead]]
 """Gives works, and what they will look at."""
 
-During = AbstractContextManager[None]
-NOTHING: Final[During] = nullcontext()
-
 
 class Store(Protocol):
     @property
@@ -191,16 +188,13 @@ class Store(Protocol):
 
     def write(self) -> AbstractContextManager[StoreWriter]: ...
 
-    def write_each(
-        self, collect: Collect[StoreWriter, T], wait_seconds: float, during: During = NOTHING
-    ) -> list[T | Exception]:
+    def write_each(self, collect: Collect[StoreWriter, T], wait_seconds: float) -> list[T | Exception]:
         """Let every work write, one after the other, with one commit for all; wait so long at most for the turn to.
 
         collect: called once, when the turn has come, so that works that came meanwhile are among them. A work may be
-        called a second time, if what it did the first time was undone. during: entered while they are collected and
-        work, and left before the commit; not where a server of the database has to be waited for. Out: what each
-        returned, or the exception that it raised, which undid its own part only. All the rest is durable when this
-        returns. What this raises itself undid everything.
+        called a second time, if what it did the first time was undone. Out: what each returned, or the exception that
+        it raised, which undid its own part only. All the rest is durable when this returns. What this raises itself
+        undid everything.
         """
 
     def listen(self, listener: Listener) -> None:
@@ -211,9 +205,6 @@ class Store(Protocol):
 
         Out: None when that is done, or was done less than `max_age` seconds ago; else what ends when it is.
         """
-
-    def follow(self) -> None:
-        """Tell the listeners what other workers of this service changed. Quick; in the event loop's thread only."""
 
     def check(self, *, ask: bool = True) -> None:
         """Raise BridgeError if the store can't be read and written now, or has another layout than is known here.
@@ -246,9 +237,6 @@ class StoreWrapper:
 
     def refresh(self, max_age: float) -> Future[None] | None:
         return self._store.refresh(max_age)
-
-    def follow(self) -> None:
-        self._store.follow()
 
     def check(self, *, ask: bool = True) -> None:
         self._store.check(ask=ask)

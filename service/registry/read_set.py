@@ -17,24 +17,6 @@ ANYTHING: Final[Part] = ("anything",)
 CONTEXTS: Final[Part] = ("contexts",)
 
 
-def subject_part(subject: str) -> Part:
-    """The versions of a subject."""
-    return "subject", subject
-
-
-def id_part(context: str, schema_id: int) -> Part:
-    """An id, and the versions that hold it."""
-    return "id", context, str(schema_id)
-
-
-def config_part(scope: str) -> Part:
-    return "config", scope
-
-
-def mode_part(scope: str) -> Part:
-    return "mode", scope
-
-
 @dataclass(slots=True)
 class ReadSet:
     """What a request read, whether it went on to write, and the path of the route that answered it."""

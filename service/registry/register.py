@@ -24,16 +24,8 @@ from ticdc_bridge.service.registry import config, mode
 from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal, warn
 from ticdc_bridge.service.registry.lookup import find_same, means_the_same
 from ticdc_bridge.service.registry.metadata import VERSION, properties, with_version
-from ticdc_bridge.service.registry.model import (
-    MAX_VERSION,
-    Content,
-    LookupResult,
-    NewSchema,
-    StoredVersion,
-    VersionRow,
-    context_of,
-)
-from ticdc_bridge.service.registry.names import LATEST, check_subject, context_text
+from ticdc_bridge.service.registry.model import Content, LookupResult, NewSchema, StoredVersion, VersionRow
+from ticdc_bridge.service.registry.names import LATEST, MAX_VERSION, check_subject, context_of, context_text
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.references import UnderstoodSchema, parse_with_references, stored_schema, tags_of
 from ticdc_bridge.service.registry.registry import Registry

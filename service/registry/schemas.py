@@ -9,7 +9,8 @@ from uuid import UUID
 
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry import config
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, name_of, prefix_of
+from ticdc_bridge.service.registry.model import StoredVersion
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, context_of, name_of, prefix_of
 from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.references import stored_schema, tags_of
 from ticdc_bridge.service.registry.registry import Registry

@@ -10,15 +10,8 @@ from collections.abc import Mapping
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry import config, mode
 from ticdc_bridge.service.registry.metadata import properties
-from ticdc_bridge.service.registry.model import (
-    DEFAULT_CONTEXT,
-    StoredVersion,
-    VersionRow,
-    context_of,
-    name_of,
-    prefix_of,
-)
-from ticdc_bridge.service.registry.names import LATEST
+from ticdc_bridge.service.registry.model import StoredVersion, VersionRow
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, LATEST, context_of, name_of, prefix_of
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.registry import Registry
 

@@ -15,28 +15,20 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.store import tables as tables  # its tables are part of the layout
 from ticdc_bridge.service.store.dialects import Dialect
 from ticdc_bridge.service.store.sql_store import SqlStore
-from ticdc_bridge.service.worker_memory import WorkerMemory
 
 __all__ = ["SqlStore", "dialect_of", "open_store", "store_exists"]
 
 CONNECTIONS: Final = 8
 
 
-def open_store(
-    url: str,
-    *,
-    wait_seconds: float = 25.0,
-    connections: int = CONNECTIONS,
-    memory: WorkerMemory | None = None,
-    worker: int = 0,
-) -> SqlStore:
+def open_store(url: str, *, wait_seconds: float = 25.0, connections: int = CONNECTIONS) -> SqlStore:
     """Open `sqlite:///PATH` or `postgresql://…`; the tables are made if missing, and brought up to date if older.
 
     `wait_seconds`: how long a request waits for a store that is busy or away. `connections`: how many a PostgreSQL
-    store reads with at once (one more writes, and one looks for what others write). `memory`, `worker`: as SqlStore.
+    store reads with at once (one more writes, and one looks for what others write).
     Raises SetupError with what is wrong: the URL, the directory, the rights, the server, or a store that is not ours.
     """
-    return SqlStore(dialect_of(url, wait_seconds, connections), wait_seconds, memory, worker)
+    return SqlStore(dialect_of(url, wait_seconds, connections), wait_seconds)
 
 
 def store_exists(url: str) -> bool:

@@ -15,13 +15,14 @@ from typing import Any
 from sqlalchemy import Connection
 
 from ticdc_bridge.service.registry.metadata import VERSION, properties
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, Content, StoredVersion, StoredWarning, VersionRow
+from ticdc_bridge.service.registry.model import Content, StoredVersion, StoredWarning, VersionRow
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT
 from ticdc_bridge.service.registry.ports import ReadAhead
-from ticdc_bridge.service.registry.read_set import Part, id_part, subject_part
+from ticdc_bridge.service.registry.read_set import Part
 from ticdc_bridge.service.store import statements
 from ticdc_bridge.service.store.dialects import WriteSession
 from ticdc_bridge.service.store.rows import Row, schema_row, version_of_row, version_row
-from ticdc_bridge.service.store.transaction import Transaction
+from ticdc_bridge.service.store.transaction import Transaction, id_part, subject_part
 
 SchemaKey = tuple[str, bytes, str]
 """Context, identity and kind."""

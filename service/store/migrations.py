@@ -13,8 +13,9 @@ from typing import Final
 
 from sqlalchemy import Connection, and_, bindparam, insert, inspect, select, text, update
 
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
-from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, LAST_COUNTED, MAX_VERSION
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.registry.model import LAST_COUNTED
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, MAX_VERSION
 from ticdc_bridge.service.registry.references import likeness_of
 from ticdc_bridge.service.store.rows import row_digest
 from ticdc_bridge.service.store.statements import PreparedStatement
@@ -131,16 +132,6 @@ def refuse(layout: int, what: str) -> None:
         raise SetupError("USAGE", details=details)
     if layout < 1:
         raise SetupError("USAGE", details=f"{what} has layout {layout}; layouts are 1 to {LAYOUT}")
-
-
-def check_layout(layout: int | None) -> None:
-    """Raises STORE_FAILED if a newer version has changed the layout while this process was running."""
-    if layout != LAYOUT:
-        details = (
-            f"the store has layout {layout} now, and this process knows {LAYOUT}: it answers reads and refuses writes; "
-            "restart it with the newer version"
-        )
-        raise RegistryError("STORE_FAILED", details=details)
 
 
 def read_layout(connection: Connection) -> int | None:

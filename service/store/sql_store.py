@@ -14,13 +14,12 @@ from sqlalchemy import Connection, exc
 
 from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError, SetupError
 from ticdc_bridge.service.registry.deadline import Outage, retry_until, seconds_left
-from ticdc_bridge.service.registry.ports import NOTHING, Collect, During
+from ticdc_bridge.service.registry.ports import Collect
 from ticdc_bridge.service.registry.read_set import Listener
 from ticdc_bridge.service.store.dialects import Dialect, driver, drop
-from ticdc_bridge.service.store.migrations import check_layout, lay_out, read_layout
+from ticdc_bridge.service.store.migrations import lay_out, read_layout
 from ticdc_bridge.service.store.transaction import Transaction
-from ticdc_bridge.service.store.write_queue import WriteQueue
-from ticdc_bridge.service.worker_memory import WorkerMemory
+from ticdc_bridge.service.store.write_queue import WriteQueue, check_layout
 
 _AT_HAND = 8
 _LOG = logging.getLogger("ticdc_bridge.service.store.sql")
@@ -31,17 +30,12 @@ T = TypeVar("T")
 class SqlStore:
     """Keeps the promises of `service.registry.ports.Store`."""
 
-    def __init__(
-        self, dialect: Dialect, wait_seconds: float, memory: WorkerMemory | None = None, worker: int = 0
-    ) -> None:
-        """Waits up to `wait_seconds` for a database that is not there yet. Raises SetupError.
-
-        memory: what the workers of this service share, of which this one is number `worker`.
-        """
+    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
+        """Waits up to `wait_seconds` for a database that is not there yet. Raises SetupError."""
         self.url = dialect.url
         self.wait_seconds = wait_seconds
         self._dialect = dialect
-        self._commits = WriteQueue(dialect, wait_seconds, memory or WorkerMemory(), worker)
+        self._commits = WriteQueue(dialect, wait_seconds)
         self._at_hand: deque[Connection] = deque()
         self._readers = threading.Semaphore(dialect.readers)
         self._reading = threading.local()
@@ -150,12 +144,9 @@ class SqlStore:
         with self._translate_errors("Write"), self._commits.open_transaction() as transaction:
             yield transaction
 
-    def write_each(
-        self, collect: Collect[Transaction, T], wait_seconds: float, during: During = NOTHING
-    ) -> list[T | Exception]:
-        during = during if self._dialect.runs_here else NOTHING
+    def write_each(self, collect: Collect[Transaction, T], wait_seconds: float) -> list[T | Exception]:
         with self._translate_errors("Write"):
-            return self._commits.run_each(collect, min(wait_seconds, self.wait_seconds), during)
+            return self._commits.run_each(collect, min(wait_seconds, self.wait_seconds))
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""
@@ -164,10 +155,6 @@ class SqlStore:
     def refresh(self, max_age: float) -> Future[None] | None:
         """Tell the listeners if another process has written. Quick, and never waits."""
         return self._commits.refresh(max_age)
-
-    def follow(self) -> None:
-        """Tell the listeners what the other workers of this service have changed. Quick, and never waits."""
-        self._commits.siblings.follow()
 
     def check(self, *, ask: bool = True) -> None:
         self._refuse_problem(self._dialect.write_problem(None))

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, bindparam, case, delete, exists, func, insert, select, update
 
 from ticdc_bridge.service.registry.model import (
-    DEFAULT_CONTEXT,
     LAST_COUNTED,
     Content,
     Counts,
@@ -19,17 +18,13 @@ from ticdc_bridge.service.registry.model import (
     StoredVersion,
     StoredWarning,
     VersionRow,
-    qualify,
 )
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, qualify
 from ticdc_bridge.service.registry.read_set import (
     ANYTHING,
     CONTEXTS,
     Part,
-    config_part,
     current_reads,
-    id_part,
-    mode_part,
-    subject_part,
 )
 from ticdc_bridge.service.store import statements
 from ticdc_bridge.service.store.rows import content_of, schema_row, version_of_row, version_row
@@ -45,6 +40,24 @@ from ticdc_bridge.service.store.tables import (
     versions,
     warnings,
 )
+
+
+def subject_part(subject: str) -> Part:
+    """The versions of a subject."""
+    return "subject", subject
+
+
+def id_part(context: str, schema_id: int) -> Part:
+    """An id, and the versions that hold it."""
+    return "id", context, str(schema_id)
+
+
+def config_part(scope: str) -> Part:
+    return "config", scope
+
+
+def mode_part(scope: str) -> Part:
+    return "mode", scope
 
 
 class Transaction:

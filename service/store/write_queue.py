@@ -17,14 +17,12 @@ from typing import Final, TypeVar
 
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import seconds_left
-from ticdc_bridge.service.registry.ports import Collect, During, ReadAhead
+from ticdc_bridge.service.registry.ports import Collect, ReadAhead
 from ticdc_bridge.service.registry.read_set import ANYTHING, Listener, Part
 from ticdc_bridge.service.store.dialects import Dialect, WriteSession
 from ticdc_bridge.service.store.joint_transaction import JointTransaction
-from ticdc_bridge.service.store.migrations import check_layout
-from ticdc_bridge.service.store.sibling_changes import SiblingChanges
+from ticdc_bridge.service.store.tables import LAYOUT
 from ticdc_bridge.service.store.transaction import Transaction
-from ticdc_bridge.service.worker_memory import WorkerMemory
 
 _MOST: Final = 64
 
@@ -44,11 +42,10 @@ class SharedTransaction:
 class WriteQueue:
     """`open_transaction` is a turn; `refresh` looks whether another process has written."""
 
-    def __init__(self, dialect: Dialect, wait_seconds: float, memory: WorkerMemory, worker: int) -> None:
+    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
         self.listeners: list[Listener] = []
-        self.siblings = SiblingChanges(memory, worker, self.listeners)
         self._wait_seconds = wait_seconds
-        self._session = dialect.write_session(self._forget, memory.numbers)
+        self._session = dialect.write_session(self._forget)
         self._turns = threading.Condition()
         self._busy = False
         self._waiting = 0
@@ -60,9 +57,9 @@ class WriteQueue:
         with self._turn(self._wait_seconds) as shared, self._open_part(shared) as transaction:
             yield transaction
 
-    def run_each(self, collect: Collect[Transaction, T], wait_seconds: float, during: During) -> list[T | Exception]:
+    def run_each(self, collect: Collect[Transaction, T], wait_seconds: float) -> list[T | Exception]:
         """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
-        with self._turn(wait_seconds) as shared, during:
+        with self._turn(wait_seconds) as shared:
             works, ahead = collect()
             try:
                 return self._run_jointly(works, shared, ahead)
@@ -203,7 +200,7 @@ class WriteQueue:
         self._tell(lambda one: one.forget())
 
     def _tell(self, what: Callable[[Listener], None]) -> None:
-        for one in (*self.listeners, self.siblings):
+        for one in self.listeners:
             what(one)
 
     def close(self) -> None:
@@ -220,3 +217,13 @@ def savepoint(session: WriteSession) -> Iterator[None]:
             session.undo()
         raise
     session.release()
+
+
+def check_layout(layout: int | None) -> None:
+    """Raises STORE_FAILED if a newer version has changed the layout while this process was running."""
+    if layout != LAYOUT:
+        details = (
+            f"the store has layout {layout} now, and this process knows {LAYOUT}: it answers reads and refuses writes; "
+            "restart it with the newer version"
+        )
+        raise RegistryError("STORE_FAILED", details=details)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -34,30 +33,8 @@ Reports = list[tuple[Progress, float | None]]
 """What each tracker has done, and by how many seconds what is sealed lies behind."""
 
 
-def write_reports(reports: Reports) -> list[Any]:
-    """As JSON, for the other workers of the service."""
-    return [
-        [
-            {
-                **{one.name: getattr(progress, one.name) for one in fields(progress)},
-                "lag": [[*place, count] for place, count in list(progress.lag.items())],
-            },
-            seconds,
-        ]
-        for progress, seconds in reports
-    ]
-
-
-def read_reports(value: list[Any] | None) -> Reports:
-    """What `write_reports` gave; nothing of None."""
-    return [
-        (Progress(**{**body, "lag": {(topic, place): count for topic, place, count in body["lag"]}}), seconds)
-        for body, seconds in value or ()
-    ]
-
-
 def tracker_forms(changefeeds: Iterable[TrackedChangefeed], reports: Reports) -> list[dict[str, Any]]:
-    """What the service follows, as JSON. running is null where a worker that just started has not heard of it yet."""
+    """What the service follows, as JSON. running is null until its tracker has begun."""
     by_name = {progress.changefeed: (progress, seconds) for progress, seconds in reports}
     forms = []
     for one in changefeeds:

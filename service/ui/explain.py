@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.errors import BridgeError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId
-from ticdc_bridge.service.api.services import services
+from ticdc_bridge.service.api.request import services
 from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient
 from ticdc_bridge.service.ui.pages import FormError, PageRouter, form, page
 from ticdc_bridge.service.ui.topics import ask_kafka, problem_of

@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from fastapi import Request, Response
 from starlette.responses import RedirectResponse
 
+from ticdc_bridge.service.api.request import services
 from ticdc_bridge.service.api.routing import KNOWN, Router
-from ticdc_bridge.service.api.services import services
 from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import anyio.to_thread
 from fastapi import Request, Response
 
 from ticdc_bridge.service.registry.mode import FORWARD, MODES
-from ticdc_bridge.service.registry.model import context_of, name_of, prefix_of
+from ticdc_bridge.service.registry.names import context_of, name_of, prefix_of
 from ticdc_bridge.service.schema_types.base import LEVELS
 from ticdc_bridge.service.ui.api_client import ApiClient
 from ticdc_bridge.service.ui.diff import fold_rows, side_by_side

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.dockerfile import CleanRoots, Image, can_make_roots, command_in, run_in
 from tests.support.service import ROOT
-from ticdc_bridge.service.health_check import READY, Place, check_health
+from ticdc_bridge.service.server.health import READY, Place, check_health
 
 _DEBIAN = "trixie"  # as the Dockerfile's base image
 _PYTHON = ("ca-certificates", "python3", "python3-venv")

@@ -17,7 +17,7 @@ from tests.support.dockerfile import read_dockerfile
 from tests.support.service import ROOT
 from tests.support.table import check_rows
 from ticdc_bridge.service.auth import credentials
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.spark_jobs.commands.main import main
 
 KUBERNETES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))

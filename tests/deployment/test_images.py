@@ -39,8 +39,8 @@ for part in parts[1:2]:  # of schemas, what is heavy has a fallback
             importlib.import_module(module.name)
 if "service" in parts:
     from ticdc_bridge.service.cli import app
-    from ticdc_bridge.service.app import create_app
-    from ticdc_bridge.service.settings import Settings
+    from ticdc_bridge.service.server.app import create_app
+    from ticdc_bridge.service.server.settings import Settings
     create_app(Settings(store="sqlite:///" + sys.argv[3]))
 from base64 import b64decode
 from ticdc_bridge.schemas.model.event import Message

@@ -23,7 +23,6 @@ _PRELOADED = [
     "tests.support.forked_service",
     "ticdc_bridge.service.cli",
     "ticdc_bridge.service.migration.mirror_service",
-    "ticdc_bridge.service.workers",
     "ticdc_bridge.service.schema_types.json_schema.schema",
     "ticdc_bridge.service.schema_types.protobuf.schema",
     "ticdc_bridge.service.store.dialects.postgres",
@@ -47,7 +46,7 @@ class Command:
         self._process: BaseProcess = CONTEXT.Process(
             target=_run,
             args=(arguments, str(cwd), dict(environment), stdout, stderr),
-            daemon="--workers" not in arguments,  # a daemon may not have processes of its own
+            daemon=True,
         )
         self._process.start()
         for theirs in (stdout, stderr):

@@ -11,9 +11,9 @@ from typing import Any
 
 from tests.support.command_process import CONTEXT
 from tests.support.service import Client
-from ticdc_bridge.service.app import create_served
-from ticdc_bridge.service.http_server import base_url, bind, server
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_served
+from ticdc_bridge.service.server.http_server import base_url, bind, server
+from ticdc_bridge.service.server.settings import Settings
 
 _START_SECONDS = 60
 

@@ -15,10 +15,10 @@ from tests.support.access import ADMIN, InProcess, bearer, files, rule
 from tests.support.record_outputs import Row, digest
 from tests.support.routes import routes
 from ticdc_bridge.schemas.model.errors import ERRORS
-from ticdc_bridge.service.app import create_app, wrap_served
 from ticdc_bridge.service.auth.acl import OF_SERVER
 from ticdc_bridge.service.cli import app as service_commands
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app, wrap_served
+from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.spark_jobs.commands.main import COMMANDS, parser
 
 _RIGHTS = ("read", "write", "delete", "config", "history", "metrics", "admin")

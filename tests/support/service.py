@@ -130,11 +130,6 @@ def listening_at(process: Command | subprocess.Popen[str]) -> str:
     raise AssertionError(f"never ready: {seen}")
 
 
-def workers_of(supervisor: int) -> list[int]:
-    """The processes that it has started and that run."""
-    return [int(word) for word in Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()]
-
-
 @contextmanager
 def process_service(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[Command, Client]]:
     """The service as a process on a free port, its store in `folder`; killed at the end if it still runs."""

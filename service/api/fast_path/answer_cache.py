@@ -20,9 +20,9 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
-from ticdc_bridge.service.api.compression import LONG, accepts_gzip
 from ticdc_bridge.service.api.fast_path.registration_batches import ROUTE, RegistrationBatcher
 from ticdc_bridge.service.api.metrics import ServiceMetrics, Tally
+from ticdc_bridge.service.api.middleware import LONG, accepts_gzip
 from ticdc_bridge.service.api.routing import Route, all_routes
 from ticdc_bridge.service.registry.deadline import Deadline, current_deadline
 from ticdc_bridge.service.registry.read_set import Part, ReadSet, current_reads
@@ -150,8 +150,6 @@ class CachedAnswers:
         self._metrics: ServiceMetrics = app.state.metrics
         self.answers = AnswerCache(most_bytes)
         self.store.listen(self.answers)
-        self._follow = self.store.follow
-        self._wait = lane.standstill.wait
         self._ids = request_ids()
         self._look_at = 0.0
         paths = {
@@ -182,8 +180,6 @@ class CachedAnswers:
             elif name in _FOR_THE_APP:
                 return None
         path, _, query = url.partition(b"?")
-        self._wait()
-        self._follow()
         answer = self.answers.get(("GET", path, query, accept, content_type, b""))
         if answer is None or (len(answer.body) >= LONG and accepts_gzip(headers)):
             return None
@@ -217,8 +213,6 @@ class CachedAnswers:
             elif name == _REQUEST_ID:
                 raw_id = value if raw_id is None else raw_id
         key = (method, scope["raw_path"], scope["query_string"], accept, content_type, body)
-        self._wait()
-        self._follow()
         answer = None if self._log else self.answers.get(key)
         if answer is not None and (start >= self._look_at or method == "POST"):  # another process may have written
             answer = self.answers.get(key) if await self._check_store(method) else None
@@ -244,17 +238,15 @@ class CachedAnswers:
         request = self._lane.parse_request(*key[1:], request_id=request_id.decode("latin-1"))
         if request is None:
             return False
-        in_flight = self._metrics.in_flight
-        in_flight[0] += 1
+        self._metrics.in_flight += 1
         try:
             answer = await self._lane.register(request)
         finally:
-            in_flight[0] -= 1
+            self._metrics.in_flight -= 1
         if answer is None:
             return False
         length, kind = str(len(answer.body)).encode(), answer.media_type.encode()
         headers = [(b"content-length", length), (b"content-type", kind), (_REQUEST_ID, request_id), _VARY]
-        # First counted: what is answered is in the counts, also of a worker that is killed then.
         self._metrics.tally("POST", ROUTE, _OK).add(time.perf_counter() - start)
         await send({"type": "http.response.start", "status": _OK, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
@@ -310,7 +302,6 @@ class CachedAnswers:
         before, after = headers[:place], headers[place + 1 :]
         head, tail = write_headers(before) + _REQUEST_ID + b": ", b"\r\n" + write_headers(after) + b"\r\n"
         answer = CachedAnswer(before, after, head, tail, body, frozenset(reads.parts), tally, size)
-        self._follow()
         self.answers.put(key, answer, began)
 
 

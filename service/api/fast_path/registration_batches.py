@@ -23,16 +23,14 @@ from typing import Final
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.service.api import responses
 from ticdc_bridge.service.api.bodies import SCHEMA, check_size, new_schema, parse, read_fields
-from ticdc_bridge.service.api.fast_path.standstill import Standstill
-from ticdc_bridge.service.api.request import check_content_type, compact, negotiate
-from ticdc_bridge.service.api.services import Services
-from ticdc_bridge.service.logs import REQUEST_ID
+from ticdc_bridge.service.api.request import Services, check_content_type, compact, negotiate
 from ticdc_bridge.service.registry.config import config_chain
 from ticdc_bridge.service.registry.model import Content, NewSchema
 from ticdc_bridge.service.registry.names import normalize_subject
 from ticdc_bridge.service.registry.ports import ReadAhead, StoreWriter
 from ticdc_bridge.service.registry.references import UnderstoodSchema, understand
 from ticdc_bridge.service.registry.register import RegisterOptions, register_plain
+from ticdc_bridge.service.server.logs import REQUEST_ID
 
 ROUTE: Final = "/subjects/{subject}/versions"
 _PATH = re.compile(rb"/subjects/([A-Za-z0-9_-][A-Za-z0-9_.~-]*)/versions")
@@ -86,7 +84,6 @@ class RegistrationBatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self.store = services.registry.store
-        self.standstill = Standstill()
         self._thread = ThreadPoolExecutor(1, "registrations")
         self._reader = ThreadPoolExecutor(1, "registrations-read")
         self._waiting: deque[Waiting] = deque()
@@ -215,7 +212,7 @@ class RegistrationBatcher:
             return [partial(self._register_one, one) for one in plain.values()], ahead
 
         try:
-            outcomes = self.store.write_each(collect, _TURN_SECONDS, self.standstill) if plain else []
+            outcomes = self.store.write_each(collect, _TURN_SECONDS) if plain else []
         except BridgeError:
             return {}
         pairs = zip(plain.values(), outcomes, strict=True)

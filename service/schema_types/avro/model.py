@@ -26,7 +26,7 @@ MISSING: Final = _Missing()
 class Node:
     """`kind` is the Avro type name; `props` are the attributes that Avro does not know, in the order written.
 
-    `shared`: the canonical text of a node that stands for equal types in many places (`field_cache`), else "";
+    `shared`: the canonical text of a node that stands for equal types in many places (`parse.SharedParts`), else "";
     `unordered`: its text as `canonical.unordered_text` has it.
     """
 

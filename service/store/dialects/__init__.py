@@ -11,8 +11,6 @@ from typing import Any, Protocol
 
 from sqlalchemy import Column, ColumnElement, Connection, Engine
 
-from ticdc_bridge.service.worker_memory import CommitNumbers
-
 
 class WriteSession(Protocol):
     """The one connection that writes, one transaction at a time, and the look-out for what other processes write.
@@ -77,9 +75,6 @@ class Dialect(Protocol):
     readers: int
     """How many connections of the engine may be used to read at once."""
 
-    runs_here: bool
-    """Whether statements run in this process, and no server has to be waited for."""
-
     def connect(self) -> Connection:
         """A connection whose transactions are begun and ended by hand."""
 
@@ -92,8 +87,8 @@ class Dialect(Protocol):
     def finish_setup(self, connection: Connection, changed: bool) -> None:
         """In a setup transaction, when the tables are there: let the others know of a change; tidy up."""
 
-    def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> WriteSession:
-        """own: the numbers of transactions whose writers tell what they change, so that they are not `forget`'s."""
+    def write_session(self, forget: Callable[[], None]) -> WriteSession:
+        """forget: called when another process has written."""
 
     def is_transient(self, error: Exception) -> bool:
         """Whether what the driver raised may pass by itself: no turn, no connection, a server that restarts."""

@@ -7,17 +7,12 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from ticdc_bridge.service.worker_memory import CommitNumbers
-
 
 class ChangeCounter:
-    """Which writes are known here. `forget` is called when there was one that is not.
+    """Which writes are known here. `forget` is called when there was one that is not."""
 
-    own: the numbers of the workers of this service, which tell one another what they write.
-    """
-
-    def __init__(self, forget: Callable[[], None], own: CommitNumbers) -> None:
-        self._forget, self._own = forget, own
+    def __init__(self, forget: Callable[[], None]) -> None:
+        self._forget = forget
         self._lock = threading.Lock()
         self._seen = 0
         self._committing = 0
@@ -29,7 +24,7 @@ class ChangeCounter:
     def note_begin(self, number: int) -> bool:
         """Our transaction, alone now, will be `number`; out: whether others have written since what was seen last."""
         with self._lock:
-            foreign = number - 1 != self._seen and not self._own.cover(self._seen, number - 1)
+            foreign = number - 1 != self._seen
             self._seen = number - 1
         return foreign
 
@@ -37,7 +32,6 @@ class ChangeCounter:
         """From now on the database may show this number, which is ours."""
         with self._lock:
             self._committing = number
-            self._own.add(number)
 
     def note_committed(self, number: int) -> None:
         with self._lock:
@@ -46,8 +40,6 @@ class ChangeCounter:
     def note_doubt(self) -> None:
         """The transaction failed, or nobody knows: if its number shows up, take it for another's."""
         with self._lock:
-            if self._committing:
-                self._own.remove(self._committing)
             self._committing = 0
 
     def note_seen(self, number: int, committed: int, last_seen: int) -> None:
@@ -58,10 +50,8 @@ class ChangeCounter:
         with self._lock:
             if last_seen <= number <= self._seen or number == committed == self._committing:
                 return
-            is_known = self._own.cover(self._seen, number)
             self._seen = number  # lower than what was known: the database lost writes, in a failover for instance
-        if not is_known:
-            self._forget()
+        self._forget()
 
     def note_unknown(self) -> None:
         """The number can't be seen now."""

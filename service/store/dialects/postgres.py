@@ -33,7 +33,6 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.store.dialects import driver
 from ticdc_bridge.service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
 from ticdc_bridge.service.store.tables import metadata
-from ticdc_bridge.service.worker_memory import CommitNumbers
 
 OLDEST: Final = 13
 CHANGES: Final = "changes"
@@ -79,8 +78,6 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock({lock})"
 class Postgres:
     """Keeps the promises of `dialects.Dialect`."""
 
-    runs_here = False
-
     def __init__(self, url: str, wait_seconds: float, connections: int) -> None:
         """`connections`: how many readers use at once; one writes, and one looks. Raises SetupError for a bad URL."""
         parsed = _parse_url(url)
@@ -124,8 +121,8 @@ class Postgres:
             f"{_FORGOTTEN} FROM bridge_facts WHERE name = 'changes')"
         )
 
-    def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> PostgresWrites:
-        return PostgresWrites(self._apart, self._wait_seconds, forget, own)
+    def write_session(self, forget: Callable[[], None]) -> PostgresWrites:
+        return PostgresWrites(self._apart, self._wait_seconds, forget)
 
     def is_transient(self, error: Exception) -> bool:
         if not isinstance(error, psycopg.Error):

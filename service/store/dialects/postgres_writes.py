@@ -16,7 +16,6 @@ from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage, retry_until
 from ticdc_bridge.service.store.dialects import driver, drop
 from ticdc_bridge.service.store.dialects.change_counter import ChangeCounter, ChangePoller
-from ticdc_bridge.service.worker_memory import CommitNumbers
 
 WRITER: Final = "writer "
 
@@ -37,7 +36,7 @@ _COMMITTED: Final = "SELECT value::bigint FROM bridge_facts WHERE name = %s"
 class PostgresWrites:
     """Keeps the promises of `dialects.WriteSession`."""
 
-    def __init__(self, engine: Engine, wait_seconds: float, forget: Callable[[], None], own: CommitNumbers) -> None:
+    def __init__(self, engine: Engine, wait_seconds: float, forget: Callable[[], None]) -> None:
         self._engine = engine
         self._wait_seconds = wait_seconds
         self._name = f"{WRITER}{uuid.uuid4()}"
@@ -48,7 +47,7 @@ class PostgresWrites:
         self.layout: int | None = None
         self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
         self._watcher: psycopg.Connection[Any] | None = None
-        self._numbers = ChangeCounter(forget, own)
+        self._numbers = ChangeCounter(forget)
         self._looks = ChangePoller(self._see)
 
     @property

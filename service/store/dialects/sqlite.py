@@ -1,8 +1,4 @@
-"""An SQLite file as the registry wants it: durable when it says so, and writers in a row.
-
-SQLite tells a connection that another one has written, not who it was. So each write transaction raises the file's
-`user_version`, and the workers of one service know which numbers are theirs.
-"""
+"""An SQLite file as the registry wants it: durable when it says so, and writers in a row."""
 
 from __future__ import annotations
 
@@ -20,7 +16,6 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine, create_engine,
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.store.dialects import driver, drop
-from ticdc_bridge.service.worker_memory import CommitNumbers
 
 _POOL = 64
 _LEAST_ROOM: Final = 64 * 1024  # bytes: less is no room for a transaction
@@ -42,8 +37,6 @@ _TURN, _LONGEST_TURN, _CROWDED = 0.001, 0.01, 1.0
 
 class Sqlite:
     """Keeps the promises of `dialects.Dialect`."""
-
-    runs_here = True
 
     def __init__(self, url: str, path: str, wait_seconds: float) -> None:
         """Raises SetupError if the file's folder is missing, or the file can't be written."""
@@ -78,11 +71,10 @@ class Sqlite:
         _begin(driver(connection), wait_seconds)
 
     def finish_setup(self, connection: Connection, changed: bool) -> None:
-        if changed:
-            _raise_number(connection, _number(connection))
+        """Whoever has the file open sees another `data_version`."""
 
-    def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> SqliteWrites:
-        return SqliteWrites(self.engine, forget, own)
+    def write_session(self, forget: Callable[[], None]) -> SqliteWrites:
+        return SqliteWrites(self.engine, forget)
 
     def is_transient(self, error: Exception) -> bool:
         code: object = getattr(error, "sqlite_errorcode", None)
@@ -147,18 +139,14 @@ def _barred(error: PermissionError) -> str:
 class SqliteWrites:
     """Keeps the promises of `dialects.WriteSession`."""
 
-    def __init__(self, engine: Engine, forget: Callable[[], None], own: CommitNumbers) -> None:
-        self._engine, self._forget, self._own = engine, forget, own
+    def __init__(self, engine: Engine, forget: Callable[[], None]) -> None:
+        self._engine, self._forget = engine, forget
         self._writer: Connection | None = None
         self._watcher: Connection | None = None
         self._seen_by_writer: Any = None
         self._seen_by_watcher: Any = None
         self._watching = threading.Lock()
         self._crowded_until = float("-inf")
-        self._number = 0
-        """The file's number when the open transaction began, or after the last one."""
-        self._number_of_watcher = 0
-        self._rows_changed = 0
 
     @property
     def connection(self) -> Connection:
@@ -181,11 +169,7 @@ class SqliteWrites:
         foreign: bool = version != self._seen_by_writer
         self._note_crowd(foreign and self._seen_by_writer is not None)
         self._seen_by_writer = version
-        before = self._number
-        if foreign:
-            self._number = _number(self._writer)
-        self._rows_changed = driver(self._writer).total_changes
-        return foreign and not self._own.cover(before, self._number)
+        return foreign
 
     def _note_crowd(self, foreign: bool) -> None:
         if foreign:
@@ -212,14 +196,9 @@ class SqliteWrites:
     def commit(self) -> None:
         connection = self.connection
         with self._watching:
-            number = self._number
             try:
-                if driver(connection).total_changes != self._rows_changed:
-                    number = _raise_number(connection, number)
-                    self._own.add(number)
                 driver(connection).commit()
             except BaseException:
-                self._own.remove(number)
                 self.rollback()
                 raise
             connection.rollback()  # SQLAlchemy's own idea of a transaction ends too
@@ -230,11 +209,7 @@ class SqliteWrites:
             if version != self._seen_by_writer:
                 self._seen_by_writer = version
                 self._note_crowd(True)
-                last = _number(connection)
-                if not self._own.cover(number, last):
-                    self._forget()
-                number = last
-            self._number = self._number_of_watcher = number
+                self._forget()
 
     def rollback(self) -> None:
         connection, self._writer = self._writer, None
@@ -256,24 +231,15 @@ class SqliteWrites:
             if self._watcher is None:
                 self._watcher = self._engine.connect()
                 driver(self._watcher).execute("PRAGMA busy_timeout=0")
-            if _version(self._watcher) != self._seen_by_watcher:
-                self._see(self._watcher)
+            version = _version(self._watcher)
+            if version != self._seen_by_watcher:
+                self._seen_by_watcher = version
+                self._forget()
         except self._engine.dialect.loaded_dbapi.Error:
             self._forget()
         finally:
             self._watching.release()
         return None
-
-    def _see(self, watcher: Connection) -> None:
-        """Another connection has written: forget, unless those were all our own workers."""
-        before = self._number_of_watcher
-        driver(watcher).execute("BEGIN")  # number and version of one state
-        try:
-            self._number_of_watcher, self._seen_by_watcher = _number(watcher), _version(watcher)
-        finally:
-            driver(watcher).rollback()
-        if not self._own.cover(before, self._number_of_watcher):
-            self._forget()
 
     def close(self) -> None:
         for connection in (self._writer, self._watcher):
@@ -317,17 +283,3 @@ def _begin(connection: sqlite3.Connection, wait_seconds: float) -> None:
 def _version(connection: Connection) -> Any:
     """Another number whenever a connection other than this one has committed."""
     return driver(connection).execute("PRAGMA data_version").fetchone()
-
-
-_LAST_NUMBER: Final = 2**31 - 1  # of PRAGMA user_version
-
-
-def _number(connection: Connection) -> int:
-    return int(driver(connection).execute("PRAGMA user_version").fetchone()[0])
-
-
-def _raise_number(connection: Connection, last: int) -> int:
-    """In a write transaction: another number than the last one and all before it; out: which."""
-    number = last % _LAST_NUMBER + 1
-    driver(connection).execute(f"PRAGMA user_version={number}")
-    return number

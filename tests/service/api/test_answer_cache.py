@@ -20,11 +20,11 @@ from starlette.types import ASGIApp, Message
 from tests.support.service import column, process_service, record, short_and_long
 from ticdc_bridge.service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
 from ticdc_bridge.service.api.metrics import Tally
-from ticdc_bridge.service.app import create_app, wrap_served
-from ticdc_bridge.service.registry.read_set import ANYTHING, Part, subject_part
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.registry.read_set import ANYTHING, Part
+from ticdc_bridge.service.server.app import create_app, wrap_served
+from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.worker_memory import WorkerMemory
+from ticdc_bridge.service.store.transaction import subject_part
 
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
@@ -234,7 +234,7 @@ NAME: Key = ("GET", b"/x", b"", None, None, b"")
 
 
 def kept(*parts: Part, size: int = 10) -> CachedAnswer:
-    return CachedAnswer([], [], b"", b"", b"", frozenset(parts), Tally(WorkerMemory().counts[0].row("x")), size)
+    return CachedAnswer([], [], b"", b"", b"", frozenset(parts), Tally(), size)
 
 
 def test_what_changed_while_it_was_read_is_not_kept() -> None:

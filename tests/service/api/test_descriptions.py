@@ -19,8 +19,8 @@ from tests.support.golden import ROOT
 from tests.support.routes import routes
 from tests.support.table import check_rows
 from ticdc_bridge.service.api.routing import PARAMETERS
-from ticdc_bridge.service.app import create_app
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app
+from ticdc_bridge.service.server.settings import Settings
 
 Route = tuple[str, str, Any]
 _READERS: Final = {"text": (), "texts": (), "flag": (), "integer": (), "page": ("offset", "limit"),

@@ -18,10 +18,10 @@ from starlette.types import Message
 from tests.support.access import ADMIN, InProcess, bearer, files
 from tests.support.routes import routes
 from ticdc_bridge.service.api.routing import Route, Router
-from ticdc_bridge.service.app import create_app, wrap_served
 from ticdc_bridge.service.history.model import TableVersionRow
 from ticdc_bridge.service.registry.deadline import Outage
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app, wrap_served
+from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store.history_reader import HistoryStore
 
 LIMIT: Final = 1024

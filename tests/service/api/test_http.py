@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.service import V1, Client, column, record
 from tests.support.table import check_rows
-from ticdc_bridge.service.api.compression import LONG
+from ticdc_bridge.service.api.middleware import LONG
 from ticdc_bridge.service.testing import running_service
 
 

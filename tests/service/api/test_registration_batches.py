@@ -6,7 +6,7 @@ import asyncio
 import json
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,15 @@ from starlette.types import ASGIApp
 
 from tests.service.api.test_answer_cache import JSON, Headers, alike, ask
 from tests.support.service import column, record
-from ticdc_bridge.service.api.fast_path.answer_cache import AnswerCache, CachedAnswers
+from ticdc_bridge.service.api.fast_path.answer_cache import CachedAnswers
 from ticdc_bridge.service.api.fast_path.registration_batches import (
     PendingRegistration,
     RegistrationAnswer,
     RegistrationBatcher,
 )
-from ticdc_bridge.service.app import create_app
 from ticdc_bridge.service.registry.read_set import Part
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app
+from ticdc_bridge.service.server.settings import Settings
 
 INT = '"int"'
 A, B, C = record("R", column("a")), record("R", column("b")), record("R", column("a"), column("c", default=1))
@@ -286,10 +286,10 @@ def test_who_comes_while_others_wait_for_their_turn_goes_with_them(
     write_each, calls = one.store.write_each, list[float]()
     waits = threading.Event()
 
-    def counted(collect: Any, wait_seconds: float, during: Any) -> Any:
+    def counted(collect: Any, wait_seconds: float) -> Any:
         calls.append(wait_seconds)
         waits.set()
-        return write_each(collect, 60, during)
+        return write_each(collect, 60)
 
     monkeypatch.setattr(one.store, "write_each", counted)
     more = [("b", {"schema": A}), ("j", {"schema": "{}", "schemaType": "JSON"}), ("b", {"schema": C})]
@@ -307,35 +307,6 @@ def test_who_comes_while_others_wait_for_their_turn_goes_with_them(
 
     assert asyncio.run(some()) == [200] * 4
     assert (sorted(lane.answered), len(calls)) == (["a", "b", "j"], 1)
-
-
-def test_the_loop_stands_still_for_statements_and_not_for_the_commit(
-    pair: tuple[CachedAnswers, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one, lane, _ = pair
-    register_one, moves = lane._register_one, list[tuple[str, bool]]()
-
-    def watched(*given: Any) -> Any:
-        moves.append(("works", lane.standstill._over.is_set()))
-        return register_one(*given)
-
-    class Listening(AnswerCache):
-        def before_change(self, parts: Collection[Part]) -> None:
-            moves.append(("commits", lane.standstill._over.is_set()))
-
-    monkeypatch.setattr(lane, "_register_one", watched)
-    one.store.listen(Listening(0))
-    assert asyncio.run(send(one, "POST", "/subjects/a/versions", {"schema": A}))[0] == 200
-    assert moves == [("works", False), ("commits", True)]
-
-
-def test_a_thread_that_hangs_in_a_statement_holds_up_the_loop_once(
-    pair: tuple[CachedAnswers, Counted, ASGIApp],
-) -> None:
-    one, lane, _ = pair
-    with lane.standstill:
-        assert asyncio.run(ask(one, "GET", "/subjects", [], b""))[0] == 200
-        assert lane.standstill._over.is_set()
 
 
 def test_repeats_are_looked_for_while_there_are_some(

@@ -12,8 +12,8 @@ from sqlalchemy import event
 
 from tests.support.access import InProcess
 from tests.support.table import check_rows
-from ticdc_bridge.service.app import create_app
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app
+from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import open_store
 
 TABLES, STEP = 60, 1 << 18

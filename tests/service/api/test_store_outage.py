@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.postgres import Postgres, PostgresMissing
-from tests.support.service import Answer, Client, column, listening_at, record, serve, short_and_long
+from tests.support.service import Answer, Client, column, record, short_and_long
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.dialects import driver
@@ -91,22 +91,8 @@ class Load:
 
 
 @contextmanager
-def two_workers(store: str, folder: Path) -> Iterator[str]:
-    """`serve --workers 2`; its URL."""
-    words = ("--port", "0", "--store", store, "--workers", "2")
-    with serve(*words, cwd=folder, BRIDGE_COMPATIBILITY="NONE") as process:
-        try:
-            yield listening_at(process)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.communicate()
-
-
-@contextmanager
-def load(store: str, folder: Path | None = None) -> Iterator[Load]:
-    """folder: of the processes, where two workers serve."""
-    service = two_workers(store, folder) if folder else running_service(store, compatibility="NONE")
-    with service as url:
+def load(store: str) -> Iterator[Load]:
+    with running_service(store, compatibility="NONE") as url:
         running = Load(Client(url))
         try:
             running.wait_for(WRITERS * 4)
@@ -123,14 +109,6 @@ def test_postgresql_restarts_under_load(server: Postgres, how: signal.Signals, e
     with load(server.database()) as running:
         for _ in range(examples):
             server.restart(how)
-            running.wait_for(WRITERS * 2)
-
-
-@pytest.mark.slow  # the workers' own: each has connections and kept answers
-def test_postgresql_crashes_under_two_workers(server: Postgres, tmp_path: Path) -> None:
-    with load(server.database(), tmp_path) as running:
-        for _ in range(max(SOAK, 3)):
-            server.restart(signal.SIGQUIT)
             running.wait_for(WRITERS * 2)
 
 

@@ -13,10 +13,10 @@ from tests.support.access import ADMIN, PASSWORD, TOKENS, basic, bearer, files, 
 from tests.support.routes import routes
 from tests.support.service import Answer, Client, column, record, until
 from ticdc_bridge.service.api.routing import KNOWN, OPEN
-from ticdc_bridge.service.app import create_app
 from ticdc_bridge.service.auth.acl import OF_SERVER, OF_SUBJECTS
 from ticdc_bridge.service.auth.filtered_store import ListenerGroup
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app
+from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.testing import running_service
 
 RULES = (

@@ -16,8 +16,8 @@ import pytest
 from tests.support.access import ADMIN, InProcess, Reply, bearer, files, rule
 from tests.support.routes import routes
 from tests.support.service import column, record
-from ticdc_bridge.service.app import create_app, create_served
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app, create_served
+from ticdc_bridge.service.server.settings import Settings
 
 MARK: Final = b"zq7"
 """In the name of everything that is hidden, and in no other."""

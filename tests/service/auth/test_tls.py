@@ -16,7 +16,7 @@ from tests.support.access import ADMIN, TOKENS, basic, bearer, files, rule
 from tests.support.certificates import Authority, Pair
 from tests.support.service import Client, record, serve, until
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.http_server import Tls
+from ticdc_bridge.service.server.http_server import Tls
 from ticdc_bridge.service.testing import running_service
 
 

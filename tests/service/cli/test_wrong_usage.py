@@ -28,7 +28,6 @@ ROWS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("serve", "--track", "latin1"), "--track latin1: byte 1 is not UTF-8"),
     (("serve", "--track", "kafka:t"), "--bootstrap-servers"),
     (("serve", "--kafka-config", "no.properties"), "--kafka-config no.properties: there is no such file"),
-    (("serve", "--workers", "0"), "--workers: Input should be"),
     (("serve", "--log-format", "xml"), "--log-format: Input should be 'text' or 'json'"),
     ((*_DOCTOR, "--time-zone", "Mars"), "--time-zone: no time zone 'Mars'"),
     ((*_DOCTOR, "--config", "brace.json"), "neither TOML nor JSON: a name in double quotes is missing"),

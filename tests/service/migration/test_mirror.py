@@ -20,7 +20,6 @@ from tests.support.command_process import Command
 from tests.support.service import Client, environment
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.app import create_app
 from ticdc_bridge.service.http_client import (
     V1,
     AppRegistry,
@@ -34,7 +33,8 @@ from ticdc_bridge.service.migration.mirror_app import ReadOnlyStore, SubjectOfRe
 from ticdc_bridge.service.migration.mirror_service import MirrorOptions, open_mirror
 from ticdc_bridge.service.migration.plan import fingerprint
 from ticdc_bridge.service.migration.snapshot import snapshot_of
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app
+from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import SqlStore, open_store
 from ticdc_bridge.service.testing import running_service
 

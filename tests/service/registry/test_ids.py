@@ -13,7 +13,8 @@ from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.auth.acl import read
 from ticdc_bridge.service.auth.filtered_store import FilteredStore, ListenerGroup
 from ticdc_bridge.service.registry import mode, schemas, subjects
-from ticdc_bridge.service.registry.model import LAST_COUNTED, MAX_VERSION, NewSchema
+from ticdc_bridge.service.registry.model import LAST_COUNTED, NewSchema
+from ticdc_bridge.service.registry.names import MAX_VERSION
 from ticdc_bridge.service.registry.register import register
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import SqlStore, open_store

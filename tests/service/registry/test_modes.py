@@ -13,7 +13,8 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry import config, mode, schemas, subjects
 from ticdc_bridge.service.registry.lookup import lookup
-from ticdc_bridge.service.registry.model import MAX_VERSION, NewSchema, Reference
+from ticdc_bridge.service.registry.model import NewSchema, Reference
+from ticdc_bridge.service.registry.names import MAX_VERSION
 from ticdc_bridge.service.registry.register import register
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import open_store

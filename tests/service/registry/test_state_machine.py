@@ -25,7 +25,8 @@ from tests.support.service import short_and_long
 from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.registry import config, mode, schemas, subjects
 from ticdc_bridge.service.registry.lookup import lookup
-from ticdc_bridge.service.registry.model import NewSchema, context_of
+from ticdc_bridge.service.registry.model import NewSchema
+from ticdc_bridge.service.registry.names import context_of
 from ticdc_bridge.service.registry.register import register
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import open_store

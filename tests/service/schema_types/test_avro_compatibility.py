@@ -17,7 +17,7 @@ from ticdc_bridge.service.schema_types.avro.compatibility import incompatibiliti
 from ticdc_bridge.service.schema_types.avro.parse import parse
 from ticdc_bridge.service.schema_types.base import LEVELS, EarlierVersion, check
 from ticdc_bridge.service.schema_types.parse import AvroSchema
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.settings import Settings
 
 PRIMITIVE = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import http.client
 import os
-import random
-import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 
 import pytest
 
 from tests.support.forked_service import services
-from tests.support.service import Client, column, listening_at, record, serve, short_and_long, until, workers_of
+from tests.support.service import Client, column, record, short_and_long
 
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
 ROUNDS = int(os.environ.get("BRIDGE_SOAK", "20"))
@@ -121,58 +118,3 @@ def test_deletions_and_configs_survive(store_url: str, permanent: bool) -> None:
         assert client.get("/subjects?deleted=true").json == ([] if permanent else ["s"])
         assert client.get("/config/other").json == {"compatibilityLevel": "FULL"}
         assert client.register("t", '"int"').json["id"] == (2 if permanent else 1)
-
-
-def write_through_kills(client: Client, prefix: str, answered: dict[str, int], done: threading.Event) -> None:
-    """Register schema after schema; a request whose worker was killed is sent again."""
-    for number in range(100_000):
-        subject = f"{prefix}-{number}"
-        while not done.is_set():
-            try:
-                answer = client.register(subject, record("R", column(subject.replace("-", "_"))))
-            except (OSError, http.client.HTTPException):
-                continue
-            assert answer.status == 200, answer.body
-            answered[subject] = answer.json["id"]
-            break
-        if done.is_set():
-            return
-
-
-def kill_under_load(client: Client, prefix: str, victim: int) -> dict[str, int]:
-    """Kill a worker while clients write, and let them go on for a while; out: what was answered, by subject."""
-    fresh: dict[str, int] = {}
-    done = threading.Event()
-    with ThreadPoolExecutor(WRITERS) as pool:
-        writing = [pool.submit(write_through_kills, client, f"{prefix}-{one}", fresh, done) for one in range(WRITERS)]
-        until(lambda: len(fresh) >= BEFORE_THE_KILL)
-        os.kill(victim, signal.SIGKILL)
-        count = len(fresh)
-        until(lambda: len(fresh) >= count + BEFORE_THE_KILL)
-        done.set()
-        for one in writing:
-            one.result()
-    return fresh
-
-
-@pytest.mark.slow
-def test_answered_writes_survive_the_kill_of_a_worker(tmp_path: Path, store_url: str) -> None:
-    """Of two workers on one port: the other goes on, and knows what was answered. After four kills all are killed."""
-    answered: dict[str, int] = {}
-    chance = random.Random(ROUNDS)
-    for life in range(0, ROUNDS, 4):
-        with serve("--port", "0", "--store", store_url, "--workers", "2", cwd=tmp_path) as process:
-            try:
-                client = Client(listening_at(process))
-                check(client, answered)
-                for kill in range(life, min(life + 4, ROUNDS)):
-                    both = workers_of(process.pid)
-                    answered |= kill_under_load(client, f"w{kill}", chance.choice(both))
-                    check(client, answered)
-                    until(lambda both=both: len({*workers_of(process.pid)} - {*both}) == 1)  # type: ignore[misc]
-            finally:
-                for worker in workers_of(process.pid):
-                    os.kill(worker, signal.SIGKILL)
-                process.kill()
-    with services(1, store_url) as [(_, client)]:
-        check(client, answered)

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import event
 
 from ticdc_bridge.schemas.model.errors import RegistryError
-from ticdc_bridge.service.registry.identity import identity, likeness
 from ticdc_bridge.service.registry.model import Content, Reference, StoredWarning
 from ticdc_bridge.service.registry.names import chain
 from ticdc_bridge.service.registry.ports import ReadAhead, StoreReader, StoreWriter
+from ticdc_bridge.service.registry.references import identity, likeness
 from ticdc_bridge.service.store import SqlStore, open_store
 
 Work = Callable[[StoreWriter], Any]

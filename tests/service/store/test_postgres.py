@@ -23,7 +23,6 @@ from ticdc_bridge.service.store import SqlStore, dialect_of, open_store
 from ticdc_bridge.service.store.dialects import driver
 from ticdc_bridge.service.store.dialects.change_counter import ChangeCounter, ChangePoller
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.service.worker_memory import WorkerMemory
 
 
 @contextmanager
@@ -306,7 +305,7 @@ def test_who_waits_to_read_gets_the_next_free_connection(postgres: Postgres) -> 
 
 def test_numbers() -> None:
     told: list[Part] = []
-    numbers = ChangeCounter(lambda: told.append(("forget",)), WorkerMemory().numbers)
+    numbers = ChangeCounter(lambda: told.append(("forget",)))
     assert numbers.note_begin(5)
     numbers.note_committing(5)
     numbers.note_seen(5, 5, numbers.last_seen)

@@ -10,9 +10,9 @@ from sqlalchemy import text
 
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
-from ticdc_bridge.service.registry.identity import identity
 from ticdc_bridge.service.registry.model import Content, Counts, Lineage, Reference, StoredWarning
 from ticdc_bridge.service.registry.ports import StoreWriter
+from ticdc_bridge.service.registry.references import identity
 from ticdc_bridge.service.store import SqlStore, open_store
 
 INT = Content(identity('"int"'), '"int"')

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from ticdc_bridge.schemas.model.errors import RegistryError
-from ticdc_bridge.service.registry.identity import identity
 from ticdc_bridge.service.registry.model import Content
 from ticdc_bridge.service.registry.ports import ReadAhead, StoreWriter
+from ticdc_bridge.service.registry.references import identity
 from ticdc_bridge.service.store import SqlStore
 
 INT = '"int"'
@@ -43,18 +41,6 @@ def test_works_are_apart(store: SqlStore) -> None:
     with store.read() as tx:
         assert tx.subjects() == [("s", True), ("t", True)]
         assert tx.max_id(".") == 2
-
-
-def test_nothing_stands_still_for_a_server(store: SqlStore) -> None:
-    entered = list[bool]()
-
-    @contextmanager
-    def noted() -> Iterator[None]:
-        entered.append(True)
-        yield
-
-    assert store.write_each(lambda: ([put("s", INT)], ReadAhead()), 1, noted()) == [1]
-    assert entered == [True] * store.url.startswith("sqlite")
 
 
 def test_nobody_has_written_when_the_commit_fails(store: SqlStore) -> None:

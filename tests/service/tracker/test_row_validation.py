@@ -12,10 +12,10 @@ from tests.support.access import InProcess
 from tests.support.history_events import T0, ddl, framed, resolved, write
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.service.app import create_app
 from ticdc_bridge.service.changefeed.reader import read
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app
+from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed

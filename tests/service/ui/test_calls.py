@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from tests.support.access import InProcess
 from tests.support.service import column, record
 from tests.support.table import check_rows
-from ticdc_bridge.service.app import create_app
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.app import create_app
+from ticdc_bridge.service.server.settings import Settings
 
 ROWS, STEP = 60, 1 << 18
 SHOWN = 50  # rows of a page

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.table import check_rows
-from ticdc_bridge.service.settings import Settings, aliases_used
+from ticdc_bridge.service.server.settings import Settings, aliases_used
 
 
 @contextmanager

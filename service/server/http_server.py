@@ -1,6 +1,6 @@
 """The app run by uvicorn on a socket that we bound ourselves, so that port 0 works and failures are clear.
 
-What uvicorn leaves open is here too: the client's certificate, long heads, and clients that are too slow. Uvicorn ends
+What uvicorn leaves open is here too: the client's certificate, offered upgrades, long heads, slow clients. Uvicorn ends
 only connections that are idle after an answer; a look at all connections, once a second, ends those that send one
 request, or take one answer, for longer than they may. The files of TLS are looked at again when they change
 (`auth.file_watcher`), so that a renewed certificate needs no restart.
@@ -20,17 +20,18 @@ from ipaddress import ip_address
 from types import FrameType
 from typing import Any, Final
 
+import httptools
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.api.authentication import CERTIFICATE_STATE
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
-from ticdc_bridge.service.logs import print_line
-from ticdc_bridge.service.settings import Settings
+from ticdc_bridge.service.server.logs import print_line
+from ticdc_bridge.service.server.settings import Settings
 
 REQUIRED: Final = "required"
 OPTIONAL: Final = "optional"
@@ -136,8 +137,11 @@ class AnsweredRequest:
     more_body: Final = False
 
 
-class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+class Connection(HttpToolsProtocol):
     """Uvicorn's own protocol; the name in a client's certificate goes into the `state` of its requests.
+
+    An offered upgrade is ignored (RFC 9110, 7.8). The parser takes the bytes after such a head for another protocol's,
+    and uvicorn would read them as the next request. So the head is parsed again, without its Upgrade header.
 
     A GET whose answer the app has at hand (`find_answer`, of apps that have it) is answered where its head ends,
     without a task: half of what uvicorn takes for a request is that.
@@ -153,8 +157,19 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._answered = AnsweredRequest()
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         if self._find_answer is None or not self._answer_at_once(self._find_answer):
+            if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
+                raise httptools.HttpParserError("the only transfer coding is chunked")
             super().on_headers_complete()
+
+    def on_chunk_header(self) -> None:
+        self.headers = []  # those of trailers are not the request's
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     def _answer_at_once(self, find_answer: FindAnswer) -> bool:
         """Answers the request if that can be; whether it was. All that is not plain is left to uvicorn."""
@@ -165,7 +180,6 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             or self.flow.write_paused
             or parser.get_http_version() != "1.1"
             or not parser.should_keep_alive()
-            or parser.should_upgrade()
             or (limit is not None and max(len(self.connections), len(self.tasks)) >= limit)
         ):
             return False
@@ -178,7 +192,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self.on_response_complete()
         return True
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         name = name_in(tls.getpeercert()) if tls is not None else None
@@ -191,7 +205,13 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def data_received(self, data: bytes) -> None:
         self._head_begins = False
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self._parse(data)
+        except httptools.HttpParserError:
+            text = "Invalid HTTP request received."
+            self.logger.warning(text)
+            self.send_400_response(text)
         if self._head_begins or not in_head(self):  # nobody says how much of the data is of a head that begins in it
             self._head = 0
             return
@@ -199,6 +219,23 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         if self._head > LARGEST_HEAD and not self.transport.is_closing():
             self.transport.write(_TOO_LARGE)
             self.transport.close()
+
+    def _parse(self, data: bytes) -> None:
+        rest: bytes | memoryview = data
+        while True:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as offered:
+                rest = memoryview(rest)[offered.args[0] :]
+                method = self.parser.get_method()
+                if method == b"CONNECT":  # an upgrade by itself
+                    raise httptools.HttpParserError("no tunnels") from None
+                start = b"%b %b HTTP/%b\r\n" % (method, self.url, self.parser.get_http_version().encode())
+                kept = [header for header in self.headers if header[0] != b"upgrade"]
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn sets it
+                self.parser.feed_data(start + b"".join(b"%b: %b\r\n" % header for header in kept) + b"\r\n")
 
 
 def in_head(connection: Any) -> bool:

@@ -17,7 +17,7 @@ from tests.support.certificates import Authority
 from tests.support.service import ROOT
 from tests.support.table import check_rows
 from ticdc_bridge.service.cli import app
-from ticdc_bridge.service.health_check import NOT_READY, READY, Place, check_health, place_of, place_of_url
+from ticdc_bridge.service.server.health import NOT_READY, READY, Place, check_health, place_of, place_of_url
 from ticdc_bridge.service.testing import running_service
 
 _ALL = {"BRIDGE_HOST": "0.0.0.0", "BRIDGE_PORT": "8081"}
@@ -109,7 +109,7 @@ def test_what_is_no_good_answer(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         place = Place(*listening.getsockname()[:2])
         ask = (
-            f"from ticdc_bridge.service.health_check import *; print(check_health(Place{(place.host, place.port)})[0])"
+            f"from ticdc_bridge.service.server.health import *; print(check_health(Place{(place.host, place.port)})[0])"
         )
         with subprocess.Popen([sys.executable, "-c", ask], cwd=ROOT, stdout=subprocess.PIPE, text=True) as asking:
             client, _ = listening.accept()

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from tests.support.service import TIMEOUT, Client, column, process_service, record
 from tests.support.table import check_rows
-from ticdc_bridge.service.http_server import LARGEST_HEAD, SlowClients
+from ticdc_bridge.service.server.http_server import LARGEST_HEAD, SlowClients
 from ticdc_bridge.service.testing import running_service
 
 

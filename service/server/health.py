@@ -45,7 +45,7 @@ def place_of(environment: Mapping[str, str]) -> Place:
     host, port = environment.get("BRIDGE_HOST"), environment.get("BRIDGE_PORT")
     certificate = environment.get("BRIDGE_TLS_CERT", "")
     if host is None or port is None:  # a default, or another registry's variable
-        from ticdc_bridge.service.settings import Settings
+        from ticdc_bridge.service.server.settings import Settings
 
         settings = Settings()
         host, port, certificate = settings.host, str(settings.port), settings.tls_cert

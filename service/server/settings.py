@@ -63,7 +63,6 @@ class Settings(BaseSettings):
 
     host: str = Field(default="127.0.0.1", description="address to listen on")
     port: int = Field(default=8081, ge=0, le=65535, description="port to listen on; 0 picks a free one")
-    workers: int = Field(default=1, ge=1, le=64, description="processes that answer on the port")
     store: str = Field(
         default="sqlite:///registry.db", description="where schemas are kept: sqlite:///PATH or postgresql://…"
     )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,29 +29,26 @@ from ticdc_bridge.service.api import (
 )
 from ticdc_bridge.service.api import trackers as trackers_api
 from ticdc_bridge.service.api.authentication import Authentication
-from ticdc_bridge.service.api.compression import CompressedAnswers
 from ticdc_bridge.service.api.fast_path.answer_cache import CachedAnswers
 from ticdc_bridge.service.api.fast_path.registration_batches import RegistrationBatcher
-from ticdc_bridge.service.api.middleware import RawPaths
+from ticdc_bridge.service.api.middleware import CompressedAnswers, RawPaths
+from ticdc_bridge.service.api.request import Services
 from ticdc_bridge.service.api.routing import Permissions
-from ticdc_bridge.service.api.services import Services
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
 from ticdc_bridge.service.kafka_topics import make_topics
 from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.settings import STRICT, Settings
+from ticdc_bridge.service.server.settings import STRICT, Settings
 from ticdc_bridge.service.store import SqlStore, open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
-from ticdc_bridge.service.tracker.metrics import Reports, TrackerMetrics, read_reports, tracker_forms, write_reports
+from ticdc_bridge.service.tracker.metrics import Reports, TrackerMetrics, tracker_forms
 from ticdc_bridge.service.ui import router as ui_router
-from ticdc_bridge.service.worker_memory import WorkerMemory
 
 if TYPE_CHECKING:
     from ticdc_bridge.service.tracker.config import TrackedChangefeed
     from ticdc_bridge.service.tracker.tracker import Trackers
 
 _KEPT_BYTES = 48 * 1024 * 1024  # of answers that are kept for those who may do everything
-_REPORT_SECONDS = 1.0
 _VIEW_BYTES = 8 * 1024 * 1024  # for another set of rights
 
 ROUTERS = (
@@ -80,32 +76,33 @@ def create_app(
     settings: Settings | None = None,
     store: SqlStore | None = None,
     view: Callable[[Store], Store] = lambda it: it,
-    memory: WorkerMemory | None = None,
-    worker: int = 0,
 ) -> FastAPI:
     """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
 
     `store`: one that is open already, instead of the one that the settings name; it is not closed here. `view`: what
-    the registry sees of it. `memory`: what the workers of this service share, of which this one is number `worker`;
-    the first one follows changefeeds.
+    the registry sees of it.
     """
-    settings, memory = settings or Settings(), memory or WorkerMemory()
+    settings = settings or Settings()
     files = access_files(settings)
     waiting, connections = settings.store_wait_seconds, settings.store_connections
-    opened = store or open_store(
-        settings.store, wait_seconds=waiting, connections=connections, memory=memory, worker=worker
-    )
+    opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
     registry = Registry(view(opened), settings.compatibility, settings.logical_types == STRICT)
 
     histories = HistoryStore(opened)
     tracked = read_tracked(settings)
-    reports = TrackerReports(make_trackers(settings, histories, opened) if tracked and worker == 0 else None, memory)
+    trackers = make_trackers(tracked, histories, opened)
+
+    def reports() -> Reports:
+        return [] if trackers is None else trackers.progress()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         files.start()
-        async with reports.follow():
-            yield
+        if trackers is not None:
+            trackers.start()
+        yield
+        if trackers is not None:
+            trackers.stop()
         files.close()
         if store is None:
             opened.close()
@@ -119,7 +116,7 @@ def create_app(
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
         kafka=make_topics(settings.bootstrap_servers, settings.kafka_config),
-        trackers=lambda: tracker_forms(tracked, reports.read()),
+        trackers=lambda: tracker_forms(tracked, reports()),
         changefeeds={one.name: one.settings for one in tracked if one.settings is not None},
     )
     app.state.files = files
@@ -129,41 +126,10 @@ def create_app(
     if settings.controls_access:
         app.add_middleware(Permissions, routes=app, open_metrics=settings.open_metrics)
     openapi.install(app)
-    metrics.install(app, registry, memory, worker, access_log=settings.access_log)
-    app.state.metrics.collectors.register(TrackerMetrics(histories, reports.read))
+    metrics.install(app, registry, access_log=settings.access_log)
+    app.state.metrics.collectors.register(TrackerMetrics(histories, reports))
     app.add_middleware(RawPaths)
     return app
-
-
-@dataclass(frozen=True, slots=True)
-class TrackerReports:
-    """What the trackers of this service say. They run in its first worker, which writes it down for the others.
-
-    trackers: those that this worker runs; None in the others.
-    """
-
-    trackers: Trackers | None
-    memory: WorkerMemory
-
-    def read(self) -> Reports:
-        return self.trackers.progress() if self.trackers is not None else read_reports(self.memory.reports[0].read())
-
-    @asynccontextmanager
-    async def follow(self) -> AsyncIterator[None]:
-        """Runs the trackers meanwhile."""
-        if self.trackers is None:
-            yield
-            return
-        self.trackers.start()
-        writing = asyncio.create_task(self._write())
-        yield
-        writing.cancel()
-        self.trackers.stop()
-
-    async def _write(self) -> None:
-        while True:
-            self.memory.reports[0].write(write_reports(self.read()))
-            await asyncio.sleep(_REPORT_SECONDS)
 
 
 def read_tracked(settings: Settings) -> list[TrackedChangefeed]:
@@ -177,20 +143,22 @@ def read_tracked(settings: Settings) -> list[TrackedChangefeed]:
     return parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config)
 
 
-def make_trackers(settings: Settings, histories: HistoryStore, store: Store) -> Trackers:
-    """Those that the settings name, still to be started. Raises SetupError."""
+def make_trackers(tracked: list[TrackedChangefeed], histories: HistoryStore, store: Store) -> Trackers | None:
+    """Those of the changefeeds, still to be started; None without changefeeds."""
+    if not tracked:
+        return None
     from ticdc_bridge.service.tracker.tracker import Trackers
 
-    return Trackers(read_tracked(settings), histories, store)
+    return Trackers(tracked, histories, store)
 
 
-def create_served(settings: Settings | None = None, memory: WorkerMemory | None = None, worker: int = 0) -> ASGIApp:
+def create_served(settings: Settings | None = None) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises.
 
     Around FastAPI and not one of its middlewares: what FastAPI does for each request is a tenth of a bare answer.
     """
     settings = settings or Settings()
-    return CompressedAnswers(wrap_served(create_app(settings, memory=memory, worker=worker), settings))
+    return CompressedAnswers(wrap_served(create_app(settings), settings))
 
 
 def wrap_served(app: FastAPI, settings: Settings) -> ASGIApp:

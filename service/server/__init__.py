@@ -1,0 +1,1 @@
+"""The service as a program: its settings, logs and health check, the app, and the server that it runs on."""
