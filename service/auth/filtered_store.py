@@ -162,9 +162,6 @@ class FilteredReader:
     def marks(self) -> dict[str, int]:
         raise denied_error(READ, None)
 
-    def fact(self, name: str) -> str | None:
-        raise denied_error(READ, None)
-
     def lineage(self) -> list[Lineage]:
         """As table histories: for all who have the right `history`. Subjects are looked up and hidden as elsewhere."""
         return self._tx.lineage()
@@ -275,9 +272,6 @@ class FilteredWriter(FilteredReader):
         self._writer.put_mode(scope, mode)
 
     def put_context(self, context: str) -> None:
-        raise denied_error(WRITE, None)
-
-    def put_fact(self, name: str, value: str) -> None:
         raise denied_error(WRITE, None)
 
     def drop_context(self, context: str) -> None:

@@ -19,7 +19,7 @@ from ticdc_bridge.service.migration.progress import Told, ignore_progress
 from ticdc_bridge.service.migration.rest_reader import DEFAULT_LEVEL, RestSource
 from ticdc_bridge.service.migration.rest_writer import RestTarget, obstacles
 from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
-from ticdc_bridge.service.migration.snapshot import SchemaComparison, Snapshot, parse_versions, snapshot_of
+from ticdc_bridge.service.migration.snapshot import Key, SchemaComparison, Snapshot, parse_versions, snapshot_of
 from ticdc_bridge.service.migration.topic_records import TopicRecord, records_of
 from ticdc_bridge.service.migration.topic_replay import Replay
 from ticdc_bridge.service.registry.config import LEVEL
@@ -35,7 +35,10 @@ _STORES = ("sqlite:", "postgresql:", "postgresql+", "postgres:")
 
 @dataclass(slots=True)
 class ReadResult:
-    """What was read: `counted` records or answers by sort, `broken` ones with their reasons, what was `left_out`."""
+    """What was read: `counted` records or answers by sort, `broken` ones with their reasons, what was `left_out`.
+
+    `unread` as in RestSource.
+    """
 
     snapshot: Snapshot
     counted: dict[str, int] = field(default_factory=dict)
@@ -43,6 +46,7 @@ class ReadResult:
     left_out: dict[str, int] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     broken_count: int = 0
+    unread: set[Key | str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -62,8 +66,13 @@ Planner = Callable[[Snapshot], MigrationPlan]
 class Endpoint(Protocol):
     name: str
 
-    def read(self) -> ReadResult:
-        """Everything that is there. Raises SetupError."""
+    def read(self, like: Snapshot | None = None) -> ReadResult:
+        """Everything that is there. Raises SetupError.
+
+        Args:
+            like: What the result is compared with. Over REST its scopes are asked for too, and where an answer is the
+                same for a default and a setting, it is read as this has it.
+        """
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         """Bring what `planner` wants; nothing where the plan has conflicts. Raises SetupError."""
@@ -115,7 +124,7 @@ class EmptyEndpoint:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def read(self) -> ReadResult:
+    def read(self, like: Snapshot | None = None) -> ReadResult:
         return ReadResult(Snapshot())
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
@@ -131,7 +140,7 @@ class StoreEndpoint:
         self._told = report
         self._registry = Registry(store)
 
-    def read(self) -> ReadResult:
+    def read(self, like: Snapshot | None = None) -> ReadResult:
         with self._store.read() as tx:
             return ReadResult(snapshot_of(tx))
 
@@ -175,7 +184,7 @@ class TopicEndpoint:
         self.name = f"{TOPIC}{topic.name}"
         self._topic = topic
 
-    def read(self) -> ReadResult:
+    def read(self, like: Snapshot | None = None) -> ReadResult:
         return replay_records(self._topic.records())
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
@@ -201,7 +210,7 @@ class FileEndpoint:
         self.name = path
         self._overwrite = ways.overwrite
 
-    def read(self) -> ReadResult:
+    def read(self, like: Snapshot | None = None) -> ReadResult:
         return replay_records(read_records(self.name))
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
@@ -229,48 +238,50 @@ class RestEndpoint:
         self._http = http
         self._told = report
 
-    def read(self) -> ReadResult:
+    def read(self, like: Snapshot | None = None) -> ReadResult:
         reading = RestSource(self._http, self._told)
-        snapshot = reading.read()
+        snapshot = reading.read(() if like is None else {*like.configs, *like.modes})
+        if like is not None:
+            _settle_defaults(snapshot, like)
         return ReadResult(
             snapshot,
             left_out=dict(reading.left_out),
             broken=reading.broken[:1000],
             broken_count=len(reading.broken),
+            unread=reading.unread,
         )
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
-        target = self._read_target(source)
+        target = self.read(source).snapshot
         plan = planner(target)
         plan.add_conflicts(obstacles(plan, source, target))
         if plan.conflicts or dry_run or not plan.changes:
             return WriteResult(plan)
         writing = RestTarget(self._http, self._told)
         writing.carry_out(plan, source, target)
-        left = planner(self._read_target(source))
+        left = planner(self.read(source).snapshot)
         missing = {what: n for what, n in left.changes.items() if what not in ("contexts", "id marks")}
         if missing or left.conflicts:
             text = "; ".join([*(f"{n} {what}" for what, n in missing.items()), *(c.what for c in left.conflicts[:5])])
             raise SetupError("REGISTRY_REFUSED", url=self.name, what="part of the import", details=f"missing: {text}")
         return WriteResult(plan, done=True, notes=writing.left_out)
 
-    def _read_target(self, source: Snapshot) -> Snapshot:
-        """What is there, to be compared with a source."""
-        target = RestSource(self._http, self._told).read({*source.configs, *source.modes})
-        for scope, config in target.configs.items():
-            # An answer names the default level where a config has none.
-            if config.get(LEVEL) == DEFAULT_LEVEL and LEVEL not in source.configs.get(scope, {LEVEL: ""}):
-                del config[LEVEL]
-        # Nor can the server's default be told from a config that says the same; it gives way.
-        default = {LEVEL: DEFAULT_LEVEL}
-        if target.configs.get(SERVER) == default != source.configs.get(SERVER, default):
-            del target.configs[SERVER]
-        # What `:.__GLOBAL:` has by default is as good as set.
-        if source.configs.get(BELOW_ALL) == default:
-            target.configs.setdefault(BELOW_ALL, default)
-        if source.modes.get(BELOW_ALL) == READWRITE:
-            target.modes.setdefault(BELOW_ALL, READWRITE)
-        return target
+
+def _settle_defaults(answered: Snapshot, other: Snapshot) -> None:
+    """Read answers that a default and a setting share as `other` has them."""
+    for scope, config in answered.configs.items():
+        # An answer names the default level where a config has none.
+        if config.get(LEVEL) == DEFAULT_LEVEL and LEVEL not in other.configs.get(scope, {LEVEL: ""}):
+            del config[LEVEL]
+    # Nor can the server's default be told from a config that says the same; it gives way.
+    default = {LEVEL: DEFAULT_LEVEL}
+    if answered.configs.get(SERVER) == default != other.configs.get(SERVER, default):
+        del answered.configs[SERVER]
+    # What `:.__GLOBAL:` has by default is as good as set.
+    if other.configs.get(BELOW_ALL) == default:
+        answered.configs.setdefault(BELOW_ALL, default)
+    if other.modes.get(BELOW_ALL) == READWRITE:
+        answered.modes.setdefault(BELOW_ALL, READWRITE)
 
 
 def replay_records(records: Iterable[TopicRecord]) -> ReadResult:
@@ -298,10 +309,16 @@ def planner_of(source: Snapshot, *, overwrite_settings: bool = False) -> Planner
     """The plan of an import, for whatever a target holds."""
 
     def make_plan(target: Snapshot) -> MigrationPlan:
-        alike = SchemaComparison(_READER, source, target)
-        return plan_merge(source, target, alike=alike, overwrite_settings=overwrite_settings)
+        return plan_merge(
+            source, target, alike=schema_comparison(source, target), overwrite_settings=overwrite_settings
+        )
 
     return make_plan
+
+
+def schema_comparison(source: Snapshot, target: Snapshot) -> SchemaComparison:
+    """Says whether a version of the source has the schema of one of the target, however its text is written."""
+    return SchemaComparison(_READER, source, target)
 
 
 class _NoStore:

@@ -1,4 +1,4 @@
-"""A `_schemas` topic: read to its end, followed, and written."""
+"""A `_schemas` topic, read to its end and written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ class SchemasTopic:
         self._errors = KafkaErrors(settings["bootstrap.servers"])
         self._told = report
         self._consumer: Any = None
-        self._next: int | None = None
 
     def exists(self) -> bool:
         """Whether there is such a topic."""
@@ -40,38 +39,33 @@ class SchemasTopic:
         return True
 
     def records(self) -> Iterator[TopicRecord]:
-        """What was written since the last call, up to the high watermark of now; the first time, from the beginning."""
+        """From the beginning up to the high watermark of now."""
         if not self.exists():
             raise SetupError(
                 "USAGE", details=f"there is no topic {self.name!r} at {self._settings['bootstrap.servers']}"
             )
         with self._errors:
             reader = self._reader()
-            low, high = reader.get_watermark_offsets(library().TopicPartition(self.name, 0), _TIMEOUT)
-            start = low if self._next is None else self._next
-            if self._next is None:
-                reader.assign([library().TopicPartition(self.name, 0, start)])
-            self._next, waited = start, 0
-            while self._next < high:
+            start, high = reader.get_watermark_offsets(library().TopicPartition(self.name, 0), _TIMEOUT)
+            reader.assign([library().TopicPartition(self.name, 0, start)])
+            next_offset, waited = start, 0
+            while next_offset < high:
                 batch = reader.consume(1000, 1.0)
                 for message in batch:
                     if message.error() is not None:
                         raise library().KafkaException(message.error())
                     offset = message.offset()
                     if offset is None or offset >= high:
-                        # Read too far: begin there the next time.
-                        reader.assign([library().TopicPartition(self.name, 0, high)])
-                        self._next = high
                         return
-                    self._next = offset + 1
+                    next_offset = offset + 1
                     yield _record(message)
                     self._told("records", offset + 1 - start, high - start)
                 # Offsets without a record (compaction, transactions) end before the watermark: ask where we are.
                 position = reader.position([library().TopicPartition(self.name, 0)])[0].offset
-                self._next = max(self._next, position)
+                next_offset = max(next_offset, position)
                 waited = 0 if batch else waited + 1
                 if waited > _SILENCE:
-                    details = f"topic {self.name}: nothing came after offset {self._next} for {_SILENCE} s"
+                    details = f"topic {self.name}: nothing came after offset {next_offset} for {_SILENCE} s"
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._settings["bootstrap.servers"], details=details)
 
     def create(self) -> None:

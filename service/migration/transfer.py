@@ -85,27 +85,32 @@ def write_and_report(what: str, target: Endpoint, source: ReadResult, options: T
 
 def planner(source: Snapshot, options: TransferOptions) -> Planner:
     """The plan of an import with what the options say about it."""
+    leave_out(source, options)
+    return planner_of(source, overwrite_settings=options.overwrite_settings)
+
+
+def leave_out(source: Snapshot, options: TransferOptions) -> None:
+    """Take from a source what the options say is not moved."""
     if options.no_modes:
         source.modes = {}
     if options.drop_rule_sets:
         for key, stored in source.versions.items():
             source.versions[key] = replace(stored, content=replace(stored.content, rule_set=None))
-    return planner_of(source, overwrite_settings=options.overwrite_settings)
 
 
 # ---- what is said
 
 
-def tell_read(result: ReadResult) -> None:
+def tell_read(result: ReadResult, label: str = "read") -> None:
     snapshot = result.snapshot
     deleted = sum(stored.deleted for stored in snapshot.versions.values())
     ids = len({(context_of(stored.subject), stored.id) for stored in snapshot.versions.values()})
     print_line(
-        f"read: {len(snapshot.versions)} versions ({deleted} soft-deleted) of {len(snapshot.subjects)} subjects, "
+        f"{label}: {len(snapshot.versions)} versions ({deleted} soft-deleted) of {len(snapshot.subjects)} subjects, "
         f"{ids} ids, {len(snapshot.configs)} configs, {len(snapshot.modes)} modes, {len(snapshot.contexts)} contexts"
     )
     if result.counted:
-        print_line("read: " + count_text(result.counted))
+        print_line(f"{label}: {count_text(result.counted)}")
     if snapshot.marks:
         marks = sorted(snapshot.marks.items())
         print_line("highest id ever used: " + ", ".join(f"{number} in context {context}" for context, number in marks))

@@ -106,9 +106,6 @@ class StoreReader(Protocol):
     def marks(self) -> dict[str, int]:
         """The highest id ever handed out, by context."""
 
-    def fact(self, name: str) -> str | None:
-        """A fact about the store itself."""
-
     def contexts(self) -> list[str]:
         """The contexts, sorted, without the default one."""
 
@@ -150,8 +147,6 @@ class StoreWriter(StoreReader, Protocol):
         """Add a context that is not the default one, if it is not there."""
 
     def drop_context(self, context: str) -> None: ...
-
-    def put_fact(self, name: str, value: str) -> None: ...
 
     def put_warning(self, warned: StoredWarning) -> None: ...
 
