@@ -26,7 +26,7 @@ _PAGE: Final = "text/html"
 
 
 def accepts_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether `Accept-Encoding` names gzip, and does not rule it out (`q=0`)."""
+    """True if `Accept-Encoding` names gzip, and does not rule it out (`q=0`)."""
     for name, value in headers:
         for part in value.lower().split(b",") if name == b"accept-encoding" else ():
             coding, _, weight = part.replace(b" ", b"").partition(b";q=")
@@ -78,7 +78,7 @@ class CompressedAnswers:
 
 
 def is_long(start: Message) -> bool:
-    """Whether what follows is worth compressing."""
+    """True if what follows is worth compressing."""
     headers = MutableHeaders(scope=start)
     length = headers.get("content-length", "")
     plain = "content-encoding" not in headers and not headers.get("content-type", "").startswith(_PAGE)

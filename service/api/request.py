@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from fastapi import Request, Response
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.api.services import Services
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.names import normalize_subject
 from ticdc_bridge.service.registry.registry import Registry
 

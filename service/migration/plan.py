@@ -18,7 +18,6 @@ from ticdc_bridge.service.registry.names import SERVER
 from ticdc_bridge.service.registry.ports import StoreWriter
 
 T = TypeVar("T")
-K = TypeVar("K", Key, str)
 
 OTHER_SCHEMA: Final = "the version has another schema"
 OTHER_ID: Final = "the version has another id"
@@ -136,7 +135,7 @@ def _compare(plan: MigrationPlan, stored: StoredVersion, there: StoredVersion, a
 def _settings(
     plan: MigrationPlan, source: Mapping[str, T], target: Mapping[str, T], kind: str, overwrite: bool
 ) -> dict[str, T]:
-    """What to set; one that is set otherwise in the target is a conflict."""
+    """The settings to write; one that is set otherwise in the target is a conflict."""
     settings = {}
     for scope, value in sorted(source.items()):
         if scope in target and value == target[scope]:
@@ -190,9 +189,9 @@ def _other_value(value: Any, there: Any) -> str:
 
 def _compare_kind(
     kind: str,
-    source: Mapping[K, T],
-    target: Mapping[K, T],
-    name: Callable[[K], str],
+    source: Mapping[Any, T],
+    target: Mapping[Any, T],
+    name: Callable[[Any], str],
     difference: Callable[[T, T], str] = _other_value,
 ) -> Comparison:
     keys = sorted({*source, *target})

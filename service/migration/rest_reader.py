@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.http_client import CONNECTIONS, RegistryClient, find_json, need_json, refusal_error
-from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot
 from ticdc_bridge.service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
 from ticdc_bridge.service.registry.config import LEVEL
@@ -35,9 +35,9 @@ class RestSource:
     `unread`: the versions of both, and for "/config" or "/mode" those of all scopes but the server.
     """
 
-    def __init__(self, asker: RegistryClient, report: Told = ignore_progress) -> None:
+    def __init__(self, asker: RegistryClient, report: ReportProgress = ignore_progress) -> None:
         self._asker = asker
-        self._told = report
+        self._report = report
         self._now = 0
         self.left_out: Counter[str] = Counter()
         self.broken: list[str] = []
@@ -233,14 +233,14 @@ class RestSource:
         self, pool: ThreadPoolExecutor, what: str, items: list[T], work: Callable[[T], U]
     ) -> Iterator[tuple[T, U]]:
         """Work on items with a bounded number of requests at a time; results in the items' order."""
-        self._told(what, 0, len(items))
+        self._report(what, 0, len(items))
         for done, (item, result) in enumerate(zip(items, pool.map(work, items), strict=True), 1):
-            self._told(what, done, len(items))
+            self._report(what, done, len(items))
             yield item, result
 
 
 def is_nameable(subject: str) -> bool:
-    """Whether a path can name a subject: servers refuse `..` and control characters, and take "" for a missing part."""
+    """True if a path can name a subject: servers refuse `..` and control characters, and take "" for a missing part."""
     return subject not in ("", "..") and not any(character < " " or character == "\x7f" for character in subject)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.kafka_client import KafkaErrors, library, make_client
-from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.topic_records import TopicRecord
 
 _TIMEOUT: Final = 10.0
@@ -20,15 +20,15 @@ _FLUSH_SECONDS: Final = 60.0
 class SchemasTopic:
     """A topic of one partition, as every registry keeps its `_schemas`. Methods raise SetupError KAFKA_UNREACHABLE."""
 
-    def __init__(self, name: str, settings: Mapping[str, str], report: Told = ignore_progress) -> None:
+    def __init__(self, name: str, settings: Mapping[str, str], report: ReportProgress = ignore_progress) -> None:
         self.name = name
         self._settings = settings
         self._errors = KafkaErrors(settings["bootstrap.servers"])
-        self._told = report
+        self._report = report
         self._consumer: Any = None
 
     def exists(self) -> bool:
-        """Whether there is such a topic."""
+        """True if there is such a topic."""
         with self._errors:
             metadata = self._reader().list_topics(timeout=_TIMEOUT).topics.get(self.name)
         if metadata is None:
@@ -59,7 +59,7 @@ class SchemasTopic:
                         return
                     next_offset = offset + 1
                     yield _record(message)
-                    self._told("records", offset + 1 - start, high - start)
+                    self._report("records", offset + 1 - start, high - start)
                 # Offsets without a record (compaction, transactions) end before the watermark: ask where we are.
                 position = reader.position([library().TopicPartition(self.name, 0)])[0].offset
                 next_offset = max(next_offset, position)
@@ -84,7 +84,7 @@ class SchemasTopic:
             nonlocal written
             if error is None:
                 written += 1
-                self._told("written", written, total)
+                self._report("written", written, total)
             else:
                 failed.append(error)
 

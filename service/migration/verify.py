@@ -28,22 +28,22 @@ def verify(source: str, target: str, options: TransferOptions) -> int:
     """
     with (
         progress(print_line) as report,
-        endpoint_of(source, replace(options.reading, told=report), create=False) as one,
-        endpoint_of(target, replace(options.writing, told=report), create=False) as other,
+        endpoint_of(source, replace(options.reading, report=report), create=False) as origin,
+        endpoint_of(target, replace(options.writing, report=report), create=False) as destination,
     ):
-        print_line(f"verify: {one.name} and {other.name}")
+        print_line(f"verify: {origin.name} and {destination.name}")
         # REST lists no settings of names without versions: they are asked for by the names that the other one has.
-        if isinstance(other, RestEndpoint):
-            theirs = one.read()
-            ours = other.read(theirs.snapshot)
-            theirs = one.read(ours.snapshot) if isinstance(one, RestEndpoint) else theirs
+        if isinstance(destination, RestEndpoint):
+            theirs = origin.read()
+            ours = destination.read(theirs.snapshot)
+            theirs = origin.read(ours.snapshot) if isinstance(origin, RestEndpoint) else theirs
         else:
-            ours = other.read()
-            theirs = one.read(ours.snapshot)
+            ours = destination.read()
+            theirs = origin.read(ours.snapshot)
         tell_read(theirs, "source")
         tell_read(ours, "target")
         return _report(
-            theirs, ours, options, over_rest=isinstance(one, RestEndpoint) or isinstance(other, RestEndpoint)
+            theirs, ours, options, over_rest=isinstance(origin, RestEndpoint) or isinstance(destination, RestEndpoint)
         )
 
 
@@ -52,7 +52,9 @@ def _report(source: ReadResult, target: ReadResult, options: TransferOptions, *,
     leave_out(theirs, options)
     if options.no_modes:
         ours.modes = {}
-    unknown = [f"{number} × {reason}" for one in (source, target) for reason, number in sorted(one.left_out.items())]
+    unknown = [
+        f"{number} × {reason}" for result in (source, target) for reason, number in sorted(result.left_out.items())
+    ]
     unknown += [f"broken: {record}" for record in (*source.broken, *target.broken)]
     _forget_unread(theirs, ours, source.unread | target.unread)
     if over_rest:
@@ -80,7 +82,7 @@ def _report(source: ReadResult, target: ReadResult, options: TransferOptions, *,
 
 
 def _forget_unread(source: Snapshot, target: Snapshot, unread: set[Key | str]) -> None:
-    """What one of them could not tell is no difference."""
+    """Drop what one of them could not tell: it is no difference."""
     for snapshot in (source, target):
         snapshot.versions = {key: stored for key, stored in snapshot.versions.items() if key not in unread}
         if "/config" in unread:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, MAX_VERSION, context_of, name_of
 
 LATEST: Final = -1
@@ -72,7 +72,7 @@ def chain(scope: str) -> list[str]:
 
 
 def covers(scope: str, subject: str) -> bool:
-    """Whether `subject` is, or is in, the scope. Those of the server cover all contexts, as Confluent's do."""
+    """True if `subject` is, or is in, the scope. Those of the server cover all contexts, as Confluent's do."""
     if scope in (*DEFAULTED, subject):
         return True
     return not name_of(scope) and context_of(scope) == context_of(subject)

@@ -37,7 +37,7 @@ def mode_part(scope: str) -> Part:
 
 @dataclass(slots=True)
 class ReadSet:
-    """What a request read, whether it went on to write, and the path of the route that answered it."""
+    """The parts that a request read, whether it went on to write, and the path of the route that answered it."""
 
     parts: set[Part] = field(default_factory=set)
     wrote: bool = False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config
 from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, name_of, prefix_of
 from ticdc_bridge.service.registry.ports import StoreReader
@@ -116,7 +116,7 @@ def with_aliases(
     deleted: bool = False,
     latest_only: bool = False,
 ) -> list[AliasedVersion]:
-    """What was found, and the versions of subjects that have an alias under `prefix`, each with those aliases."""
+    """The matches, and the versions of subjects that have an alias under `prefix`, each with those aliases."""
     with registry.store.read() as tx:
         under = {
             subject: [name for name in names if matches(name, prefix)] for subject, names in config.aliases(tx).items()

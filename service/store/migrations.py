@@ -13,7 +13,8 @@ from typing import Final
 
 from sqlalchemy import Connection, and_, bindparam, insert, inspect, select, text, update
 
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, LAST_COUNTED, MAX_VERSION
 from ticdc_bridge.service.registry.references import likeness_of
 from ticdc_bridge.service.store.rows import row_digest
