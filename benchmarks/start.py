@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 HELP, MESSAGE, READY = 0.6, 1.5, 1.5
 """CPU seconds that a help, a message decoded and a service's first answer may take."""
 COMMANDS = {
-    "service": ("", "serve", "import", "export", "mirror", "track", "check-ddl", "doctor", "backup", "check-acl"),
+    "service": ("", "serve", "import", "export", "track", "check-ddl", "doctor", "backup", "check-acl"),
     "spark_jobs": ("", "decode", "encode", "transcode", "explain", "verify", "replay", "merge", "package", "demo"),
 }
 _GOLDEN = ROOT / "tests/golden/craft/pk_int.batch1.jsonl"

@@ -11,12 +11,13 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
 from ticdc_bridge.schemas.inspect.format_detection import sniff
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError, SetupError, WireError
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import Event, Message, Watermark
 from ticdc_bridge.schemas.model.names import topic_subject
 from ticdc_bridge.schemas.model.ports import SchemaSource
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
 from ticdc_bridge.schemas.plain.writer import plain_event
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.model import State, TableVersionRow
 from ticdc_bridge.service.history.ports import HistoryReader
 from ticdc_bridge.service.history.times import time_text

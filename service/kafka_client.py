@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Final
 
 from ticdc_bridge.schemas.model.credentials import mask_settings
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.errors import RegistryError
 
 SLICE: Final = 0.25
 """Seconds of a call after which it is looked at again whether to go on."""

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ticdc_bridge.schemas.inputs.kafka_settings import client_settings
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.kafka_client import (
     SLICE,
     ClientErrors,

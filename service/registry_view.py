@@ -14,8 +14,9 @@ from typing import Final
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.inputs.definition_files import SubjectVersion
-from ticdc_bridge.schemas.model.errors import RegistryError, WireError
+from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, mode, register, schemas
 from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal
 from ticdc_bridge.service.registry.config import LEVEL

@@ -17,7 +17,8 @@ import pytest
 
 from tests.support.each import each
 from tests.support.service import Client
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError, WireError
+from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import lookup, register, schemas, subjects
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.registry import Registry

@@ -23,7 +23,6 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     "Run the registry": (
         Command("serve", SERVICE, "serve the schema registry, the table histories and the pages"),
         Command("health", SERVICE, "check whether the service on this machine is ready"),
-        Command("mirror", SERVICE, "follow another registry and compare every answer with it"),
         Command("import", SERVICE, "import a registry from a topic, a dump or over REST"),
         Command("export", SERVICE, "export a registry to a topic, a dump or over REST"),
         Command("backup", SERVICE, "write a whole store to one file"),

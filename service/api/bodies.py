@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.api.request import ApiCall, Services
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import current_deadline
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.rule_sets import read_rule_set
@@ -31,7 +31,7 @@ Reader = Callable[[Any], Any]
 
 
 class Kind(NamedTuple):
-    """What a field may be: how it is read, and its JSON Schema."""
+    """The type of a field: how it is read, and its JSON Schema."""
 
     read: Reader
     schema: Json

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.api.bodies import SCHEMA, Body, new_schema
 from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import KNOWN, Called, Router
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import compatibility
 from ticdc_bridge.service.registry.names import version_number
 

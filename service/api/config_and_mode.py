@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.api import responses
 from ticdc_bridge.service.api.bodies import CONFIG, MODE, Body
 from ticdc_bridge.service.api.routing import KNOWN, Called, Parameter, Router
 from ticdc_bridge.service.auth import acl
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, mode
 
 config_router = Router("/config")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Response
 
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.values import zone as known_zone
 from ticdc_bridge.service.api.bodies import (
     FLAG,
@@ -28,6 +28,7 @@ from ticdc_bridge.service.api.bodies import (
 )
 from ticdc_bridge.service.api.routing import Called, Router
 from ticdc_bridge.service.auth.acl import HISTORY
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.times import tso_of
 
 if TYPE_CHECKING:

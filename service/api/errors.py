@@ -10,8 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
-from ticdc_bridge.schemas.model.errors import ERRORS, BridgeError, ErrorRow
+from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.service.api.request import V1, compact, services
+from ticdc_bridge.service.errors import RegistryError, http_answer
 
 SEVEN: Final = 7
 _CODES_OF_7: Final = {40901: 409}
@@ -32,53 +33,57 @@ def install(app: FastAPI) -> None:
 
 async def _bridge_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, BridgeError)
-    media_type = getattr(request.state, "media_type", V1)
-    if error.row.http >= _OF_SERVER:
+    answer = http_answer(error)
+    if answer[0] >= _OF_SERVER:
         reason = error.fields.get("reason")
-        _log_failure(request, error.row, f"{error.detail}: {reason}" if reason else error.detail)
-    return _answer(request, error.row, error.detail, media_type)
+        _log_failure(request, answer, f"{error.detail}: {reason}" if reason else error.detail)
+    return _answer(request, answer, error.detail, getattr(request.state, "media_type", V1))
 
 
-def _log_failure(request: Request, row: ErrorRow, reason: str) -> None:
-    _LOG.error("%s %s: %d (%d) %s", request.method, request.scope["path"], row.http, row.error_code, reason)
+def _log_failure(request: Request, answer: tuple[int, int], reason: str) -> None:
+    _LOG.error("%s %s: %d (%d) %s", request.method, request.scope["path"], *answer, reason)
 
 
 async def _routing_error(request: Request, error: Exception) -> Response:
     """No such route, or not with this method: answered before any media type is known, so none is named."""
     assert isinstance(error, HTTPException)
-    row = ERRORS[_BY_STATUS.get(error.status_code, "BAD_REQUEST")]
-    if row.code == "METHOD_NOT_ALLOWED":
-        allowed = ", ".join(allowed_methods(request))
+    refused = RegistryError(_BY_STATUS.get(error.status_code, "BAD_REQUEST"), details=error.detail)
+    headers = None
+    if refused.code == "METHOD_NOT_ALLOWED":
+        headers = {"Allow": ", ".join(allowed_methods(request))}
         if request.method == "OPTIONS":
-            return Response(allowed, headers={"Allow": allowed, "Content-Type": "text/plain"})
-        return _answer(request, row, row.template, None, {"Allow": allowed})
-    return _answer(request, row, row.template.format(details=error.detail), None)
+            return Response(headers["Allow"], headers={**headers, "Content-Type": "text/plain"})
+    return _answer(request, http_answer(refused), refused.detail, None, headers)
 
 
 async def _handle_too_deep(request: Request, error: Exception) -> Response:
     """One schema's depth is bounded; a chain of references can still add up to more than Python walks."""
-    media_type = getattr(request.state, "media_type", V1)
-    return _answer(request, ERRORS["INVALID_SCHEMA"], "Schema is nested too deeply", media_type)
+    too_deep = RegistryError("INVALID_SCHEMA", details="Schema is nested too deeply")
+    return _answer(request, http_answer(too_deep), too_deep.detail, getattr(request.state, "media_type", V1))
 
 
 async def _handle_disconnect(request: Request, error: Exception) -> Response:
     """Nobody is there to read this; it is no failure of ours and not logged as one."""
-    return _answer(request, ERRORS["BAD_REQUEST"], "the client hung up", V1)
+    return _answer(request, http_answer(RegistryError("BAD_REQUEST", details="")), "the client hung up", V1)
 
 
 async def _handle_unforeseen(request: Request, error: Exception) -> Response:
     """A defect of ours; Starlette logs the traceback."""
-    row = ERRORS["INTERNAL"]
-    _log_failure(request, row, "a defect of this service: the traceback follows")
-    return _answer(request, row, row.template, V1)
+    defect = RegistryError("INTERNAL")
+    _log_failure(request, http_answer(defect), "a defect of this service: the traceback follows")
+    return _answer(request, http_answer(defect), defect.detail, V1)
 
 
 def _answer(
-    request: Request, row: ErrorRow, message: str, media_type: str | None, headers: dict[str, str] | None = None
+    request: Request,
+    answer: tuple[int, int],
+    message: str,
+    media_type: str | None,
+    headers: dict[str, str] | None = None,
 ) -> Response:
-    code = _CODES_OF_7.get(row.error_code, row.error_code) if services(request).profile == SEVEN else row.error_code
-    body = compact({"error_code": code, "message": message})
-    return Response(body, row.http, media_type=media_type, headers=headers)
+    status, code = answer
+    code = _CODES_OF_7.get(code, code) if services(request).profile == SEVEN else code
+    return Response(compact({"error_code": code, "message": message}), status, media_type=media_type, headers=headers)
 
 
 def allowed_methods(request: Request) -> list[str]:

@@ -9,13 +9,14 @@ from typing import Any, Final
 from fastapi import Response
 
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc
-from ticdc_bridge.schemas.model.errors import DdlError, RegistryError
+from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.api import history_json as shapes
 from ticdc_bridge.service.api.bodies import INTEGER, TEXT, WholeBody, as_is, object_schema
 from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import PAGE, STRING, Called, Parameter, Router
 from ticdc_bridge.service.auth.acl import ADMIN, HISTORY
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.manual_entry import (
     DDL_FIELDS,
     MESSAGE_FIELDS,
@@ -197,7 +198,7 @@ def _keep(call: ApiCall, entry: ManualEntry) -> Response:
     try:
         result = history.track(entry.changefeed, Batch(records=records), strict=True)
     except DdlError as error:
-        raise RegistryError("DDL_NOT_APPLICABLE", details=error.detail) from error
+        raise DdlError("DDL_NOT_APPLICABLE", details=error.detail) from error
     # It is kept: tried again from the beginning, the request would be told that it was known already.
     wait_seconds = seconds_left(call.registry.store.wait_seconds)
     tables = retry_until(lambda: [_touched_table(call, record) for record in records], wait_seconds)

@@ -6,10 +6,10 @@ from typing import Final
 
 from fastapi import Response
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import PAGE, STRING, Called, Parameter, Router
 from ticdc_bridge.service.auth.acl import HISTORY
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.diff import Period, diff
 from ticdc_bridge.service.history.export import Form, HistoryExport
 from ticdc_bridge.service.history.times import tso_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.changes import NamePaths
 from ticdc_bridge.service.history.changes import changes as table_changes
 from ticdc_bridge.service.history.contradictions import WHAT_TO_DO, Contradiction
@@ -80,7 +80,7 @@ _SIGNS = {"added": "new", "dropped": "gone"}
 
 
 def changes(row: TableVersionRow, before: TableVersionRow | None, ddl: DdlRecord | None) -> list[Json]:
-    """What a version changed of the one before it; nothing where there is no table on one side."""
+    """The changes of a version since the one before it; nothing where there is no table on one side."""
     if before is None or before.table is None or row.table is None or not (before.is_live and row.is_live):
         return []
     paths = NamePaths.of(before.table).after(statement_or_none(ddl), row.table)

@@ -13,13 +13,14 @@ import anyio
 import anyio.to_thread
 from fastapi import Response
 
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.service.api.bodies import FLAG, INTEGER, STRING, Body, Kind, as_is, list_of
 from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import PAGE, Called, Parameter, Router
 from ticdc_bridge.service.api.routing import STRING as TEXT_PARAMETER
 from ticdc_bridge.service.auth.acl import ADMIN, MESSAGES
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.times import tso_of
 from ticdc_bridge.service.kafka_topics import KafkaTopics
 from ticdc_bridge.service.registry_view import StoreSchemas

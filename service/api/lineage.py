@@ -31,7 +31,7 @@ _FILTERS = (
 
 @router.declare("POST", needs=HISTORY, body=_BODY)
 def post(call: Called) -> Response:
-    """What one run of a job used; answers how many edges were kept."""
+    """Keep the edges of one run of a job; answers how many edges were kept."""
     return call.answer({"edges": lineage.record(call.registry, call.body)})
 
 

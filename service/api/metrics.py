@@ -26,9 +26,9 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.api.routing import Router
 from ticdc_bridge.service.auth.acl import METRICS
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage
 from ticdc_bridge.service.registry.model import Counts
 from ticdc_bridge.service.registry.registry import Registry

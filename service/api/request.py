@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from fastapi import Request, Response
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.auth.acl import Access
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.table_schemas import TableSchemaCache
 from ticdc_bridge.service.kafka_topics import KafkaTopics
 from ticdc_bridge.service.registry.names import normalize_subject

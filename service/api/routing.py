@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute
 from starlette.routing import Route as PlainRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError
+from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.service.api.bodies import Body, Json, WholeBody
 from ticdc_bridge.service.api.request import (
     USER_ACCESS,
@@ -37,6 +37,7 @@ from ticdc_bridge.service.api.request import (
     services,
 )
 from ticdc_bridge.service.auth.acl import ADMIN, METRICS, OF_SERVER, denied_error
+from ticdc_bridge.service.errors import RegistryError, http_answer
 from ticdc_bridge.service.registry.deadline import Deadline, Outage, current_deadline, pauses
 from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, normalize_subject, prefix_of
 from ticdc_bridge.service.registry.read_set import current_reads
@@ -189,7 +190,7 @@ def all_routes(app: FastAPI) -> list[BaseRoute]:
 
 
 async def call(request: Request) -> ApiCall:
-    """What a route gets of its request. Raises UNSUPPORTED_MEDIA_TYPE, NOT_ACCEPTABLE, and what its body raises."""
+    """The call that a route gets. Raises UNSUPPORTED_MEDIA_TYPE, NOT_ACCEPTABLE, and what its body raises."""
     request.state.media_type = V1
     if request.method in _WITH_BODY:
         check_content_type(request.headers.get("content-type"))
@@ -284,7 +285,7 @@ class Permissions:
         return None if allowed else denied_error(needs, subject)
 
     def _need(self, scope: Scope) -> tuple[str | None, dict[str, str]]:
-        """What the route needs, and the named segments of its path; None where no route answers."""
+        """The right that the route needs, and the named segments of its path; None where no route answers."""
         for route in self._routes:
             match = route.path_regex.match(scope["path"]) if scope["method"] in (route.methods or ()) else None
             if match is not None:
@@ -300,6 +301,7 @@ def subject_of(segments: Mapping[str, str]) -> str:
 
 
 def refusal(error: BridgeError) -> Response:
-    headers: dict[str, Any] = {401: _CHALLENGE, 429: _RETRY}.get(error.row.http, {})
-    body = compact({"error_code": error.row.error_code, "message": error.detail})
-    return Response(body, error.row.http, media_type=V1, headers=headers)
+    status, error_code = http_answer(error)
+    headers: dict[str, Any] = {401: _CHALLENGE, 429: _RETRY}.get(status, {})
+    body = compact({"error_code": error_code, "message": error.detail})
+    return Response(body, status, media_type=V1, headers=headers)

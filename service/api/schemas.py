@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.api import responses
 from ticdc_bridge.service.api.request import ApiCall, java_int
 from ticdc_bridge.service.api.routing import KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import schemas
 from ticdc_bridge.service.registry.model import StoredVersion
 from ticdc_bridge.service.registry.names import normalize_subject
@@ -50,7 +50,7 @@ def search(call: Called) -> Response:
 
 
 def _asks_associations(call: Called) -> bool:
-    """Whether only schemas with an association are wanted. Raises ROUTE_NOT_FOUND for an unknown lifecycle."""
+    """True if only schemas with an association are wanted. Raises ROUTE_NOT_FOUND for an unknown lifecycle."""
     lifecycles = call.texts("lifecycle")
     if not {"NONE", "STRONG", "WEAK"}.issuperset(lifecycles):
         raise RegistryError("ROUTE_NOT_FOUND")
@@ -102,7 +102,7 @@ def holders(call: ApiCall) -> list[tuple[str, int]]:
 
 
 def view_of_query(call: ApiCall, stored: StoredVersion) -> responses.SchemaView:
-    """What the parameters of SCHEMA_FORM ask for; formats nobody knows are ignored."""
+    """The form that the parameters of SCHEMA_FORM ask for; formats nobody knows are ignored."""
     tag_names = call.texts("findTags")
     tags = schemas.tags(call.registry, stored, tag_names) if tag_names else []
     qualified = call.text("referenceFormat").lower() == "qualified"

@@ -11,10 +11,10 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.api.request import compact, services
 from ticdc_bridge.service.api.routing import KNOWN, OPEN, PAGE, STRING, Called, Parameter, Router, run_in_time
 from ticdc_bridge.service.auth.acl import DELETE
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import subjects
 from ticdc_bridge.service.registry.deadline import Deadline
 

@@ -23,7 +23,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.errors import RegistryError
 
 READ: Final = "read"
 WRITE: Final = "write"
@@ -85,7 +86,7 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What some names may do. `everything`: no rule has to be asked."""
+    """The rights of some names. `everything`: no rule has to be asked."""
 
     rules: tuple[AccessRule, ...] = ()
     server: frozenset[str] = frozenset()
@@ -93,7 +94,7 @@ class Access:
     _known: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, hash=False, repr=False)
 
     def may(self, operation: str, subject: str) -> bool:
-        """Whether `operation` (of OF_SUBJECTS) is allowed on a subject or on the scope of a config."""
+        """True if `operation` (of OF_SUBJECTS) is allowed on a subject or on the scope of a config."""
         if self.everything:
             return True
         key = (operation, subject)
@@ -109,7 +110,7 @@ class Access:
         return is_allowed
 
     def may_serve(self, operation: str) -> bool:
-        """Whether `operation` (of OF_SERVER) is allowed."""
+        """True if `operation` (of OF_SERVER) is allowed."""
         return self.everything or operation in self.server
 
     def check(self, operation: str, subject: str) -> None:
@@ -130,7 +131,7 @@ class Acl:
     roles: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def access(self, name: str) -> Access:
-        """What a name may do."""
+        """The rights of a name."""
         identities = {name, EVERYONE, *(ROLE + role for role, names in self.roles.items() if name in names)}
         rules = [rule for rule in self.rules if not rule.who.isdisjoint(identities)]
         server = frozenset().union(*(rule.may for rule in rules)) & frozenset(OF_SERVER)

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.auth.credentials import Credentials
+from ticdc_bridge.service.errors import RegistryError
 
 _REMEMBERED: Final = 10_000
 _FAILURE_SECONDS: Final = 30.0
@@ -89,7 +89,7 @@ class Authenticator:
 
 
 def claims(header: bytes, credentials: Credentials) -> tuple[str | None, tuple[str, str] | None]:
-    """What a header says: the name of a token that is known, or else a name and a password to be checked slowly."""
+    """The claim of a header: the name of a token that is known, or else a name and a password to be checked slowly."""
     scheme, _, rest = header.strip().partition(b" ")
     rest = rest.strip()
     if scheme.lower() == b"bearer":

@@ -50,7 +50,7 @@ _UNSAFE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What an auth file says. `passwords`: the bcrypt hashes of a name. `tokens`: the name of a token's SHA-256."""
+    """The users of an auth file. `passwords`: the bcrypt hashes of a name. `tokens`: the name of a token's SHA-256."""
 
     passwords: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     tokens: Mapping[bytes, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Credentials:
         return self.tokens.get(_digest(token)) if len(token) >= MIN_TOKEN else None
 
     def has_password(self, name: str, password: str) -> bool:
-        """Whether it is one of the passwords of `name`. Slow on purpose, and as slow for a name that is not there."""
+        """True if it is one of the passwords of `name`. Slow on purpose, and as slow for a name that is not there."""
         secret = password.encode("utf-8", "surrogateescape")
         fits = len(secret) <= _LONGEST_PASSWORD and b"\0" not in secret
         secret = secret if fits else b""

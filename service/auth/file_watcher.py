@@ -30,7 +30,7 @@ Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """What is in force. `acl` None: whoever is known may do everything."""
+    """The credentials and rules in force. `acl` None: whoever is known may do everything."""
 
     credentials: Credentials = field(default_factory=Credentials)
     acl: Acl | None = None
@@ -50,7 +50,7 @@ class WatchedFile:
     problem: str | None = None
 
     def has_changed(self) -> bool:
-        """Whether it may hold something new: another stamp, or one so young that a write may have followed it."""
+        """True if it may hold something new: another stamp, or one so young that a write may have followed it."""
         stamp = stamp_of(self.path)
         if stamp == self.stamp:
             return stamp is not None and abs(time.time_ns() - stamp[0]) < _SETTLED * 1e9

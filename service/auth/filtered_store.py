@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.auth.acl import CONFIG, DELETE, READ, WRITE, Access, denied_error
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import (
     LAST_COUNTED,
     Content,
@@ -24,7 +25,7 @@ from ticdc_bridge.service.registry.model import (
     VersionRow,
 )
 from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, context_of, normalize_subject, prefix_of, qualify
-from ticdc_bridge.service.registry.ports import Collect, ReadAhead, Store, StoreReader, StoreWrapper, StoreWriter
+from ticdc_bridge.service.registry.ports import Collect, ReadAhead, Store, StoreReader, StoreWriter
 from ticdc_bridge.service.registry.read_set import Listener, Part
 
 T = TypeVar("T")
@@ -150,9 +151,6 @@ class FilteredReader:
     def marks(self) -> dict[str, int]:
         raise denied_error(READ, None)
 
-    def fact(self, name: str) -> str | None:
-        raise denied_error(READ, None)
-
     def lineage(self) -> list[Lineage]:
         """As table histories: for all who have the right `history`. Subjects are looked up and hidden as elsewhere."""
         return self._tx.lineage()
@@ -265,9 +263,6 @@ class FilteredWriter(FilteredReader):
     def put_context(self, context: str) -> None:
         raise denied_error(WRITE, None)
 
-    def put_fact(self, name: str, value: str) -> None:
-        raise denied_error(WRITE, None)
-
     def drop_context(self, context: str) -> None:
         self._check(DELETE, prefix_of(context) or SERVER)
         self._writer.drop_context(context)
@@ -326,13 +321,13 @@ class ListenerGroup:
             listener.forget()
 
 
-class FilteredStore(StoreWrapper):
-    """Keeps the promises of `registry.ports.Store` for somebody's access."""
+class FilteredStore:
+    """Keeps the promises of `registry.ports.Store` for somebody's access; the store stays open when this is closed."""
 
     def __init__(self, store: Store, access: Access, listeners: ListenerGroup) -> None:
         """`listeners` listens to the store already."""
-        super().__init__(store)
-        self._access, self._listeners = access, listeners
+        self._store, self._access, self._listeners = store, access, listeners
+        self.url, self.wait_seconds = store.url, store.wait_seconds
 
     @contextmanager
     def read(self, *, once: bool = False) -> Iterator[FilteredReader]:
@@ -356,3 +351,15 @@ class FilteredStore(StoreWrapper):
 
     def listen(self, listener: Listener) -> None:
         self._listeners.add(listener)
+
+    def refresh(self, max_age: float) -> Future[None] | None:
+        return self._store.refresh(max_age)
+
+    def follow(self) -> None:
+        self._store.follow()
+
+    def check(self, *, ask: bool = True) -> None:
+        self._store.check(ask=ask)
+
+    def close(self) -> None:
+        """The store is not ours to close."""

@@ -21,7 +21,6 @@ from ticdc_bridge.service.cli.check_ddl import check_ddl
 from ticdc_bridge.service.cli.doctor import doctor
 from ticdc_bridge.service.cli.health import health
 from ticdc_bridge.service.cli.history import history
-from ticdc_bridge.service.cli.mirror import mirror
 from ticdc_bridge.service.cli.serve import serve
 from ticdc_bridge.service.cli.track import fill_end, track
 from ticdc_bridge.service.cli.transfer import export, import_
@@ -56,7 +55,7 @@ def _exit_where_pipe_is_closed() -> Iterator[None]:
 app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 _FUNCTIONS: dict[str, Callable[..., None]] = {
     "serve": serve, "health": health, "check-acl": check_acl, "hash-password": hash_password, "new-token": new_token,
-    "backup": backup, "restore": restore, "import": import_, "export": export, "mirror": mirror,
+    "backup": backup, "restore": restore, "import": import_, "export": export,
     "check-ddl": check_ddl, "doctor": doctor, "track": track,
 }  # fmt: skip
 for name, function in _FUNCTIONS.items():

@@ -31,6 +31,9 @@ To = Annotated[
     str | None,
     typer.Option("--to-registry", "--to", metavar="URL", help="Write to this registry over REST instead of a store."),
 ]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Write nothing; compare the target with SOURCE: are they equal?")
+]
 
 
 @spread_options
@@ -80,6 +83,7 @@ def import_(
     source: ImportFrom = None,
     store: StoreUrl = None,
     to: To = None,
+    verify: Verify = False,
     arguments: TransferArguments,
 ) -> None:
     """Import a registry: from its _schemas topic, from a dump of it, or over REST.
@@ -95,17 +99,26 @@ def import_(
     --schemas, {"subject","version","id","schema"}.
 
     Exit code 0: done, or nothing to do. 1: conflicts or broken records (see --skip-broken). 2: it can't be done.
+    With --verify, 0: both are equal. 1: they differ; each difference is named. 2: can't tell.
 
     Try it:  ticdc-bridge import kafka:_schemas --bootstrap-servers localhost:9092 --dry-run
 
              ticdc-bridge import http://old-registry:8081 --store sqlite:///registry.db
 
+             ticdc-bridge import http://old-registry:8081 --store sqlite:///registry.db --verify
+
              ticdc-bridge import dump.jsonl --to http://new-registry:8081
     """
-    from ticdc_bridge.service.migration.transfer import move
-
     options, place = _options(arguments), one_place("SOURCE", given, source)
-    run_job("import", lambda: move("import", place, to or read_settings(store=store).store, options))
+
+    def job() -> int:
+        from ticdc_bridge.service.migration.transfer import move
+        from ticdc_bridge.service.migration.verify import verify as verify_import
+
+        target = to or read_settings(store=store).store
+        return verify_import(place, target, options) if verify else move("import", place, target, options)
+
+    run_job("import", job)
 
 
 def _options(given: TransferArguments, *, own_target: bool = True, overwrite: bool = False) -> TransferOptions:

@@ -13,10 +13,11 @@ from typing import Any, Final, Literal
 from ticdc_bridge.schemas.ddl.executor.show_create import create_statement, show_create, unwritable_keys
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc, literal_timestamps
 from ticdc_bridge.schemas.inputs.definition_files import LEFT_OUT
-from ticdc_bridge.schemas.model.errors import DdlError, RegistryError
+from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.schemas.model.values import zone
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.contradictions import Contradiction
 from ticdc_bridge.service.history.model import State, TableVersionRow
 from ticdc_bridge.service.history.times import time_text

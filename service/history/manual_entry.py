@@ -26,10 +26,11 @@ from ticdc_bridge.schemas.ddl.parser.statements import (
 )
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.debezium.schema_changes import table_after
-from ticdc_bridge.schemas.model.errors import DdlError, RegistryError, WireError
+from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_tso
 from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource
 from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, DdlRecord
 from ticdc_bridge.service.history.ports import HistoryReader
 from ticdc_bridge.service.history.table_schemas import table_of_schemas
@@ -85,12 +86,9 @@ def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
 
 
 def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
-    """The table that a statement is about, "" for none; RENAME: its new name. RegistryError where it can't be read."""
+    """The table that a statement is about, "" for none; RENAME: its new name. DdlError where it can't be read."""
     modes = {"wire": LexicalMode(backslashes=False), "show": SHOW}
-    try:
-        statement = parse(query, modes.get(mode) or LexicalMode.of_sql_mode(sql_mode), db)
-    except DdlError as error:
-        raise RegistryError(error.code, **error.fields) from error
+    statement = parse(query, modes.get(mode) or LexicalMode.of_sql_mode(sql_mode), db)
     match statement:
         case AlterTable() | CreateTable() | TruncateTable():
             return statement.table.table
@@ -166,10 +164,7 @@ def _fill_from_subject(body: Json, record: DdlRecord, view: RegistryView) -> Ddl
             key = view.text(subject.removesuffix("-value") + "-key", None)[0]
         except RegistryError:
             key = None  # a table without primary key has none
-    try:
-        table, reason = table_of_schemas(text, key, record.db, record.table, f"{subject} version {number}")
-    except DdlError as error:
-        raise RegistryError(error.code, **error.fields) from error
+    table, reason = table_of_schemas(text, key, record.db, record.table, f"{subject} version {number}")
     return _form(record, table, reason)
 
 

@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
+from ticdc_bridge.service.errors import RegistryError
 
 
 def clean(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
 from ticdc_bridge.schemas.model.credentials import mask_url
@@ -15,16 +15,17 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.http_client import HttpRegistry, RegistryLogin
 from ticdc_bridge.service.migration.dump_file import read_records, write_records
 from ticdc_bridge.service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge, with_contents
-from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.rest_reader import DEFAULT_LEVEL, RestSource
 from ticdc_bridge.service.migration.rest_writer import RestTarget, obstacles
 from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
-from ticdc_bridge.service.migration.snapshot import SchemaComparison, Snapshot, parse_versions, snapshot_of
+from ticdc_bridge.service.migration.snapshot import Key, SchemaComparison, Snapshot, parse_versions, snapshot_of
 from ticdc_bridge.service.migration.topic_records import TopicRecord, records_of
 from ticdc_bridge.service.migration.topic_replay import Replay
 from ticdc_bridge.service.registry.config import LEVEL
 from ticdc_bridge.service.registry.deadline import retry_until
 from ticdc_bridge.service.registry.mode import READWRITE
+from ticdc_bridge.service.registry.model import StoredVersion
 from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER
 from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.registry import Registry
@@ -35,7 +36,10 @@ _STORES = ("sqlite:", "postgresql:", "postgresql+", "postgres:")
 
 @dataclass(slots=True)
 class ReadResult:
-    """What was read: `counted` records or answers by sort, `broken` ones with their reasons, what was `left_out`."""
+    """The result of a read: `counted` records or answers by sort, `broken` ones with reasons, what was `left_out`.
+
+    `unread` as in RestSource.
+    """
 
     snapshot: Snapshot
     counted: dict[str, int] = field(default_factory=dict)
@@ -43,11 +47,12 @@ class ReadResult:
     left_out: dict[str, int] = field(default_factory=dict)
     broken: list[str] = field(default_factory=list)
     broken_count: int = 0
+    unread: set[Key | str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class WriteResult:
-    """What came of a plan: `unread` versions are there, but this registry can't read their schema."""
+    """The result of a plan: `unread` versions are there, but this registry can't read their schema."""
 
     plan: MigrationPlan
     done: bool = False
@@ -62,8 +67,13 @@ Planner = Callable[[Snapshot], MigrationPlan]
 class Endpoint(Protocol):
     name: str
 
-    def read(self) -> ReadResult:
-        """Everything that is there. Raises SetupError."""
+    def read(self, like: Snapshot | None = None) -> ReadResult:
+        """Everything that is there. Raises SetupError.
+
+        Args:
+            like: What the result is compared with. Over REST its scopes are asked for too, and where an answer is the
+                same for a default and a setting, it is read as this has it.
+        """
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         """Bring what `planner` wants; nothing where the plan has conflicts. Raises SetupError."""
@@ -78,11 +88,11 @@ class ConnectionOptions:
     kafka_config: Path | None = None
     wait_seconds: float = 25.0
     overwrite: bool = False
-    told: Told = ignore_progress
+    report: ReportProgress = ignore_progress
 
 
 @contextmanager
-def endpoint_of(text: str, ways: ConnectionOptions, *, create: bool = True) -> Iterator[Endpoint]:
+def endpoint_of(text: str, options: ConnectionOptions, *, create: bool = True) -> Iterator[Endpoint]:
     """The place that a word of the command line names. Raises SetupError.
 
     `create`: a store that is not there is made when it is opened; otherwise it is an error.
@@ -91,22 +101,22 @@ def endpoint_of(text: str, ways: ConnectionOptions, *, create: bool = True) -> I
         name = text[len(TOPIC) :]
         if not name:
             raise SetupError("USAGE", details="kafka: needs the name of a topic: kafka:_schemas")
-        settings = client_settings(ways.servers, ways.kafka_config, "a topic")
-        with closing(SchemasTopic(name, settings, ways.told)) as topic:
+        settings = client_settings(options.servers, options.kafka_config, "a topic")
+        with closing(SchemasTopic(name, settings, options.report)) as topic:
             yield TopicEndpoint(topic)
     elif text.startswith(("http://", "https://")):
-        with closing(HttpRegistry(text, ways.access)) as http:
-            yield RestEndpoint(http, ways.told)
+        with closing(HttpRegistry(text, options.access)) as http:
+            yield RestEndpoint(http, options.report)
     elif text.startswith(_STORES):
         if not create and not store_exists(text):
             raise SetupError("USAGE", details=f"there is no store {mask_url(text)}")
-        with closing(open_store(text, wait_seconds=ways.wait_seconds)) as store:
-            yield StoreEndpoint(store, mask_url(text), ways.told)
+        with closing(open_store(text, wait_seconds=options.wait_seconds)) as store:
+            yield StoreEndpoint(store, mask_url(text), options.report)
     elif "://" in text:
         known = "a FILE, kafka:TOPIC, http://HOST:PORT, sqlite:///PATH or postgresql://HOST/DATABASE is needed"
         raise SetupError("USAGE", details=f"{mask_url(text)}: {known}")
     else:
-        yield FileEndpoint(text, ways)
+        yield FileEndpoint(text, options)
 
 
 class EmptyEndpoint:
@@ -115,7 +125,7 @@ class EmptyEndpoint:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def read(self) -> ReadResult:
+    def read(self, like: Snapshot | None = None) -> ReadResult:
         return ReadResult(Snapshot())
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
@@ -125,13 +135,13 @@ class EmptyEndpoint:
 class StoreEndpoint:
     """A store of ours. All of a plan is one transaction."""
 
-    def __init__(self, store: Store, name: str, report: Told = ignore_progress) -> None:
+    def __init__(self, store: Store, name: str, report: ReportProgress = ignore_progress) -> None:
         self.name = name
         self._store = store
-        self._told = report
+        self._report = report
         self._registry = Registry(store)
 
-    def read(self) -> ReadResult:
+    def read(self, like: Snapshot | None = None) -> ReadResult:
         with self._store.read() as tx:
             return ReadResult(snapshot_of(tx))
 
@@ -143,7 +153,7 @@ class StoreEndpoint:
         with self._store.read() as reader:
             plan = planner(snapshot_of(reader))
         # Schemas are read before anybody is kept waiting; then what is there is looked at again, alone.
-        ready, unread = self._parse_schemas(plan, source)
+        ready, unread = self._parse_schemas(plan.add, source)
         if plan.conflicts or dry_run or not plan.changes:
             return WriteResult(plan, unread=unread)
         with self._store.write() as tx:
@@ -151,21 +161,24 @@ class StoreEndpoint:
             if plan.conflicts:
                 return WriteResult(plan, unread=unread)
             missing = [stored for stored in plan.add if (stored.subject, stored.version) not in ready]
-            more, _ = parse_versions(self._registry, missing, source)
-            ready |= {(stored.subject, stored.version): stored for stored in more}
-            self._told("writing", 0, None)
+            ready |= self._parse_schemas(missing, source)[0]
+            self._report("writing", 0, None)
             carry_out(tx, with_contents(plan, ready.values()))
         return WriteResult(plan, done=True, unread=unread)
 
-    def _parse_schemas(self, plan: MigrationPlan, source: Snapshot) -> tuple[dict[tuple[str, int], Any], list[str]]:
-        ready, unread = parse_versions(self._registry, self._count_read(plan.add), source)
+    def _parse_schemas(
+        self, versions: list[StoredVersion], source: Snapshot
+    ) -> tuple[dict[Key, StoredVersion], list[str]]:
+        """The versions with their identity, and the names of those that this registry can't read."""
+
+        def counted() -> Iterator[StoredVersion]:
+            for done, stored in enumerate(versions, 1):
+                yield stored
+                self._report("schemas read", done, len(versions))
+
+        ready, unread = parse_versions(self._registry, counted(), source)
         names = [f"{subject} version {version}" for subject, version in unread]
         return {(stored.subject, stored.version): stored for stored in ready}, names
-
-    def _count_read(self, versions: list[Any]) -> Iterator[Any]:
-        for done, stored in enumerate(versions, 1):
-            yield stored
-            self._told("schemas read", done, len(versions))
 
 
 class TopicEndpoint:
@@ -175,7 +188,7 @@ class TopicEndpoint:
         self.name = f"{TOPIC}{topic.name}"
         self._topic = topic
 
-    def read(self) -> ReadResult:
+    def read(self, like: Snapshot | None = None) -> ReadResult:
         return replay_records(self._topic.records())
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
@@ -197,11 +210,11 @@ class TopicEndpoint:
 class FileEndpoint:
     """A dump file."""
 
-    def __init__(self, path: str, ways: ConnectionOptions) -> None:
+    def __init__(self, path: str, options: ConnectionOptions) -> None:
         self.name = path
-        self._overwrite = ways.overwrite
+        self._overwrite = options.overwrite
 
-    def read(self) -> ReadResult:
+    def read(self, like: Snapshot | None = None) -> ReadResult:
         return replay_records(read_records(self.name))
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
@@ -224,57 +237,59 @@ class FileEndpoint:
 class RestEndpoint:
     """A registry over HTTP."""
 
-    def __init__(self, http: HttpRegistry, report: Told = ignore_progress) -> None:
+    def __init__(self, http: HttpRegistry, report: ReportProgress = ignore_progress) -> None:
         self.name = http.name
         self._http = http
-        self._told = report
+        self._report = report
 
-    def read(self) -> ReadResult:
-        reading = RestSource(self._http, self._told)
-        snapshot = reading.read()
+    def read(self, like: Snapshot | None = None) -> ReadResult:
+        reading = RestSource(self._http, self._report)
+        snapshot = reading.read(() if like is None else {*like.configs, *like.modes})
+        if like is not None:
+            _settle_defaults(snapshot, like)
         return ReadResult(
             snapshot,
             left_out=dict(reading.left_out),
             broken=reading.broken[:1000],
             broken_count=len(reading.broken),
+            unread=reading.unread,
         )
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
-        target = self._read_target(source)
+        target = self.read(source).snapshot
         plan = planner(target)
         plan.add_conflicts(obstacles(plan, source, target))
         if plan.conflicts or dry_run or not plan.changes:
             return WriteResult(plan)
-        writing = RestTarget(self._http, self._told)
+        writing = RestTarget(self._http, self._report)
         writing.carry_out(plan, source, target)
-        left = planner(self._read_target(source))
+        left = planner(self.read(source).snapshot)
         missing = {what: n for what, n in left.changes.items() if what not in ("contexts", "id marks")}
         if missing or left.conflicts:
             text = "; ".join([*(f"{n} {what}" for what, n in missing.items()), *(c.what for c in left.conflicts[:5])])
             raise SetupError("REGISTRY_REFUSED", url=self.name, what="part of the import", details=f"missing: {text}")
         return WriteResult(plan, done=True, notes=writing.left_out)
 
-    def _read_target(self, source: Snapshot) -> Snapshot:
-        """What is there, to be compared with a source."""
-        target = RestSource(self._http, self._told).read({*source.configs, *source.modes})
-        for scope, config in target.configs.items():
-            # An answer names the default level where a config has none.
-            if config.get(LEVEL) == DEFAULT_LEVEL and LEVEL not in source.configs.get(scope, {LEVEL: ""}):
-                del config[LEVEL]
-        # Nor can the server's default be told from a config that says the same; it gives way.
-        default = {LEVEL: DEFAULT_LEVEL}
-        if target.configs.get(SERVER) == default != source.configs.get(SERVER, default):
-            del target.configs[SERVER]
-        # What `:.__GLOBAL:` has by default is as good as set.
-        if source.configs.get(BELOW_ALL) == default:
-            target.configs.setdefault(BELOW_ALL, default)
-        if source.modes.get(BELOW_ALL) == READWRITE:
-            target.modes.setdefault(BELOW_ALL, READWRITE)
-        return target
+
+def _settle_defaults(answered: Snapshot, other: Snapshot) -> None:
+    """Read answers that a default and a setting share as `other` has them."""
+    for scope, config in answered.configs.items():
+        # An answer names the default level where a config has none.
+        if config.get(LEVEL) == DEFAULT_LEVEL and LEVEL not in other.configs.get(scope, {LEVEL: ""}):
+            del config[LEVEL]
+    # Nor can the server's default be told from a config that says the same; it gives way.
+    default = {LEVEL: DEFAULT_LEVEL}
+    if answered.configs.get(SERVER) == default != other.configs.get(SERVER, default):
+        del answered.configs[SERVER]
+    # What `:.__GLOBAL:` has by default is as good as set.
+    if other.configs.get(BELOW_ALL) == default:
+        answered.configs.setdefault(BELOW_ALL, default)
+    if other.modes.get(BELOW_ALL) == READWRITE:
+        answered.modes.setdefault(BELOW_ALL, READWRITE)
 
 
 def replay_records(records: Iterable[TopicRecord]) -> ReadResult:
-    """What the records of a topic come to."""
+    """The registry that the records of a topic describe."""
     replay = Replay(now=time.time_ns() // 1_000_000).apply_all(records)
     return ReadResult(
         replay.snapshot,
@@ -298,10 +313,16 @@ def planner_of(source: Snapshot, *, overwrite_settings: bool = False) -> Planner
     """The plan of an import, for whatever a target holds."""
 
     def make_plan(target: Snapshot) -> MigrationPlan:
-        alike = SchemaComparison(_READER, source, target)
-        return plan_merge(source, target, alike=alike, overwrite_settings=overwrite_settings)
+        return plan_merge(
+            source, target, alike=schema_comparison(source, target), overwrite_settings=overwrite_settings
+        )
 
     return make_plan
+
+
+def schema_comparison(source: Snapshot, target: Snapshot) -> SchemaComparison:
+    """Says whether a version of the source has the schema of one of the target, however its text is written."""
+    return SchemaComparison(_READER, source, target)
 
 
 class _NoStore:

@@ -1,14 +1,14 @@
-"""What has to change in a target so that it holds what a source holds, and what stands in the way.
+"""What an import changes in a target, what stands in its way, and how two registries differ.
 
-`plan_merge`: an import. What the target has besides stays; where both have something and differ, that is a conflict.
-`plan_follow`: a mirror. The target becomes the source, whatever that takes.
+`plan_merge`: what the target has besides stays; where both have something and differ, that is a conflict.
+`compare`: the differences of two registries, by kind.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -26,7 +26,7 @@ DELETED: Final = "the version was deleted in the target"
 OTHER_CONFIG: Final = "the target has another config"
 OTHER_MODE: Final = "the target has another mode"
 NOT_BY_REST: Final = "cannot be written over REST"
-_AT_ONCE: Final = 500
+_AT_ONCE: Final = 500  # a statement can't have any number of values
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,9 @@ class MigrationPlan:
     """Changes to a target, in the order of the fields; nothing may be written while there are `conflicts`.
 
     `same` counts versions that are there already, `settings` configs and modes that are. `known` are the ids, by
-    context, that have their schema in the target when `remove` is done.
+    context, that have their schema in the target.
     """
 
-    remove: list[Key] = field(default_factory=list)
-    drop_configs: list[str] = field(default_factory=list)
-    drop_modes: list[str] = field(default_factory=list)
-    drop_contexts: list[str] = field(default_factory=list)
     contexts: list[str] = field(default_factory=list)
     add: list[StoredVersion] = field(default_factory=list)
     delete: list[Key] = field(default_factory=list)
@@ -68,13 +64,9 @@ class MigrationPlan:
             "versions": len(added),
             "soft-deleted versions": len(self.add) - len(added),
             "soft deletes": len(self.delete),
-            "removed versions": len(self.remove),
             "configs": len(self.configs),
-            "removed configs": len(self.drop_configs),
             "modes": len(self.modes),
-            "removed modes": len(self.drop_modes),
             "contexts": len(self.contexts),
-            "removed contexts": len(self.drop_contexts),
             "id marks": len(self.marks),
         }
         return {what: number for what, number in counted.items() if number}
@@ -98,8 +90,10 @@ def plan_merge(
 
     `alike` says whether two versions have the same schema. `overwrite_settings`: the source's configs and modes win.
     """
-    plan = MigrationPlan(known={(context_of(s.subject), s.id) for s in target.versions.values()})
-    ids = ids_of(target.versions.values())
+    ids: dict[tuple[str, int], StoredVersion] = {}
+    for stored in target.versions.values():
+        ids.setdefault((context_of(stored.subject), stored.id), stored)
+    plan = MigrationPlan(known=set(ids))
     adding = []
     for key, stored in source.versions.items():
         there = target.versions.get(key)
@@ -113,12 +107,13 @@ def plan_merge(
             plan.conflicts.append(Conflict(ID_TAKEN, what))
             continue
         adding.append(stored)
-    plan.add = sort_by_time(adding)
+    # In the order of registration, as far as it is known: answers by id name the first version that has it.
+    plan.add = order_by_references(sorted(adding, key=lambda stored: stored.ts))
     plan.contexts = sorted(source.contexts - target.contexts)
     plan.marks = {c: n for c, n in source.marks.items() if n > target.marks.get(c, 0)}
     over = overwrite_settings
-    plan.configs = _settings(plan, source.configs, target.configs, OTHER_CONFIG, over, same_config)
-    plan.modes = _settings(plan, source.modes, target.modes, OTHER_MODE, over, lambda one, other: one == other)
+    plan.configs = _settings(plan, source.configs, target.configs, OTHER_CONFIG, over)
+    plan.modes = _settings(plan, source.modes, target.modes, OTHER_MODE, over)
     return plan
 
 
@@ -138,70 +133,77 @@ def _compare(plan: MigrationPlan, stored: StoredVersion, there: StoredVersion, a
 
 
 def _settings(
-    plan: MigrationPlan,
-    source: Mapping[str, T],
-    target: Mapping[str, T],
-    kind: str,
-    overwrite: bool,
-    same: Callable[[T, T], bool],
+    plan: MigrationPlan, source: Mapping[str, T], target: Mapping[str, T], kind: str, overwrite: bool
 ) -> dict[str, T]:
-    """What to set; one that is set otherwise in the target is a conflict."""
+    """The settings to write; one that is set otherwise in the target is a conflict."""
     settings = {}
     for scope, value in sorted(source.items()):
-        if scope not in target or (overwrite and not same(value, target[scope])):
-            settings[scope] = value
-        elif same(value, target[scope]):
+        if scope in target and value == target[scope]:
             plan.settings += 1
+        elif scope not in target or overwrite:
+            settings[scope] = value
         else:
-            name = "the server" if scope == SERVER else scope
-            plan.conflicts.append(Conflict(kind, f"{name}: {_json(value)} in the source, {_json(target[scope])} here"))
+            what = f"{_scope_text(scope)}: {_json(value)} in the source, {_json(target[scope])} here"
+            plan.conflicts.append(Conflict(kind, what))
     return settings
 
 
-def plan_follow(source: Snapshot, target: Snapshot) -> MigrationPlan:
-    """The plan after which `target` is `source`. There are no conflicts; ids that were used stay used."""
-    plan = MigrationPlan()
-    adding = []
-    for key, stored in source.versions.items():
-        there = target.versions.get(key)
-        if there is not None and there.id == stored.id and same_text(there, stored):
-            if stored.deleted == there.deleted:
-                plan.same += 1
-                continue
-            if stored.deleted:
-                plan.delete.append(key)
-                continue
-        adding.append(stored)
-    plan.add = sort_by_time(adding)
-    coming = {(stored.subject, stored.version) for stored in adding}
-    plan.remove = [key for key in target.versions if key not in source.versions or key in coming]
-    going = set(plan.remove)
-    plan.known = {(context_of(s.subject), s.id) for key, s in target.versions.items() if key not in going}
-    plan.contexts = sorted(source.contexts - target.contexts)
-    plan.drop_contexts = sorted(target.contexts - source.contexts)
-    plan.marks = {c: n for c, n in source.marks.items() if n > target.marks.get(c, 0)}
-    plan.configs = {
-        scope: config
-        for scope, config in source.configs.items()
-        if scope not in target.configs or not same_config(config, target.configs[scope])
-    }
-    plan.drop_configs = sorted(target.configs.keys() - source.configs.keys())
-    plan.modes = {scope: mode for scope, mode in source.modes.items() if target.modes.get(scope) != mode}
-    plan.drop_modes = sorted(target.modes.keys() - source.modes.keys())
-    return plan
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How many things of one kind are equal in two registries, and a line for each that is not."""
+
+    kind: str
+    equal: int
+    differences: list[str]
 
 
-def sort_by_time(versions: Iterable[StoredVersion]) -> list[StoredVersion]:
-    """In the order of registration, as far as it is known: answers by id name the first version that has it."""
-    return order_by_references(sorted(versions, key=lambda stored: stored.ts))
+def compare(source: Snapshot, target: Snapshot, alike: Alike = same_text) -> list[Comparison]:
+    """All that two registries hold, by kind. Times of registration are not compared.
+
+    Args:
+        alike: Says whether two versions have the same schema.
+    """
+
+    def other_version(stored: StoredVersion, there: StoredVersion) -> str:
+        if not alike(stored, there):
+            return f"source {_clip(stored.content)}, target {_clip(there.content)}"
+        if stored.id != there.id:
+            return f"id {stored.id} in the source, {there.id} in the target"
+        if stored.deleted != there.deleted:
+            return f"soft-deleted in the {'source' if stored.deleted else 'target'} alone"
+        return ""
+
+    contexts = dict.fromkeys(source.contexts, ""), dict.fromkeys(target.contexts, "")
+    return [
+        _compare_kind("versions", source.versions, target.versions, _key_text, other_version),
+        _compare_kind("configs", source.configs, target.configs, _scope_text),
+        _compare_kind("modes", source.modes, target.modes, _scope_text),
+        _compare_kind("contexts", *contexts, str),
+        _compare_kind("highest ids", source.marks, target.marks, lambda context: f"context {context}"),
+    ]
 
 
-def ids_of(versions: Iterable[StoredVersion]) -> dict[tuple[str, int], StoredVersion]:
-    """A version that has it for each id, by context."""
-    holders: dict[tuple[str, int], StoredVersion] = {}
-    for stored in versions:
-        holders.setdefault((context_of(stored.subject), stored.id), stored)
-    return holders
+def _other_value(value: Any, there: Any) -> str:
+    return "" if value == there else f"{_json(value)} in the source, {_json(there)} in the target"
+
+
+def _compare_kind(
+    kind: str,
+    source: Mapping[Any, T],
+    target: Mapping[Any, T],
+    name: Callable[[Any], str],
+    difference: Callable[[T, T], str] = _other_value,
+) -> Comparison:
+    keys = sorted({*source, *target})
+    differences = []
+    for key in keys:
+        if key not in target:
+            differences.append(f"{name(key)}: only in the source")
+        elif key not in source:
+            differences.append(f"{name(key)}: only in the target")
+        elif reason := difference(source[key], target[key]):
+            differences.append(f"{name(key)}: {reason}")
+    return Comparison(kind, len(keys) - len(differences), differences)
 
 
 def with_contents(plan: MigrationPlan, understood: Iterable[StoredVersion]) -> MigrationPlan:
@@ -212,7 +214,6 @@ def with_contents(plan: MigrationPlan, understood: Iterable[StoredVersion]) -> M
 
 def carry_out(tx: StoreWriter, plan: MigrationPlan) -> None:
     """Write a plan without conflicts; contents must have their identity."""
-    _clear(tx, plan)
     ids = set(plan.known)
     deleted: dict[str, list[int]] = {}
     for context in plan.contexts:
@@ -229,39 +230,14 @@ def carry_out(tx: StoreWriter, plan: MigrationPlan) -> None:
     for subject, version in plan.delete:
         deleted.setdefault(subject, []).append(version)
     for subject, versions in deleted.items():
-        for some in batch_numbers(versions):
-            tx.soft_delete(subject, some)
+        for start in range(0, len(versions), _AT_ONCE):
+            tx.soft_delete(subject, versions[start : start + _AT_ONCE])
     for context, number in plan.marks.items():
         tx.use_id(context, number)
     for scope, config in plan.configs.items():
         tx.put_config(scope, config)
     for scope, mode in plan.modes.items():
         tx.put_mode(scope, mode)
-
-
-def _clear(tx: StoreWriter, plan: MigrationPlan) -> None:
-    going: dict[str, list[int]] = {}
-    for subject, version in plan.remove:
-        going.setdefault(subject, []).append(version)
-    for subject, versions in going.items():
-        for some in batch_numbers(versions):
-            tx.remove(subject, some)
-    for scope in plan.drop_configs:
-        tx.drop_config(scope)
-    for scope in plan.drop_modes:
-        tx.put_mode(scope, None)
-    for context in plan.drop_contexts:
-        tx.drop_context(context)
-
-
-def batch_numbers(numbers: list[int]) -> Iterator[list[int]]:
-    """Not more at once than a statement can have values."""
-    for start in range(0, len(numbers), _AT_ONCE):
-        yield numbers[start : start + _AT_ONCE]
-
-
-def same_config(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return dict(one) == dict(other)
 
 
 def fingerprint(snapshot: Snapshot) -> str:
@@ -288,6 +264,10 @@ def fingerprint(snapshot: Snapshot) -> str:
 
 def _key_text(key: Key) -> str:
     return f"{key[0]} version {key[1]}"
+
+
+def _scope_text(scope: str) -> str:
+    return "the server" if scope == SERVER else scope
 
 
 def _clip(content: Content) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-Told = Callable[[str, int, int | None], None]
+ReportProgress = Callable[[str, int, int | None], None]
 """Progress: what is being done, how much of it is done, of how much (None: not known)."""
 _EVERY_SECONDS: Final = 5.0
 
@@ -18,7 +18,7 @@ def ignore_progress(_what: str, _done: int, _total: int | None) -> None:
 
 
 @contextmanager
-def progress(say: Callable[[str], None]) -> Iterator[Told]:
+def progress(say: Callable[[str], None]) -> Iterator[ReportProgress]:
     """Somebody to tell; `say` gets the lines where there is no terminal."""
     if not sys.stderr.isatty():
         yield LineProgress(say)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.http_client import CONNECTIONS, RegistryClient, find_json, need_json, refusal_error
-from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot
 from ticdc_bridge.service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
 from ticdc_bridge.service.registry.config import LEVEL
@@ -34,58 +34,43 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 DEFAULT_LEVEL: Final = "BACKWARD"
+UNKNOWN_MARK: Final = "the highest id ever used: not known; the highest existing id was taken"
 PROBE: Final = "ticdc-bridge-asks-for-a-subject-that-is-not-there"
 
 
 class RestSource:
-    """Reads a registry. `left_out` counts what its REST API can't tell, by reason; `broken`: answers without sense."""
+    """Reads a registry. `left_out` counts what its REST API can't tell, by reason; `broken`: answers without sense.
 
-    def __init__(self, asker: RegistryClient, report: Told = ignore_progress) -> None:
+    `unread`: the versions of both, and for "/config" or "/mode" those of all scopes but the server.
+    """
+
+    def __init__(self, asker: RegistryClient, report: ReportProgress = ignore_progress) -> None:
         self._asker = asker
-        self._told = report
+        self._report = report
         self._now = 0
         self.left_out: Counter[str] = Counter()
         self.broken: list[str] = []
+        self.unread: set[Key | str] = set()
 
-    def read(self, also: Iterable[str] = (), known: Snapshot | None = None) -> Snapshot:
+    def read(self, also: Iterable[str] = ()) -> Snapshot:
         """The whole registry. Raises SetupError. What changes meanwhile may be seen or not.
 
-        `also`: scopes to ask for their config and mode; those of names without versions are in no list. Versions that
-        are `known` are not fetched again: one that was deleted for good and made anew meanwhile looks as before.
+        `also`: scopes to ask for their config and mode; those of names without versions are in no list.
         """
-        snapshot, known = Snapshot(), known or Snapshot()
+        snapshot = Snapshot()
         self._now = time.time_ns() // 1_000_000
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             subjects = self.subjects()
             numbers = self._map_items(pool, "subjects", sorted(subjects), lambda s: self.versions(s, live=subjects[s]))
             versions = [(subject, version, is_deleted) for subject, some in numbers for version, is_deleted in some]
-            for _, stored in self._map_items(pool, "versions", versions, lambda one: self._version(known, one)):
+            for _, stored in self._map_items(pool, "versions", versions, lambda one: self.version(*one)):
                 if stored is not None:
                     snapshot.add(stored)
-            self._in_order_of_registration(pool, snapshot, known)
+            self._in_order_of_registration(pool, snapshot)
             for context in self.contexts():
                 snapshot.contexts.add(context)
             self._settings(pool, snapshot, {*subjects, *also} - {SERVER, BELOW_ALL})
         self._marks(snapshot)
-        return snapshot
-
-    def read_again(self, subject: str, before: Snapshot) -> Snapshot:
-        """`before`, but for one subject, which is read anew."""
-        self._now = time.time_ns() // 1_000_000
-        snapshot = Snapshot(
-            {key: stored for key, stored in before.versions.items() if key[0] != subject},
-            {scope: config for scope, config in before.configs.items() if scope != subject},
-            {scope: mode for scope, mode in before.modes.items() if scope != subject},
-            set(before.contexts),
-            dict(before.marks),
-        )
-        for number, is_deleted in self.versions(subject):
-            stored = self.version(subject, number, is_deleted)
-            if stored is not None:
-                snapshot.add(stored)
-        config, mode = self.config(subject), self.mode(subject)
-        snapshot.configs |= {} if config is None else {subject: config}
-        snapshot.modes |= {} if mode is None else {subject: mode}
         return snapshot
 
     # ---- schemas
@@ -110,14 +95,6 @@ class RestSource:
     def _numbers(self, target: str) -> list[int]:
         return [int(number) for number in find_json(self._asker, list, target) or ()]
 
-    def _version(self, before: Snapshot, entry: tuple[str, int, bool]) -> StoredVersion | None:
-        subject, version, deleted = entry
-        key = (normalize_subject(subject), version)
-        there = before.versions.get(key)
-        if there is not None:
-            return replace(there, deleted=deleted)
-        return self.version(subject, version, deleted)
-
     def version(self, subject: str, version: int, deleted: bool) -> StoredVersion | None:
         """A version; None if it is gone, or hidden behind an alias."""
         target = f"/subjects/{escape_name(subject)}/versions/{version}?deleted=true"
@@ -126,27 +103,23 @@ class RestSource:
             return None
         if normalize_subject(str(body.get("subject", subject))) != normalize_subject(subject):
             self.left_out["versions that REST hides because their subject's config has an alias"] += 1
+            self.unread.add((normalize_subject(subject), version))
             return None
         try:
             value = {**body, "subject": subject, "version": version, "deleted": deleted}
             stored = read_schema((normalize_subject(subject), version), value, self._now)
         except BrokenRecord as error:
             self.broken.append(f"{subject} version {version}: {error}")
+            self.unread.add((normalize_subject(subject), version))
             return None
         return _with_unseen_metadata(stored, body.get("guid"))
 
-    def _in_order_of_registration(self, pool: ThreadPoolExecutor, snapshot: Snapshot, before: Snapshot) -> None:
+    def _in_order_of_registration(self, pool: ThreadPoolExecutor, snapshot: Snapshot) -> None:
         """Put versions in order that share an id and a time: answers by id name the first and the last of them."""
-        holders: dict[tuple[str, int, int], list[StoredVersion]] = {}
-        for stored in snapshot.versions.values():
-            holders.setdefault((context_of(stored.subject), stored.id, stored.ts), []).append(stored)
-        tied = [
-            (context, number)
-            for (context, number, _), some in holders.items()
-            if len(some) > 1 and any((one.subject, one.version) not in before.versions for one in some)
-        ]
+        holders = Counter((context_of(one.subject), one.id, one.ts) for one in snapshot.versions.values())
+        tied = {(context, number) for (context, number, _), count in holders.items() if count > 1}
         rank: dict[Key, int] = {}
-        for _, (first, last) in self._map_items(pool, "ids", sorted(set(tied)), self._ends):
+        for _, (first, last) in self._map_items(pool, "ids", sorted(tied), self._ends):
             several = Counter(subject for subject, _ in last)
             rank |= {key: 1 for key in last if several[key[0]] == 1 and key not in first}
             rank |= dict.fromkeys(first, -1)
@@ -198,6 +171,7 @@ class RestSource:
         """The scopes to ask, if the server can tell a scope's own setting from the one above (Karapace can't)."""
         if self._asker.ask("GET", f"{path}/{PROBE}").status == 200:
             self.left_out[f"{path} of subjects: this registry answers for any name"] += 1
+            self.unread.add(path)
             return []
         return scopes
 
@@ -262,20 +236,20 @@ class RestSource:
             if isinstance(highest, int):
                 snapshot.mark(context, highest)
             else:
-                self.left_out["the highest id ever used: not known; the highest existing id was taken"] += 1
+                self.left_out[UNKNOWN_MARK] += 1
 
     def _map_items(
         self, pool: ThreadPoolExecutor, what: str, items: list[T], work: Callable[[T], U]
     ) -> Iterator[tuple[T, U]]:
         """Work on items with a bounded number of requests at a time; results in the items' order."""
-        self._told(what, 0, len(items))
+        self._report(what, 0, len(items))
         for done, (item, result) in enumerate(zip(items, pool.map(work, items), strict=True), 1):
-            self._told(what, done, len(items))
+            self._report(what, done, len(items))
             yield item, result
 
 
 def is_nameable(subject: str) -> bool:
-    """Whether a path can name a subject: servers refuse `..` and control characters, and take "" for a missing part."""
+    """True if a path can name a subject: servers refuse `..` and control characters, and take "" for a missing part."""
     return subject not in ("", "..") and not any(character < " " or character == "\x7f" for character in subject)
 
 

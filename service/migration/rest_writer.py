@@ -17,7 +17,7 @@ from ticdc_bridge.service.http_client import (
     refusal_error,
 )
 from ticdc_bridge.service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
-from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.rest_reader import escape_name, is_nameable, schema_body
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, order_by_references, targets
 from ticdc_bridge.service.registry.config import FIELDS
@@ -33,7 +33,7 @@ _AS_REQUESTED: Final = {stored: name for name, (stored, _) in FIELDS.items()}
 
 
 def obstacles(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> list[Conflict]:
-    """What the plan has that no request can do."""
+    """Changes of the plan that no request can make."""
     conflicts = []
     deleted_keys = {(stored.subject, stored.version) for stored in plan.add if stored.deleted} | set(plan.delete)
     everything = {**target.versions, **source.versions}
@@ -57,9 +57,9 @@ def obstacles(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> list[C
 class RestTarget:
     """Writes to a registry; `left_out` says what it could not be told, by reason."""
 
-    def __init__(self, asker: RegistryClient, report: Told = ignore_progress) -> None:
+    def __init__(self, asker: RegistryClient, report: ReportProgress = ignore_progress) -> None:
         self._asker = asker
-        self._told = report
+        self._report = report
         self.left_out: list[str] = []
 
     def carry_out(self, plan: MigrationPlan, source: Snapshot, target: Snapshot) -> None:
@@ -120,7 +120,7 @@ class RestTarget:
             for level in levels(versions):
                 for _ in pool.map(self._register_one, level):
                     done += 1
-                    self._told("written", done, total)
+                    self._report("written", done, total)
 
     def _register_one(self, stored: StoredVersion) -> None:
         body = {**schema_body(stored.content), "id": stored.id, "version": stored.version}
@@ -135,7 +135,7 @@ class RestTarget:
             self._ask_ok(
                 "DELETE", f"/subjects/{escape_name(stored.subject)}/versions/{stored.version}", None, missing=True
             )
-            self._told("deleted", done, len(versions))
+            self._report("deleted", done, len(versions))
 
     def _mark(self, context: str, number: int, plan: MigrationPlan, target: Snapshot) -> None:
         """Make an id used that has no schema any more."""
@@ -164,7 +164,7 @@ class RestTarget:
 
 
 def scopes_of(plan: MigrationPlan, target: Snapshot) -> list[str]:
-    """What must be in IMPORT mode: the server, the contexts that are written to, and whatever has a mode of its own."""
+    """The scopes to put into IMPORT mode: the server, contexts that are written to, whatever has a mode of its own."""
     subjects = [*(stored.subject for stored in plan.add), *(subject for subject, _ in plan.delete), *plan.configs]
     contexts = {*map(context_of, subjects), *plan.marks} - {DEFAULT_CONTEXT}
     scopes = {*map(prefix_of, contexts), *target.modes} - {SERVER, BELOW_ALL}

@@ -1,4 +1,4 @@
-"""A `_schemas` topic: read to its end, followed, and written."""
+"""A `_schemas` topic, read to its end and written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.kafka_client import KafkaErrors, library, make_client
-from ticdc_bridge.service.migration.progress import Told, ignore_progress
+from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.topic_records import TopicRecord
 
 _TIMEOUT: Final = 10.0
@@ -20,16 +20,15 @@ _FLUSH_SECONDS: Final = 60.0
 class SchemasTopic:
     """A topic of one partition, as every registry keeps its `_schemas`. Methods raise SetupError KAFKA_UNREACHABLE."""
 
-    def __init__(self, name: str, settings: Mapping[str, str], report: Told = ignore_progress) -> None:
+    def __init__(self, name: str, settings: Mapping[str, str], report: ReportProgress = ignore_progress) -> None:
         self.name = name
         self._settings = settings
         self._errors = KafkaErrors(settings["bootstrap.servers"])
-        self._told = report
+        self._report = report
         self._consumer: Any = None
-        self._next: int | None = None
 
     def exists(self) -> bool:
-        """Whether there is such a topic."""
+        """True if there is such a topic."""
         with self._errors:
             metadata = self._reader().list_topics(timeout=_TIMEOUT).topics.get(self.name)
         if metadata is None:
@@ -40,38 +39,33 @@ class SchemasTopic:
         return True
 
     def records(self) -> Iterator[TopicRecord]:
-        """What was written since the last call, up to the high watermark of now; the first time, from the beginning."""
+        """From the beginning up to the high watermark of now."""
         if not self.exists():
             raise SetupError(
                 "USAGE", details=f"there is no topic {self.name!r} at {self._settings['bootstrap.servers']}"
             )
         with self._errors:
             reader = self._reader()
-            low, high = reader.get_watermark_offsets(library().TopicPartition(self.name, 0), _TIMEOUT)
-            start = low if self._next is None else self._next
-            if self._next is None:
-                reader.assign([library().TopicPartition(self.name, 0, start)])
-            self._next, waited = start, 0
-            while self._next < high:
+            start, high = reader.get_watermark_offsets(library().TopicPartition(self.name, 0), _TIMEOUT)
+            reader.assign([library().TopicPartition(self.name, 0, start)])
+            next_offset, waited = start, 0
+            while next_offset < high:
                 batch = reader.consume(1000, 1.0)
                 for message in batch:
                     if message.error() is not None:
                         raise library().KafkaException(message.error())
                     offset = message.offset()
                     if offset is None or offset >= high:
-                        # Read too far: begin there the next time.
-                        reader.assign([library().TopicPartition(self.name, 0, high)])
-                        self._next = high
                         return
-                    self._next = offset + 1
+                    next_offset = offset + 1
                     yield _record(message)
-                    self._told("records", offset + 1 - start, high - start)
+                    self._report("records", offset + 1 - start, high - start)
                 # Offsets without a record (compaction, transactions) end before the watermark: ask where we are.
                 position = reader.position([library().TopicPartition(self.name, 0)])[0].offset
-                self._next = max(self._next, position)
+                next_offset = max(next_offset, position)
                 waited = 0 if batch else waited + 1
                 if waited > _SILENCE:
-                    details = f"topic {self.name}: nothing came after offset {self._next} for {_SILENCE} s"
+                    details = f"topic {self.name}: nothing came after offset {next_offset} for {_SILENCE} s"
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._settings["bootstrap.servers"], details=details)
 
     def create(self) -> None:
@@ -90,7 +84,7 @@ class SchemasTopic:
             nonlocal written
             if error is None:
                 written += 1
-                self._told("written", written, total)
+                self._report("written", written, total)
             else:
                 failed.append(error)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import Content, Reference, StoredVersion
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, context_of, qualify
 from ticdc_bridge.service.registry.ports import StoreReader
@@ -51,7 +51,7 @@ class Snapshot:
 
 
 def snapshot_of(tx: StoreReader) -> Snapshot:
-    """What a store holds."""
+    """The registry in a store."""
     snapshot = Snapshot(configs=tx.all_configs(), modes=tx.all_modes(), contexts=set(tx.contexts()))
     for stored in tx.search("", deleted=True):
         snapshot.add(stored)
@@ -97,7 +97,7 @@ def _without_identity(content: Content) -> Content:
 
 
 def same_schema(one: Content, other: Content) -> bool:
-    """Whether two contents are the same as clients see them."""
+    """True if two contents are the same as clients see them."""
     mine, theirs = (
         (content.text, content.kind, content.references, content.metadata or None, content.rule_set or None)
         for content in (one, other)
@@ -106,7 +106,7 @@ def same_schema(one: Content, other: Content) -> bool:
 
 
 class SchemaComparison:
-    """Whether two versions, one of each of two snapshots, have the same schema, perhaps written in different ways."""
+    """True if two versions, one of each of two snapshots, have the same schema, perhaps written in different ways."""
 
     def __init__(self, registry: Registry, source: Snapshot, target: Snapshot) -> None:
         self._registry = registry
@@ -141,7 +141,7 @@ def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tup
 
 
 def is_valid(parsed: ParsedSchema) -> bool:
-    """Whether something can be checked against a schema that was read."""
+    """True if something can be checked against a schema that was read."""
     try:
         parsed.check_validity()
     except SchemaValidityError:

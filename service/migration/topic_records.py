@@ -86,7 +86,7 @@ def read_subject(key: Mapping[str, Any]) -> str:
 
 
 def read_scope(key: Mapping[str, Any]) -> str:
-    """What a CONFIG or MODE key is about; the server where it names no subject. Raises Broken."""
+    """The scope of a CONFIG or MODE key; the server where it names no subject. Raises Broken."""
     subject = key.get("subject")
     if subject is not None and not isinstance(subject, str):
         raise BrokenRecord("the subject is no text")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, same_schema
 from ticdc_bridge.service.migration.topic_records import (
     MARKS,
@@ -73,43 +73,44 @@ class Replay:
     # ---- schemas
 
     def _schema(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
-        place = read_version(key)
+        stored_key = read_version(key)
         if value is None:
-            self._forget(place)
+            self._forget(stored_key)
             return
-        stored = read_schema(place, value, self.now if record.ts is None else record.ts)
+        stored = read_schema(stored_key, value, self.now if record.ts is None else record.ts)
         stored = replace(stored, content=self._number_references(stored.subject, stored.content))
         context = context_of(stored.subject)
         holders = self._holders.setdefault((context, stored.id), {})
         for other, content in holders.items():
-            if other != place and not same_schema(content, stored.content):
+            if other != stored_key and not same_schema(content, stored.content):
                 # Confluent's server ignores such a record and goes on with the first schema.
                 raise BrokenRecord(
                     f"id {stored.id} stands for another schema already, that of {other[0]} version {other[1]}; "
-                    f"{place[0]} version {place[1]} brings a different one"
+                    f"{stored_key[0]} version {stored_key[1]} brings a different one"
                 )
-        self._forget(place)
-        self._holders.setdefault((context, stored.id), {})[place] = stored.content
+        self._forget(stored_key)
+        self._holders.setdefault((context, stored.id), {})[stored_key] = stored.content
         self._numbers.setdefault(stored.subject, set()).add(stored.version)
         self.snapshot.add(stored)
 
     def _number_references(self, subject: str, content: Content) -> Content:
         """References to "the latest" (-1) get the number they have now."""
-        if all(one.version != -1 for one in content.references):
+        if all(reference.version != -1 for reference in content.references):
             return content
         done = []
-        for one in content.references:
-            target = qualify(one.subject or "", context_of(subject))
+        for reference in content.references:
+            target = qualify(reference.subject or "", context_of(subject))
             numbers = [n for n in self._numbers.get(target, ()) if not self.snapshot.versions[target, n].deleted]
-            done.append(replace(one, version=max(numbers)) if one.version == -1 and numbers else one)
+            is_latest = reference.version == -1 and numbers
+            done.append(replace(reference, version=max(numbers)) if is_latest else reference)
         return replace(content, references=tuple(done))
 
-    def _forget(self, place: Key) -> None:
-        stored = self.snapshot.versions.pop(place, None)
+    def _forget(self, stored_key: Key) -> None:
+        stored = self.snapshot.versions.pop(stored_key, None)
         if stored is not None:
             self._numbers[stored.subject].discard(stored.version)
             holders = self._holders[context_of(stored.subject), stored.id]
-            holders.pop(place, None)
+            holders.pop(stored_key, None)
             if not holders:
                 del self._holders[context_of(stored.subject), stored.id]
 
@@ -126,9 +127,9 @@ class Replay:
         if value is None:
             return
         scope = read_scope(key)
-        for place, stored in list(self.snapshot.versions.items()):
-            if stored.deleted and covers(scope, place[0]):
-                self._forget(place)
+        for stored_key, stored in list(self.snapshot.versions.items()):
+            if stored.deleted and covers(scope, stored_key[0]):
+                self._forget(stored_key)
 
     # ---- what belongs to a scope
 
@@ -153,7 +154,7 @@ class Replay:
             self.snapshot.modes[scope] = mode
 
     def _check_scope(self, scope: str, keytype: str) -> bool:
-        """Whether a scope can have a config or mode here; one that can't is counted."""
+        """True if a scope can have a config or mode here; one that can't is counted."""
         try:
             check_name(scope)
         except RegistryError:

@@ -47,11 +47,11 @@ def move(what: str, source: str, target: str, options: TransferOptions) -> int:
     """Read the source, plan, write the target; the exit code. Raises SetupError."""
     with (
         progress(print_line) as report,
-        endpoint_of(source, replace(options.reading, told=report), create=False) as one,
-        open_target(target, replace(options.writing, told=report), options) as other,
+        endpoint_of(source, replace(options.reading, report=report), create=False) as origin,
+        open_target(target, replace(options.writing, report=report), options) as destination,
     ):
-        print_line(f"{what}: {one.name} to {other.name}" + (" (dry run)" if options.dry_run else ""))
-        result = one.read()
+        print_line(f"{what}: {origin.name} to {destination.name}" + (" (dry run)" if options.dry_run else ""))
+        result = origin.read()
         tell_read(result)
         if result.broken and not options.skip_broken:
             print_list(
@@ -61,14 +61,16 @@ def move(what: str, source: str, target: str, options: TransferOptions) -> int:
             return SAYS_NO
         if result.broken:
             print_list(f"{result.broken_count} broken records left out:", result.broken)
-        return write_and_report(what, other, result, options)
+        return write_and_report(what, destination, result, options)
 
 
-def open_target(target: str, ways: ConnectionOptions, options: TransferOptions) -> AbstractContextManager[Endpoint]:
+def open_target(
+    target: str, connection: ConnectionOptions, options: TransferOptions
+) -> AbstractContextManager[Endpoint]:
     """The target; a dry run makes no store."""
     if options.dry_run and not store_exists(target):
         return nullcontext(EmptyEndpoint(target))
-    return endpoint_of(target, ways)
+    return endpoint_of(target, connection)
 
 
 def write_and_report(what: str, target: Endpoint, source: ReadResult, options: TransferOptions) -> int:
@@ -85,27 +87,32 @@ def write_and_report(what: str, target: Endpoint, source: ReadResult, options: T
 
 def planner(source: Snapshot, options: TransferOptions) -> Planner:
     """The plan of an import with what the options say about it."""
+    leave_out(source, options)
+    return planner_of(source, overwrite_settings=options.overwrite_settings)
+
+
+def leave_out(source: Snapshot, options: TransferOptions) -> None:
+    """Take from a source what the options say is not moved."""
     if options.no_modes:
         source.modes = {}
     if options.drop_rule_sets:
         for key, stored in source.versions.items():
             source.versions[key] = replace(stored, content=replace(stored.content, rule_set=None))
-    return planner_of(source, overwrite_settings=options.overwrite_settings)
 
 
 # ---- what is said
 
 
-def tell_read(result: ReadResult) -> None:
+def tell_read(result: ReadResult, label: str = "read") -> None:
     snapshot = result.snapshot
     deleted = sum(stored.deleted for stored in snapshot.versions.values())
     ids = len({(context_of(stored.subject), stored.id) for stored in snapshot.versions.values()})
     print_line(
-        f"read: {len(snapshot.versions)} versions ({deleted} soft-deleted) of {len(snapshot.subjects)} subjects, "
+        f"{label}: {len(snapshot.versions)} versions ({deleted} soft-deleted) of {len(snapshot.subjects)} subjects, "
         f"{ids} ids, {len(snapshot.configs)} configs, {len(snapshot.modes)} modes, {len(snapshot.contexts)} contexts"
     )
     if result.counted:
-        print_line("read: " + count_text(result.counted))
+        print_line(f"{label}: {count_text(result.counted)}")
     if snapshot.marks:
         marks = sorted(snapshot.marks.items())
         print_line("highest id ever used: " + ", ".join(f"{number} in context {context}" for context, number in marks))
@@ -117,8 +124,8 @@ def tell_read(result: ReadResult) -> None:
 
 def tell_conflicts(conflicts: list[Conflict]) -> None:
     by_kind: dict[str, list[str]] = {}
-    for one in conflicts:
-        by_kind.setdefault(one.kind, []).append(one.what)
+    for conflict in conflicts:
+        by_kind.setdefault(conflict.kind, []).append(conflict.what)
     for kind, some in by_kind.items():
         print_list(f"{len(some)} × {kind}:", some)
 
@@ -133,12 +140,12 @@ def tell_result(what: str, result: WriteResult, options: TransferOptions) -> Non
         )
     for note in result.notes:
         print_line(f"not carried over: {note}")
-    there = f"{plan.same} versions and {plan.settings} configs and modes were there already"
+    present = f"{plan.same} versions and {plan.settings} configs and modes were there already"
     if not plan.changes:
-        print_line(f"{what}: nothing to do; {there}")
+        print_line(f"{what}: nothing to do; {present}")
     else:
         word = "would be written" if options.dry_run else "written"
-        print_line(f"{what}: {word}: {count_text(plan.changes)}; {there}")
+        print_line(f"{what}: {word}: {count_text(plan.changes)}; {present}")
 
 
 def count_text(numbers: dict[str, int] | Counter[str]) -> str:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, metadata
 from ticdc_bridge.service.registry.model import Content, NewSchema, StoredVersion, StoredWarning
 from ticdc_bridge.service.registry.names import LATEST
@@ -103,7 +103,7 @@ def reserved_fields(olds: list[StoredVersion], parsed: ParsedSchema, content: Co
 def logical_changes(
     registry: Registry, tx: StoreReader, olds: list[StoredVersion], parsed: ParsedSchema
 ) -> list[LogicalChange]:
-    """What changed its meaning since the latest of `olds`, unseen by the rules of compatibility."""
+    """Changes of meaning since the latest of `olds`, unseen by the rules of compatibility."""
     if not olds or not isinstance(parsed, HasLogicalTypes):
         return []
     try:

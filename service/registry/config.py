@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.metadata import merge_metadata
 from ticdc_bridge.service.registry.mode import check_writable
 from ticdc_bridge.service.registry.model import Metadata
@@ -87,7 +87,7 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfig:
-    """What a registration of a subject has to obey. `group`: the metadata property that splits versions into groups."""
+    """The config that a registration has to obey. `group`: the metadata property that splits versions into groups."""
 
     level: Level
     lenient: bool = False
@@ -100,7 +100,7 @@ class EffectiveConfig:
 
     @property
     def compares_many(self) -> bool:
-        """Whether more than the latest version is looked at."""
+        """True if more than the latest version is looked at."""
         return self.level.transitive or self.group is not None
 
     @property
@@ -108,7 +108,7 @@ class EffectiveConfig:
         return self.default_metadata is not None or self.override_metadata is not None
 
     def complete_metadata(self, metadata: Metadata | None) -> Metadata | None:
-        """What is stored for a schema with this metadata."""
+        """The metadata to store for a schema with this metadata."""
         return merge_metadata(merge_metadata(self.default_metadata, metadata), self.override_metadata)
 
 
@@ -122,7 +122,7 @@ def resolve_subject(registry: Registry, tx: StoreReader, subject: str) -> tuple[
 
 
 def effective_config(registry: Registry, tx: StoreReader, subject: str) -> EffectiveConfig:
-    """What a registration of exactly this subject has to obey."""
+    """The config that a registration of exactly this subject has to obey."""
     return _effective_config(registry, subject, tx.configs(config_chain(subject)))
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.schemas.model.reasons import shown
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import Lineage
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT
 from ticdc_bridge.service.registry.registry import Registry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config
 from ticdc_bridge.service.registry.metadata import VERSION, properties, without_version
 from ticdc_bridge.service.registry.model import Content, LookupResult, NewSchema, StoredVersion
@@ -99,7 +99,7 @@ def find_same(
 
 
 def means_the_same(registry: Registry, tx: StoreReader, content: Content, stored: StoredVersion) -> bool:
-    """Whether a stored version is what was sent: in another order, by reference where that is written out, or numbered.
+    """True if a stored version is what was sent: in another order, by reference where that is written out, or numbered.
 
     Confluent's `ParsedSchema.canLookup`. A number that only the sent schema records has to be that of the version.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.names import (
     BELOW_ALL,
     DEFAULTED,
@@ -45,7 +45,7 @@ def nearest_mode(subject: str | None, stored: Mapping[str, str]) -> str:
 
 
 def imports(mode: str) -> bool:
-    """Whether schemas come with their ids, unchecked."""
+    """True if schemas come with their ids, unchecked."""
     return mode in _GIVEN_IDS
 
 

@@ -53,18 +53,18 @@ class NewSchema:
 
     @property
     def changes_tags(self) -> bool:
-        """Whether tags are to be added or removed."""
+        """True if tags are to be added or removed."""
         return bool(self.tags_to_add or self.tags_to_remove)
 
     @property
     def asks_tags(self) -> bool:
-        """Whether what is registered may have other tags than the text."""
+        """True if what is registered may have other tags than the text."""
         return self.changes_tags or self.keep_tags
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What makes a schema the same schema: canonical text, references, metadata, rule set. `identity`: their MD5.
+    """The parts that identify a schema: canonical text, references, metadata, rule set. `identity`: their MD5.
 
     `likeness`: `identity.likeness` of what is to be stored or looked up; b"" for what was read.
     """
@@ -78,7 +78,7 @@ class Content:
     likeness: bytes = field(default=b"", compare=False, repr=False)
 
     def has_parts_of(self, other: Content) -> bool:
-        """Whether one with this identity is this one: an MD5 of names and values run together may be that of others."""
+        """True if one with this identity is this one: an MD5 of names and values run together may be that of others."""
         return (self.references, self.metadata) == (other.references, other.metadata)
 
 

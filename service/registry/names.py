@@ -9,7 +9,7 @@ import re
 from typing import Final
 from uuid import UUID
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 
 DEFAULT_CONTEXT: Final = "."
 MAX_VERSION: Final = 2**31 - 1
@@ -100,7 +100,7 @@ def chain(scope: str) -> list[str]:
 
 
 def covers(scope: str, subject: str) -> bool:
-    """Whether `subject` is, or is in, the scope. Those of the server cover all contexts, as Confluent's do."""
+    """True if `subject` is, or is in, the scope. Those of the server cover all contexts, as Confluent's do."""
     if scope in (*DEFAULTED, subject):
         return True
     return not name_of(scope) and context_of(scope) == context_of(subject)

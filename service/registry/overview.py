@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, mode
 from ticdc_bridge.service.registry.model import ListedVersion
 from ticdc_bridge.service.registry.names import chain
@@ -61,7 +61,7 @@ def _with_column(tx: StoreReader, column: str, deleted: bool) -> set[str]:
 
 
 def describe_subjects(registry: Registry, subjects: Sequence[str]) -> list[SubjectOverview]:
-    """What lists show of subjects that may be read."""
+    """The rows that lists show of subjects that may be read."""
     scopes = list(dict.fromkeys(scope for subject in subjects for scope in chain(subject)))
     if not scopes:
         return []

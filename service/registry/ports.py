@@ -77,7 +77,7 @@ class StoreReader(Protocol):
         """All subjects in order, each with whether it has an undeleted version."""
 
     def schema(self, context: str, schema_id: int) -> Content | None:
-        """What an id stands for."""
+        """The schema of an id."""
 
     def id_of(self, context: str, content: Content) -> int | None:
         """The id that this identity and schema type have in the context; the lowest, if an import brought several."""
@@ -106,9 +106,6 @@ class StoreReader(Protocol):
     def marks(self) -> dict[str, int]:
         """The highest id ever handed out, by context."""
 
-    def fact(self, name: str) -> str | None:
-        """A fact about the store itself."""
-
     def contexts(self) -> list[str]:
         """The contexts, sorted, without the default one."""
 
@@ -118,7 +115,7 @@ class StoreReader(Protocol):
         """All warnings, oldest first."""
 
     def lineage(self) -> list[Lineage]:
-        """What jobs told, in the order of first times."""
+        """Edges that jobs reported, in the order of first times."""
 
 
 class StoreWriter(StoreReader, Protocol):
@@ -151,8 +148,6 @@ class StoreWriter(StoreReader, Protocol):
 
     def drop_context(self, context: str) -> None: ...
 
-    def put_fact(self, name: str, value: str) -> None: ...
-
     def put_warning(self, warned: StoredWarning) -> None: ...
 
     def add_lineage(self, edges: Collection[Lineage]) -> None:
@@ -167,7 +162,7 @@ class ReadAhead:
     scopes: Sequence[str] = ()
     """Whose configs and modes count."""
     contents: Sequence[Content] = ()
-    """What may be new in the default context, each with its likeness."""
+    """Contents that may be new in the default context, each with its likeness."""
 
 
 Collect = Callable[[], tuple[Sequence[Callable[[X], T]], ReadAhead]]
@@ -213,33 +208,3 @@ class Store(Protocol):
         """
 
     def close(self) -> None: ...
-
-
-class StoreWrapper:
-    """A store in front of another, which stays open when this one is closed; a subclass changes what it has to."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    @property
-    def url(self) -> str:
-        return self._store.url
-
-    @property
-    def wait_seconds(self) -> float:
-        return self._store.wait_seconds
-
-    def read(self, *, once: bool = False) -> AbstractContextManager[StoreReader]:
-        return self._store.read(once=once)
-
-    def listen(self, listener: Listener) -> None:
-        self._store.listen(listener)
-
-    def refresh(self, max_age: float) -> Future[None] | None:
-        return self._store.refresh(max_age)
-
-    def check(self, *, ask: bool = True) -> None:
-        self._store.check(ask=ask)
-
-    def close(self) -> None:
-        """The other one is not ours to close."""

@@ -19,7 +19,7 @@ CONTEXTS: Final[Part] = ("contexts",)
 
 @dataclass(slots=True)
 class ReadSet:
-    """What a request read, whether it went on to write, and the path of the route that answered it."""
+    """The parts that a request read, whether it went on to write, and the path of the route that answered it."""
 
     parts: set[Part] = field(default_factory=set)
     wrote: bool = False

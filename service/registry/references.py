@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import metadata, mode
 from ticdc_bridge.service.registry.model import Content, Metadata, NewSchema, Reference, StoredVersion
 from ticdc_bridge.service.registry.names import context_of, guid, qualify
@@ -73,7 +73,7 @@ class UnderstoodSchema:
 
 
 def understand(registry: Registry, new: NewSchema) -> UnderstoodSchema:
-    """What a text by itself is, as strictly read as new schemas are and not normalised. Raises ValueError."""
+    """The schema of a text alone, as strictly read as new schemas are and not normalised. Raises ValueError."""
     parsed = registry.parse(new.kind, new.text)
     alike = likeness(parsed.unordered_text())
     return UnderstoodSchema(parsed, Content(identity(parsed.text), parsed.text, new.kind, likeness=alike))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, mode
 from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal, warn
 from ticdc_bridge.service.registry.lookup import find_same, means_the_same

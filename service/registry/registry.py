@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ticdc_bridge.schemas.codec.bounded_cache import LruCache
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.schema_types.base import ReferencedText
 from ticdc_bridge.service.schema_types.parse import KINDS, ParsedSchema

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config
 from ticdc_bridge.service.registry.model import StoredVersion
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, context_of, name_of, prefix_of
@@ -117,7 +117,7 @@ def with_aliases(
     deleted: bool = False,
     latest_only: bool = False,
 ) -> list[AliasedVersion]:
-    """What was found, and the versions of subjects that have an alias under `prefix`, each with those aliases."""
+    """The matches, and the versions of subjects that have an alias under `prefix`, each with those aliases."""
     with registry.store.read() as tx:
         under = {
             subject: [name for name in names if matches(name, prefix)] for subject, names in config.aliases(tx).items()

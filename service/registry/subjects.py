@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, mode
 from ticdc_bridge.service.registry.metadata import properties
 from ticdc_bridge.service.registry.model import StoredVersion, VersionRow

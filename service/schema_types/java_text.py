@@ -78,7 +78,7 @@ def load_compact(text: str) -> Any:
 
 
 def depth_exceeds(value: Any, limit: int) -> bool:
-    """Whether arrays and objects nest deeper than `limit`; walks level by level, so no depth can hurt it."""
+    """True if arrays and objects nest deeper than `limit`; walks level by level, so no depth can hurt it."""
     level: list[Any] = [value] if type(value) in _CONTAINERS else []
     for _ in range(limit):
         if not level:
@@ -214,7 +214,7 @@ def utf16(text: str) -> bytes:
 
 
 def kind_of(value: Json) -> str:
-    """What a value is, in the words of Confluent's messages."""
+    """The kind of a value, in the words of Confluent's messages."""
     if isinstance(value, bool):
         return "BOOLEAN"
     names = {dict: "OBJECT", list: "ARRAY", str: "STRING", type(None): "NULL"}

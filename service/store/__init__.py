@@ -32,7 +32,7 @@ def open_store(url: str, *, wait_seconds: float = 25.0, connections: int = CONNE
 
 
 def store_exists(url: str) -> bool:
-    """Whether there is a file where the URL names one; True for what is no SQLite file, or can't be looked at."""
+    """True if there is a file where the URL names one; True for what is no SQLite file, or can't be looked at."""
     scheme, _, path = url.partition(":///")
     try:
         return scheme != "sqlite" or Path(path).exists()
@@ -41,7 +41,7 @@ def store_exists(url: str) -> bool:
 
 
 def dialect_of(url: str, wait_seconds: float, connections: int) -> Dialect:
-    """What is special about the database that a URL names. Raises SetupError for a URL that names none."""
+    """The dialect of the database that a URL names. Raises SetupError for a URL that names none."""
     scheme, separator, _ = url.partition("://")
     make = _SCHEMES.get(scheme) if separator else None
     if make is None:

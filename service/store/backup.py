@@ -147,7 +147,7 @@ def lines(connection: Connection, columns: Columns, dialect: Dialect) -> Iterato
 
 
 def is_binary(column: Column[Any]) -> bool:
-    """Whether the values are bytes. Raises TypeError for a type that a backup can't hold exactly."""
+    """True if the values are bytes. Raises TypeError for a type that a backup can't hold exactly."""
     if isinstance(column.type, LargeBinary):
         return True
     if not isinstance(column.type, _PLAIN):

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history import lazy_catalog, table_codec
 from ticdc_bridge.service.history.contradictions import OF_VERSION, Contradiction, by_name, contradiction
 from ticdc_bridge.service.history.diff import HistorySpan, Period
@@ -142,7 +142,7 @@ class HistoryStore(HistoryWriteStore):
     def span(
         self, changefeed: str | None, period: Period, db: str | None = None, table: str | None = None
     ) -> HistorySpan:
-        """What happened between two times, of all tables, a database's or one. RegistryError TABLE_NOT_KNOWN for a
+        """Events between two times, of all tables, a database's or one. RegistryError TABLE_NOT_KNOWN for a
         table, or a database, of which nothing is known until the end; UNPROCESSABLE for an end before the start, and a
         table without database.
         """
@@ -227,7 +227,7 @@ class HistoryStore(HistoryWriteStore):
         offset: int = 0,
         limit: int = 1000,
     ) -> list[Drift]:
-        """What contradicts the history, oldest first."""
+        """Contradictions of the history, oldest first."""
         c = sql.drift.c
         with self._open_reader(changefeed) as (queries, number, feed):
             query = _of_table(select(sql.drift), c, db, table).where(c.changefeed == number).order_by(c.seq)

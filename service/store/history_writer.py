@@ -38,7 +38,7 @@ R = TypeVar("R", NameRow, DatabaseRow)
 
 @dataclass(slots=True)
 class NameCache:
-    """What a process remembers of a history between its transactions; worth nothing once `revision` has gone on."""
+    """A process's cache of a history between its transactions; worth nothing once `revision` has gone on."""
 
     revision: int = -1
     names: dict[Key, NameRow | None] = field(default_factory=dict)
@@ -116,9 +116,8 @@ class HistoryRowWriter:
         return self.queries.next_name(key, after)
 
     def table(self, form: bytes, id_: TableId) -> Table:
-        return self._tables.get((form, id_)) or self._load_table(form, id_)
-
-    def _load_table(self, form: bytes, id_: TableId) -> Table:
+        if (table := self._tables.get((form, id_))) is not None:
+            return table
         self.flush()
         return self.queries.table(form, id_)
 

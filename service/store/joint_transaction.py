@@ -34,7 +34,7 @@ class NotUndone(Exception):
 
 @dataclass(slots=True)
 class SubjectRows:
-    """What was read ahead of a subject."""
+    """The rows of a subject that were read ahead."""
 
     versions: list[VersionRow] = field(default_factory=list)
     latest: StoredVersion | None = None
@@ -44,7 +44,7 @@ class SubjectRows:
 
 @dataclass(slots=True)
 class NewRows:
-    """What is to be written."""
+    """Rows to write."""
 
     schemas: list[Row] = field(default_factory=list)
     versions: list[Row] = field(default_factory=list)
@@ -60,7 +60,7 @@ class JointTransaction(Transaction):
         super().__init__(session.connection, changes)
         self._session = session
         self._asked = False
-        """Whether the work at hand has asked the database itself."""
+        """True if the work at hand has asked the database itself."""
         self._kept, self._own = NewRows(), NewRows()
         """What the works before have added, and what the work at hand has."""
         self._subjects: dict[str, SubjectRows] = {}
@@ -268,5 +268,5 @@ class JointTransaction(Transaction):
 
 
 def is_compared_by_itself(content: Content) -> bool:
-    """Whether a stored schema may mean what another one does although their likenesses differ."""
+    """True if a stored schema may mean what another one does although their likenesses differ."""
     return bool(content.references) or VERSION in properties(content.metadata)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import Content, Reference, StoredVersion
 
 Row = dict[str, Any]
@@ -58,7 +58,7 @@ def version_row(context: str, subject: str, version: int, schema_id: int, ts: in
 def content_of(
     schema_id: int, identity: bytes, kind: str, text: str, refs: str, metadata: str | None, digest: bytes | None
 ) -> Content:
-    """What a row holds. Raises STORE_FAILED if that is not what was stored."""
+    """The content of a row. Raises STORE_FAILED if that is not what was stored."""
     identity = bytes(identity)
     if digest is None or bytes(digest) != row_digest(schema_id, identity, kind, text, refs, metadata):
         details = (

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, exc
 
-from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage, retry_until, seconds_left
 from ticdc_bridge.service.registry.ports import Collect
 from ticdc_bridge.service.registry.read_set import Listener

@@ -77,12 +77,11 @@ class PreparedStatement:
         return head + values + ", ".join([one_row] * len(rows)), [row[name] for row in rows for name in names]
 
     def _text_for(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
-        return self._texts.get(connection.dialect.name) or self._compile(connection)
-
-    def _compile(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
-        compiled: Any = self._statement.compile(dialect=connection.dialect, column_keys=self._columns)  # type: ignore[attr-defined]
-        parts = (str(compiled), list(compiled.positiontup), dict(compiled.params))
-        self._texts[connection.dialect.name] = parts
+        parts = self._texts.get(connection.dialect.name)
+        if parts is None:
+            compiled: Any = self._statement.compile(dialect=connection.dialect, column_keys=self._columns)  # type: ignore[attr-defined]
+            parts = (str(compiled), list(compiled.positiontup), dict(compiled.params))
+            self._texts[connection.dialect.name] = parts
         return parts
 
 
@@ -119,7 +118,7 @@ _ALIKE = or_(schemas.c.refs != "[]", _NUMBERED)
 
 
 def _any_of(column: Column[Any], number: int, name: str = "one") -> ColumnElement[bool]:
-    """Whether a column is one of `number` values, named as by `number_parameters`."""
+    """True if a column is one of `number` values, named as by `number_parameters`."""
     return column.in_([bindparam(f"{name}{place}") for place in range(number)])
 
 

@@ -234,10 +234,6 @@ class Transaction:
         self._reads.add(ANYTHING)
         return dict(self._sql.execute(select(counters.c.context, counters.c.last)).fetchall())
 
-    def fact(self, name: str) -> str | None:
-        self._reads.add(ANYTHING)
-        return self._sql.execute(select(facts.c.value).where(facts.c.name == name)).scalar()
-
     def contexts(self) -> list[str]:
         self._reads.add(CONTEXTS)
         return sorted(self._sql.execute(select(contexts.c.context)).scalars())
@@ -278,10 +274,12 @@ class Transaction:
         if number <= max(LAST_COUNTED, self.max_id(context)):
             self._count(context, number)
         elif not self._was_imported(context, number):
-            self.put_fact(imported_id(context, number), "")
+            self._sql.execute(insert(facts).values(name=imported_id(context, number), value=""))
 
     def _was_imported(self, context: str, number: int) -> bool:
-        return self.fact(imported_id(context, number)) is not None
+        imported = select(facts.c.name).where(facts.c.name == imported_id(context, number))
+        self._reads.add(ANYTHING)
+        return self._sql.execute(imported).first() is not None
 
     def _count(self, context: str, number: int) -> None:
         last = statements.MAX_ID(self._sql, context=context).fetchone()
@@ -343,10 +341,6 @@ class Transaction:
         if not self._sql.execute(_context(context)).first():
             self._note([CONTEXTS])
             self._sql.execute(insert(contexts).values(context=context))
-
-    def put_fact(self, name: str, value: str) -> None:
-        self._sql.execute(delete(facts).where(facts.c.name == name))
-        self._sql.execute(insert(facts).values(name=name, value=value))
 
     def drop_context(self, context: str) -> None:
         self._note([CONTEXTS])

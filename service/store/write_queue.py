@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import seconds_left
 from ticdc_bridge.service.registry.ports import Collect, ReadAhead
 from ticdc_bridge.service.registry.read_set import ANYTHING, Listener, Part

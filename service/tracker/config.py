@@ -90,7 +90,7 @@ def inputs(texts: list[str], option: str = "--in") -> tuple[tuple[str, ...], Pat
 
 
 def parse_tracked(text: str, servers: str = "", config: str = "") -> list[TrackedChangefeed]:
-    """What `serve --track` is given, nothing for "". servers, config: for those that name none. SetupError USAGE."""
+    """The changefeeds of `serve --track`, none for "". servers, config: for those that name none. SetupError USAGE."""
     if not text:
         return []
     name, equals, rest = text.partition("=")

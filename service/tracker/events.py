@@ -57,7 +57,7 @@ def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
 
 
 def _has_usable_names(table: Table) -> bool:
-    """Whether its names can be kept as they are."""
+    """True if its names can be kept as they are."""
     return bool(table.id.db and table.id.table) and all(clean(part) == part for part in table.id)
 
 

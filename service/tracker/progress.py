@@ -1,4 +1,4 @@
-"""What a tracker has done so far: every message is counted, and what could not be used has its reason."""
+"""The progress of a tracker: every message is counted, and what could not be used has its reason."""
 
 from __future__ import annotations
 

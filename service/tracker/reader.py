@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.formats.base import Context, Decoder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
-from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift, Place
+from ticdc_bridge.service.history.model import Batch, Drift, Place
 from ticdc_bridge.service.history.times import clean
 from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS, UnusableEvent, record_of, records_of_line
 from ticdc_bridge.service.tracker.progress import Progress
@@ -43,7 +43,7 @@ class EventReader:
         self.watermarked = any(watermark is not None for _, watermark in places.values())
 
     def batch(self, read: SourceBatch) -> Batch:
-        """What to keep of it. Offsets behind messages without any use are in it too."""
+        """The events to keep. Offsets behind messages without any use are in it too."""
         batch = Batch(partitions=set(read.partitions))
         self._places |= read.partitions
         for code, detail in read.bad:
@@ -57,12 +57,12 @@ class EventReader:
         if batch.watermarks:
             self.watermarked = True
         elif not self.watermarked:
-            batch.records = [self._mark_unsealed(record) for record in batch.records]
+            # No partition has ever had a watermark, and the format may have none: waiting for one is no use.
+            batch.records = [
+                replace(record, unsealed_source=record.unsealed_source or record.format in MAY_LACK_WATERMARKS)
+                for record in batch.records
+            ]
         return batch
-
-    def _mark_unsealed(self, record: DdlRecord) -> DdlRecord:
-        """Where no partition has ever had a watermark, and the format may have none, waiting for one is no use."""
-        return replace(record, unsealed_source=True) if record.format in MAY_LACK_WATERMARKS else record
 
     def _message(self, message: Message, batch: Batch) -> None:
         place = (clean(message.topic or ""), message.partition or 0)

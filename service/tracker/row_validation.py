@@ -140,7 +140,7 @@ class RowValidator:
 
 
 def compare_tables(table: Table, sight: RowSample) -> tuple[DriftKind, str] | None:
-    """What rows contradict in a version: its columns, their types, or which of them is the handle key."""
+    """Contradictions between rows and a version: its columns, their types, or which of them is the handle key."""
     row_table = sight.table
     sent = {sanitise_name(c.name) if sight.format == "avro" else c.name: c for c in table.columns}
     left = [c.name for name, c in sent.items() if not c.virtual and name not in row_table.by_name]

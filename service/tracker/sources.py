@@ -21,7 +21,7 @@ MOST_BYTES = 16 << 20
 
 @dataclass(slots=True)
 class SourceBatch:
-    """What one look at a source gave. ddl: lines of DDL. bad: what is neither a message nor a line, with its reason."""
+    """One look at a source. ddl: lines of DDL. bad: what is neither a message nor a line, with its reason."""
 
     messages: list[Message] = field(default_factory=list)
     ddl: list[dict[str, Any]] = field(default_factory=list)
@@ -35,13 +35,13 @@ class Source(Protocol):
         """Begin where each partition was read to. SetupError where it can't be read."""
 
     def read(self, most: int, seconds: float) -> SourceBatch | None:
-        """What has come, at most so many messages, waiting so long for the first; None at the end."""
+        """New messages, at most so many, waiting so long for the first; None at the end."""
 
     def lag(self) -> dict[Place, int]:
         """Messages between what was read and the end of each partition."""
 
     def is_caught_up(self) -> bool:
-        """Whether all that was there at the start has been read."""
+        """True if all that was there at the start has been read."""
 
     def close(self) -> None: ...
 

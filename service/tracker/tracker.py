@@ -123,7 +123,7 @@ class Tracker:
 
     @property
     def resolves(self) -> bool:
-        """Whether the source has ever sent a watermark."""
+        """True if the source has ever sent a watermark."""
         return self._reader.watermarked
 
     def seconds_behind(self) -> float | None:

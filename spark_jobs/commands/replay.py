@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from ticdc_bridge.schemas.model.errors import ERRORS, SetupError
@@ -64,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
 
     for code in args.reason:
         if code not in ERRORS:
-            raise SetupError("USAGE", details=f"--reason {code} is not known; known: {', '.join(sorted(ERRORS))}")
+            nearest = get_close_matches(code.upper(), ERRORS, n=1)
+            meant = f"did you mean {nearest[0]}? " if nearest else ""
+            details = f"--reason {code} is not known; {meant}Known: {', '.join(sorted(ERRORS))}"
+            raise SetupError("USAGE", details=details)
     if args.max_attempts < 1:
         raise SetupError("USAGE", details="--max-attempts: at least 1")
     kafka, settings = kafka_of(args), spark_settings(args, table_location_of(args.source) is not None, args.source)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.matrix.generated_part import GeneratedPart
 from ticdc_bridge.schemas.model.errors import ERRORS
+from ticdc_bridge.service.errors import REGISTRY_ERRORS, SHARED_ANSWERS
 from ticdc_bridge.spark_jobs.commands.main import parser
 
 OPTIONS = GeneratedPart("reference.md", "options")
@@ -47,8 +48,10 @@ def codes() -> str:
     Codes of ours that share one are one row.
     """
     lines = ["| error_code | message |", "|---|---|"]
-    for row in sorted(ERRORS.values(), key=lambda one: one.error_code):
-        if row.error_code > row.http:
-            message = " ".join(row.template.split()).replace("{{", "{").replace("}}", "}")
-            lines.append(f"| {row.error_code} | {message} |")
+    answers = [(row.error_code, row.http, row.template) for row in REGISTRY_ERRORS.values()]
+    answers += [(error_code, http, ERRORS[code]) for code, (http, error_code) in SHARED_ANSWERS.items()]
+    for error_code, http, template in sorted(answers, key=lambda answer: answer[0]):
+        if error_code > http:
+            message = " ".join(template.split()).replace("{{", "{").replace("}}", "}")
+            lines.append(f"| {error_code} | {message} |")
     return "\n".join(dict.fromkeys(lines)) + "\n"

@@ -17,6 +17,7 @@ from tests.support.routes import routes
 from ticdc_bridge.schemas.model.errors import ERRORS
 from ticdc_bridge.service.auth.acl import OF_SERVER
 from ticdc_bridge.service.cli import app as service_commands
+from ticdc_bridge.service.errors import REGISTRY_ERRORS
 from ticdc_bridge.service.server.app import create_app, wrap_served
 from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.spark_jobs.commands.main import COMMANDS, parser
@@ -67,7 +68,7 @@ def _status(status: int, body: bytes) -> str:
 
 
 def record_program() -> Iterator[Row]:
-    """Help of every command, /openapi.json, route × right → status, every text of schemas/model/errors.py."""
+    """Help of every command, /openapi.json, route × right → status, every text of an error."""
     yield from _help()
     with tempfile.TemporaryDirectory() as folder:
         described = create_app(Settings(store=f"sqlite:///{folder}/registry.db")).openapi()
@@ -80,5 +81,7 @@ def record_program() -> Iterator[Row]:
         digest(json.dumps({k: v for k, v in described.items() if k != "paths"}, sort_keys=True)),
     )
     yield from _rights()
-    for row in ERRORS.values():
+    for row in REGISTRY_ERRORS.values():
         yield "errors", row.code, digest(row.http, row.error_code, row.template)
+    for code, template in ERRORS.items():
+        yield "errors of jobs", code, digest(template)

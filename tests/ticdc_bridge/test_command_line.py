@@ -132,13 +132,13 @@ def test_old_words_stand_beside_the_word_of_all_commands() -> None:
 
 def test_who_reads_or_writes_takes_the_same_words() -> None:
     rows = {
-        "--in": "mirror import export restore check-ddl track decode encode transcode explain verify replay merge",
+        "--in": "import export restore check-ddl track decode encode transcode explain verify replay merge",
         "--out": "export backup decode encode transcode replay merge package demo",
         "--registry": "check-ddl doctor decode encode transcode explain verify merge",
         "--table": "decode merge",
         "--ddl": "check-ddl decode encode transcode explain verify merge",
         "--format-out": "check-ddl doctor explain verify",
-        "--bootstrap-servers": "serve mirror import export track decode encode transcode explain verify replay merge",
+        "--bootstrap-servers": "serve import export track decode encode transcode explain verify replay merge",
     }
     names = {(command, name) for command, option in _options() for name in option.names}
 

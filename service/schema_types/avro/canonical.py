@@ -243,7 +243,7 @@ def printed_name(fullname: str, space: str) -> str:
 
 
 def _is_huge(value: Any) -> bool:
-    """Whether a whole number has more than 64 bits: as a float or double, Java makes no default of it."""
+    """True if a whole number has more than 64 bits: as a float or double, Java makes no default of it."""
     return isinstance(value, int) and not -_LONG <= value < _LONG
 
 

@@ -38,7 +38,7 @@ _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
 
 
 def is_valid_default(node: Node, value: Any) -> bool:
-    """Whether `value` (parsed JSON) may stand as the default of a field of this type."""
+    """True if `value` (parsed JSON) may stand as the default of a field of this type."""
     return _valid(node, value, {})
 
 

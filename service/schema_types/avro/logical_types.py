@@ -44,7 +44,7 @@ _STANDS_ON: Final[dict[str, tuple[tuple[str, int | None], ...]]] = {
 
 
 def is_logical_type(node: Node) -> bool:
-    """Whether Avro takes the `logicalType` of a type for one; what it does not know or finds invalid it ignores."""
+    """True if Avro takes the `logicalType` of a type for one; what it does not know or finds invalid it ignores."""
     name = node.props.get("logicalType")
     places = _STANDS_ON.get(name, ()) if isinstance(name, str) else ()
     size = node.size if isinstance(node, Fixed) else None
@@ -54,7 +54,7 @@ def is_logical_type(node: Node) -> bool:
 
 
 def _is_decimal(props: dict[str, Any], size: int | None) -> bool:
-    """Whether precision and scale are those of a decimal; `size` of the fixed bounds the precision."""
+    """True if precision and scale are those of a decimal; `size` of the fixed bounds the precision."""
     precision, scale = props.get("precision"), props.get("scale", 0)
     if type(precision) is not int or type(scale) is not int:
         return False
@@ -146,7 +146,7 @@ def scale(node: Node) -> Any:
 
 
 def misreading(old: Node, new: Node) -> str:
-    """What goes wrong when one schema reads what the other wrote."""
+    """The fault that appears when one schema reads what the other wrote."""
     decimals = old.props.get("logicalType") == new.props.get("logicalType") == "decimal"
     if decimals and scale(old) != scale(new):
         return (

@@ -110,19 +110,19 @@ class PendingName(Node):
 
 
 def union_name(node: Node) -> str:
-    """What must be unique within a union: the full name of a named type, else the type."""
+    """The name that is unique within a union: the full name of a named type, else the type."""
     if isinstance(node, NamedType | PendingName):
         return node.fullname
     return node.kind
 
 
 def names_nothing(node: Node) -> bool:
-    """Whether it is a primitive or a union of primitives: nothing in it can lead back to where it stands."""
+    """True if it is a primitive or a union of primitives: nothing in it can lead back to where it stands."""
     if isinstance(node, Union):
         return all(isinstance(branch, Primitive) for branch in node.branches)
     return isinstance(node, Primitive)
 
 
 def is_same_plain(one: Node, other: Node) -> bool:
-    """Whether both are known to be the same type, one that names nothing; two that are not shared never are."""
+    """True if both are known to be the same type, one that names nothing; two that are not shared never are."""
     return one.shared == other.shared != ""

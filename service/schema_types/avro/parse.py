@@ -404,7 +404,7 @@ _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], model.Node]]
 
 
 def duplicate_error(record: model.Record) -> AvroSchemaError:
-    """What is wrong with a record that has two fields of one name."""
+    """The fault of a record that has two fields of one name."""
     places: dict[str, int] = {}
     for place, field in enumerate(record.fields):
         first = places.setdefault(field.name, place)

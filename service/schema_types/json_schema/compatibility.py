@@ -77,9 +77,9 @@ class _Comparison:
         self.open: set[tuple[int, int]] = set()
         """Pairs that are being compared."""
         self.seed: dict[tuple[int, int], _Found] = {}
-        """What an earlier round says of pairs that break: the answer where one is met again inside itself."""
+        """Results of an earlier round for pairs that break: the answer where one is met again inside itself."""
         self.assumed = False
-        """Whether this round took such a pair for compatible."""
+        """True if this round took such a pair for compatible."""
         self.work = 0
         self.pattern_seconds = TimeBudget(MAX_PATTERN_SECONDS)
 

@@ -143,7 +143,7 @@ LENIENT: Final = frozenset(
         "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
     }
 )
-"""What compatibilityPolicy LENIENT accepts besides (upstream schema-registry, `json/diff`)."""
+"""Differences that compatibilityPolicy LENIENT accepts besides (upstream schema-registry, `json/diff`)."""
 
 
 def render(type_: str, path: Iterable[str], reader: str, writer: str) -> str:
@@ -241,7 +241,7 @@ def multiple_of(before: model.Number | None, after: model.Number | None) -> str 
 
 
 def _divides(small: model.Number, big: model.Number) -> bool:
-    """Whether `big` is a multiple of `small`. Numbers too far apart to divide exactly count as no multiples."""
+    """True if `big` is a multiple of `small`. Numbers too far apart to divide exactly count as no multiples."""
     try:
         return not _EXACT.remainder(Decimal(big), Decimal(small))
     except InvalidOperation:
@@ -254,13 +254,13 @@ def node_of(place: model.SchemaLocation) -> model.Node:
 
 
 def name_of(node: model.Node) -> str:
-    """What kind of schema a node is; different kinds are different types."""
+    """The kind of a node; different kinds are different types."""
     own = node.name if isinstance(node, model.Simple) else node.keyword if isinstance(node, model.Values) else ""
     return f"{type(node).__name__} {own}"
 
 
 def is_open(node: model.Object) -> bool:
-    """Whether properties that it doesn't name may be anything."""
+    """True if properties that it doesn't name may be anything."""
     return node.additional and node.additional_schema is None and not node.patterns
 
 
@@ -284,7 +284,7 @@ def alternatives(
 
 
 def widens(before: model.Combined, after: model.Combined) -> bool:
-    """Whether another way of combining allows at least as much."""
+    """True if another way of combining allows at least as much."""
     if after.criterion == model.ANY:
         return True
     one_before, one_after = len(before.compared_parts()) == 1, len(after.compared_parts()) == 1
@@ -294,7 +294,7 @@ def widens(before: model.Combined, after: model.Combined) -> bool:
 
 
 def are_bytes(original: model.SchemaLocation, update: model.SchemaLocation) -> bool:
-    """Whether both are bytes of Kafka Connect, which may change from one type to another."""
+    """True if both are bytes of Kafka Connect, which may change from one type to another."""
     return all(
         isinstance(one.raw, dict) and one.raw.get("connect.type") == "bytes" and not one.is_part()
         for one in (original, update)

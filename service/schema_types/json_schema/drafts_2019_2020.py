@@ -165,7 +165,7 @@ class _SchemaNodes:
 
 
 def rest(schema: model.SchemaLocation | None) -> tuple[bool, model.SchemaLocation | None]:
-    """What a schema for the rest means: whether more is allowed, and its schema if it says anything."""
+    """The meaning of a schema for the rest: whether more is allowed, and its schema if it says anything."""
     if schema is None or isinstance(schema.raw, bool):
         return schema is None or bool(schema.raw), None
     return True, schema

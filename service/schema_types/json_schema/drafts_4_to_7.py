@@ -93,7 +93,7 @@ def part(place: model.SchemaLocation, node: model.Node) -> model.SchemaLocation:
 
 
 def type_node(fields: Fields, used: set[str]) -> model.Node:
-    """What `type` says, with the keywords of that type, which go into `used`."""
+    """The nodes of `type`, with the keywords of that type, which go into `used`."""
     type_ = fields.raw["type"]
     if isinstance(type_, str):
         return of_type(fields, type_, used)
@@ -113,7 +113,7 @@ def of_type(fields: Fields, name: str, used: set[str]) -> model.Node:
 
 
 def implied_nodes(fields: Fields, draft: int, used: set[str]) -> list[model.Node]:
-    """What keywords of a type say without `type`."""
+    """The node of a type's keywords without `type`."""
     if fields.raw.keys() <= _TYPED_OR_COMBINED:  # nearly all of a big schema's objects
         return []
     newer = draft != DRAFT_4

@@ -124,7 +124,7 @@ class Fields:
         return {name: names for name, names in lists.items() if names}
 
     def target(self) -> SchemaLocation:
-        """What `$ref` refers to."""
+        """The target of `$ref`."""
         return self.resolve_reference(self.string("$ref") or "")
 
     def resolve_reference(self, reference: str) -> SchemaLocation:

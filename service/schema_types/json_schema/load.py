@@ -112,7 +112,7 @@ class _Loader:
         return place
 
     def resolve(self, place: SchemaLocation, reference: str) -> SchemaLocation:
-        """What a reference in the schema at `place` leads to. Raises Invalid."""
+        """The target of a reference in the schema at `place`. Raises Invalid."""
         target = self.library.find(place, reference)
         if target is None:
             raise InvalidSchema(f"{place.where('$ref')}: can't resolve reference '{reference[:400]}'")

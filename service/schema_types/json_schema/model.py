@@ -135,7 +135,7 @@ class SchemaLocation:
         return frozenset(map(shapes.of, value)) if keyword == "enum" and isinstance(value, list) else shapes.of(value)
 
     def says(self, keyword: str, value: Json) -> bool:
-        """Whether Confluent's parsers keep a keyword: not its default, nor what the draft does not know."""
+        """True if Confluent's parsers keep a keyword: not its default, nor what the draft does not know."""
         modern, said = self.document.modern, "" if value and value is not True else dump_json(value)
         if isinstance(self.node, Ref) and not modern:
             return True  # what stands beside a `$ref` is not read
@@ -144,7 +144,7 @@ class SchemaLocation:
         return (keyword, said) not in _SILENT[modern] and not (modern and keyword in _NOT_KEPT)
 
     def is_part(self) -> bool:
-        """Whether this is one of several things that an object says."""
+        """True if this is one of several things that an object says."""
         return self.parent is not None and self.raw is self.parent.raw
 
     def referred(self) -> SchemaLocation:

@@ -30,7 +30,7 @@ _RANGE: Final = re.compile(r"([^\\\[\]&^-])-([^\\\[\]&-])")
 
 
 class TimeBudget:
-    """What is left of the time that patterns may run."""
+    """The time that patterns may still run."""
 
     def __init__(self, left: float) -> None:
         self.left = left
@@ -47,7 +47,7 @@ class UnusablePattern(Exception):
 
 
 def matches(pattern: str, name: str, seconds: TimeBudget) -> bool:
-    """Whether the pattern is found in a property name; takes its time from `seconds`. Raises Unmatchable."""
+    """True if the pattern is found in a property name; takes its time from `seconds`. Raises Unmatchable."""
     if regex is None or len(pattern) > MAX_RUN_LENGTH:
         raise UnusablePattern(
             f"the pattern '{pattern[:80]}' is not run here: too long, or the package regex is missing"
@@ -81,7 +81,7 @@ def repeated_levels(pattern: str) -> int:
 
 
 def problem(pattern: str) -> str | None:
-    """What is wrong with a pattern, in Java's words; None if its structure is sound."""
+    """The fault of a pattern, in Java's words; None if its structure is sound."""
     groups, place, repeatable = 0, 0, False
     while place < len(pattern):
         step = _STEPS.get(pattern[place], _plain)(pattern, place, repeatable)

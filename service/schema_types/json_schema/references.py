@@ -101,7 +101,7 @@ class Library:
                 self.named.setdefault(spelling.removesuffix("#"), document)
 
     def find(self, place: SchemaLocation, reference: str) -> Found | None:
-        """What a reference at `place` leads to. Raises Invalid for a URI that can't be one."""
+        """The target of a reference at `place`. Raises Invalid for a URI that can't be one."""
         whole = join_uri(place.base, reference)
         address, fragment = urldefrag(whole)
         if reference.startswith("#"):
@@ -136,7 +136,7 @@ class Library:
         return None if entry is None else (document, entry[0], entry[1])
 
     def find_inside(self, location: Found | None, fragment: str) -> Found | None:
-        """What a fragment leads to inside something found: a JSON pointer or the name of an anchor."""
+        """The target of a fragment inside something found: a JSON pointer or the name of an anchor."""
         if location is None or not fragment:
             return location
         document, value, base = location
@@ -162,7 +162,7 @@ def whole_of(document: Document) -> Found:
 
 
 def child_values(value: Json, step: str) -> list[Json]:
-    """What a step of a JSON pointer leads to: a member of an object or an item of a list, alone in a list; [] if none.
+    """The target of a step of a JSON pointer: a member of an object or an item of a list, alone in a list; [] if none.
 
     A plus also stands for a space, as Confluent's parsers read it.
     """

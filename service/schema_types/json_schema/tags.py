@@ -76,7 +76,7 @@ def change(value: Json, add: Tags, remove: Tags) -> str:
 
 
 def _part(value: Json, kind: str, steps: list[str]) -> Json:
-    """What a path leads to; None if there is no such part. A property's name may hold points itself."""
+    """The part that a path leads to; None if there is no such part. A property's name may hold points itself."""
     while steps and isinstance(value, dict):
         step, *steps = steps
         if step == "object":

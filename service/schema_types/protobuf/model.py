@@ -173,7 +173,7 @@ def map_parts(type_: str) -> tuple[str, str] | None:
 
 
 def is_map_entry(type_: Message | Enum) -> bool:
-    """Whether a message stands for the entries of a map, as descriptors write them."""
+    """True if a message stands for the entries of a map, as descriptors write them."""
     if isinstance(type_, Enum):
         return False
     values = [option.value for option in type_.options if option.name == "map_entry"]

@@ -20,7 +20,7 @@ class WriteSession(Protocol):
 
     @property
     def connection(self) -> Connection:
-        """What the open transaction runs on."""
+        """The connection of the open transaction."""
 
     @property
     def layout(self) -> int | None:
@@ -43,7 +43,7 @@ class WriteSession(Protocol):
         """Back to the savepoint, after an error of a statement too."""
 
     def is_alive(self) -> bool:
-        """Whether the transaction is still open. The database may have given it up, or the connection is lost."""
+        """True if the transaction is still open. The database may have given it up, or the connection is lost."""
 
     def commit(self) -> None:
         """Make the transaction durable, or raise; raises nothing if it is durable.
@@ -91,7 +91,7 @@ class Dialect(Protocol):
         """forget: called when another process has written."""
 
     def is_transient(self, error: Exception) -> bool:
-        """Whether what the driver raised may pass by itself: no turn, no connection, a server that restarts."""
+        """True if what the driver raised may pass by itself: no turn, no connection, a server that restarts."""
 
     def refusal(self, error: Exception) -> str | None:
         """Why the database can't hold a value, if that is what the driver says."""
@@ -106,13 +106,13 @@ class Dialect(Protocol):
         """
 
     def is_own_fact(self, name: str) -> bool:
-        """Whether a row of `bridge_facts` is this dialect's own business, so that it is in no backup."""
+        """True if a row of `bridge_facts` is this dialect's own business, so that it is in no backup."""
 
     def sort_key(self, column: Column[Any]) -> ColumnElement[Any]:
         """The column for an ORDER BY that sorts as Python does."""
 
     def exists(self) -> bool:
-        """Whether connecting makes nothing new."""
+        """True if connecting makes nothing new."""
 
     def after_restore(self, connection: Connection) -> None:
         """Rows came in with their numbers: let the database go on counting above them."""

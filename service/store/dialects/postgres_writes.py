@@ -12,7 +12,7 @@ import psycopg
 from psycopg import errors, pq
 from sqlalchemy import Connection, Engine, exc
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage, retry_until
 from ticdc_bridge.service.store.dialects import driver, drop
 from ticdc_bridge.service.store.dialects.change_counter import ChangeCounter, ChangePoller
@@ -42,7 +42,7 @@ class PostgresWrites:
         self._name = f"{WRITER}{uuid.uuid4()}"
         self._number = 0
         self._used = False
-        """Whether the savepoint that is there is somebody's already."""
+        """True if the savepoint that is there is somebody's already."""
         self._writer: Connection | None = None
         self.layout: int | None = None
         self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
@@ -145,7 +145,7 @@ class PostgresWrites:
             raise errors.InFailedSqlTransaction("the transaction was rolled back")
 
     def _was_committed(self) -> bool:
-        """Whether the COMMIT that got no answer counts. Raises STORE_TIMEOUT if the server does not come back."""
+        """True if the COMMIT that got no answer counts. Raises STORE_TIMEOUT if the server does not come back."""
         until = time.monotonic() + self._wait_seconds
 
         def look() -> bool:

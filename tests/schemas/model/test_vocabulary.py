@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tests.support.each import each
 from tests.support.golden import cases
 from ticdc_bridge.schemas.model import event, names
-from ticdc_bridge.schemas.model.errors import ERRORS, BridgeError, LossyError, RegistryError, SetupError, WireError
+from ticdc_bridge.schemas.model.errors import ERRORS, BridgeError, LossyError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.types import BY_AVRO_NAME, BY_CODE, BY_CONNECT, BY_NAME, BY_SEMANTIC, TYPES, Kind
 from ticdc_bridge.schemas.plain.writer import json_line, plain_error
+from ticdc_bridge.service.errors import REGISTRY_ERRORS, SHARED_ANSWERS, RegistryError
 
 ALLOWED = set(string.ascii_letters + string.digits + "_")
 
@@ -81,14 +82,17 @@ def test_a_tso_of_ticdc() -> None:
 
 
 # ---- errors
-def _fields(code: str) -> dict[str, str]:
-    return {name: f"<{name}>" for _, name, _, _ in string.Formatter().parse(ERRORS[code].template) if name}
+def _fields(code: str, kind: type[BridgeError]) -> dict[str, str]:
+    return {name: f"<{name}>" for _, name, _, _ in string.Formatter().parse(kind.templates[code]) if name}
 
 
-@each("code", ERRORS)
+_KINDS = (WireError, LossyError, SetupError, BridgeError)
+
+
+@each("code", [*ERRORS, *REGISTRY_ERRORS])
 def test_error_crosses_processes(code: str) -> None:
-    fields = _fields(code)
-    for kind in (BridgeError, RegistryError, WireError, LossyError, SetupError):
+    for kind in (RegistryError,) if code in REGISTRY_ERRORS else _KINDS:
+        fields = _fields(code, kind)
         error = kind(code, **fields)
         again = pickle.loads(pickle.dumps(error))
         assert type(again) is kind
@@ -96,13 +100,12 @@ def test_error_crosses_processes(code: str) -> None:
         assert all(value in error.detail for value in fields.values())
 
 
-def test_error_codes_are_unique_and_the_table_is_whole() -> None:
-    from ticdc_bridge.schemas.model.errors import _ROWS
-
-    assert len(ERRORS) == len(_ROWS)
-    assert all(code == code.upper() for code in ERRORS)
-    assert all(400 <= row.http < 600 for row in _ROWS)
-    assert all(row.error_code == 0 or str(row.error_code).startswith(str(row.http)) for row in _ROWS)
+def test_codes_and_their_answers_over_http() -> None:
+    assert all(code == code.upper() for code in (*ERRORS, *REGISTRY_ERRORS))
+    assert SHARED_ANSWERS.keys() <= ERRORS.keys()
+    answers = [*SHARED_ANSWERS.values(), *((row.http, row.error_code) for row in REGISTRY_ERRORS.values())]
+    assert all(400 <= http < 600 for http, _ in answers)
+    assert all(code == 0 or str(code).startswith(str(http)) for http, code in answers)
 
 
 def test_error_with_a_missing_field_is_a_programming_error() -> None:

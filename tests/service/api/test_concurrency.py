@@ -13,13 +13,6 @@ def wide(number: int) -> str:
     return record("R", *(column(f"c{one}", default=0) for one in range(number)))
 
 
-def test_everybody_registers_the_same(client: Client) -> None:
-    with ThreadPoolExecutor(THREADS) as pool:
-        answers = list(pool.map(lambda _: client.register("s", wide(3)), range(THREADS * 4)))
-    assert {(one.status, one.json["id"], one.json["version"]) for one in answers} == {(200, 1, 1)}
-    assert client.get("/subjects/s/versions").json == [1]
-
-
 def test_everybody_registers_something_else(client: Client) -> None:
     client.level("NONE")
     numbers = list(range(THREADS * 3)) * 2  # each twice

@@ -13,11 +13,12 @@ from typer.testing import CliRunner, Result
 
 from tests.support.access import ADMIN, PASSWORD, TOKENS, auth_lines, basic, bearer, rule
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service import cli
 from ticdc_bridge.service.auth import acl, authenticator, credentials
 from ticdc_bridge.service.auth.acl import ALL, NOTHING, Pattern
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
+from ticdc_bridge.service.errors import RegistryError
 
 USERS = credentials.read(auth_lines(), "auth")
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.support.access import ADMIN, InProcess, bearer, files, rule
 from tests.support.service import column, record, short_and_long
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.auth import acl
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, register, subjects
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.registry import Registry

@@ -12,11 +12,9 @@ from typing import Any
 import fastavro
 import pytest
 from confluent_kafka.schema_registry import (
-    ConfigCompatibilityLevel,
     Schema,
     SchemaReference,
     SchemaRegistryClient,
-    ServerConfig,
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -25,47 +23,13 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
-from tests.support.service import ORDER, WIDER, Client, column, record
+from tests.support.service import ORDER, WIDER, Client
 
 
 @pytest.fixture
 def confluent(client: Client) -> Iterator[Any]:
     with SchemaRegistryClient({"url": client.url}) as opened:
         yield opened
-
-
-def test_register_read_and_delete(confluent: Any) -> None:
-    first = confluent.register_schema("orders-value", Schema(ORDER, "AVRO"))
-    assert confluent.register_schema("orders-value", Schema(ORDER, "AVRO")) == first == 1
-    assert confluent.get_schema(first).schema_str == ORDER_CANONICAL
-    assert confluent.get_latest_version("orders-value").version == 1
-    assert confluent.lookup_schema("orders-value", Schema(ORDER, "AVRO")).schema_id == first
-    assert confluent.get_subjects() == ["orders-value"]
-    assert confluent.test_compatibility("orders-value", Schema(WIDER, "AVRO"))
-    assert confluent.register_schema("orders-value", Schema(WIDER, "AVRO"), normalize_schemas=True) == 2
-    assert confluent.get_versions("orders-value") == [1, 2]
-    assert confluent.delete_version("orders-value", 1) == 1
-    assert confluent.delete_subject("orders-value") == [2]
-    assert confluent.delete_subject("orders-value", permanent=True) == [1, 2]
-
-
-ORDER_CANONICAL = (
-    '{"type":"record","name":"order","namespace":"shop","fields":[{"name":"id","type":"long"},'
-    '{"name":"note","type":["null","string"],"default":null}]}'
-)
-
-
-def test_levels_and_errors(confluent: Any) -> None:
-    assert confluent.get_compatibility() == "BACKWARD"
-    confluent.set_compatibility("s", "FULL")
-    assert confluent.get_compatibility("s") == "FULL"
-    confluent.register_schema("s", Schema('"int"', "AVRO"))
-    with pytest.raises(SchemaRegistryError) as refused:
-        confluent.register_schema("s", Schema('"string"', "AVRO"))
-    assert (refused.value.http_status_code, refused.value.error_code) == (409, 40901)
-    with pytest.raises(SchemaRegistryError) as missing:
-        confluent.get_latest_version("none")
-    assert (missing.value.http_status_code, missing.value.error_code) == (404, 40401)
 
 
 def test_serializer_and_deserializer(confluent: Any) -> None:
@@ -120,18 +84,6 @@ def test_json_schema_with_the_client(confluent: Any) -> None:
     with pytest.raises(SchemaRegistryError) as refused:
         confluent.register_schema("stops-value", Schema('{"type":"nope"}', "JSON"))
     assert (refused.value.http_status_code, refused.value.error_code) == (422, 42201)
-
-
-def test_references(confluent: Any) -> None:
-    confluent.register_schema("address", Schema(record("Address", column("street", "string"), namespace="x"), "AVRO"))
-    customer = record("Customer", column("home", "x.Address"), column("work", "x.Address"), namespace="x")
-    schema = Schema(customer, "AVRO", [SchemaReference("x.Address", "address", 1)])
-    schema_id = confluent.register_schema("customer", schema)
-    found = confluent.get_schema(schema_id)
-    assert [(one.name, one.subject, one.version) for one in found.references] == [("x.Address", "address", 1)]
-    with pytest.raises(SchemaRegistryError) as refused:
-        confluent.delete_version("address", 1)
-    assert refused.value.error_code == 42206
 
 
 def compiled() -> Any:
@@ -199,20 +151,6 @@ def test_what_is_stored_is_valid_avro(client: Client) -> None:
     stored: str = client.get("/schemas/ids/1").json["schema"]
     parsed: Any = fastavro.parse_schema(json.loads(stored))
     assert parsed["name"] == "shop.order"
-
-
-def test_modes_and_configs(confluent: Any) -> None:
-    assert confluent.get_global_mode() == "READWRITE"
-    assert confluent.update_mode("s", "READONLY") == "READONLY"
-    with pytest.raises(SchemaRegistryError) as refused:
-        confluent.register_schema("s", Schema('"int"', "AVRO"))
-    assert (refused.value.http_status_code, refused.value.error_code) == (422, 42205)
-    assert (confluent.get_mode("s"), confluent.delete_mode("s")) == ("READONLY", "READONLY")
-    assert confluent.update_global_mode("IMPORT") == "IMPORT"
-    assert confluent.update_global_mode("READWRITE") == "READWRITE"
-    confluent.set_config("s", ServerConfig(compatibility=ConfigCompatibilityLevel.FULL, compatibility_group="major"))
-    assert confluent.get_config("s").compatibility_group == "major"
-    assert confluent.delete_config("s").compatibility_level == "FULL"
 
 
 def test_a_context_as_a_registry(client: Client) -> None:

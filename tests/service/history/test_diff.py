@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.diff import Period, diff
 from ticdc_bridge.service.history.diff_text import text
 from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift

@@ -14,8 +14,8 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.show_create import unwritable_keys
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc, versions
 from ticdc_bridge.schemas.inputs.definition_files import statements
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.export import Form, HistoryExport
 from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift, State
 from ticdc_bridge.service.store import SqlStore, open_store

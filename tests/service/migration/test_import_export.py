@@ -97,8 +97,15 @@ def test_through_a_dump(source: tuple[str, str], tmp_path: Path) -> None:
         assert code == 0
         assert f"import: {expected}" in told
     assert fingerprint(held(target)) == fingerprint(held(source[1]))
+    code, _, told = command("import", "dump.jsonl", "--store", target, "--verify", cwd=tmp_path)
+    assert (code, told.splitlines()[-1]) == (0, "verify: equal")
     with running_service(store=target) as url:
         assert Client(url).register("new", '"boolean"', "?force=true").json["id"] == 11  # 10 was gone2's
+    code, _, told = command("import", "dump.jsonl", "--store", target, "--verify", cwd=tmp_path)
+    assert (code, told.splitlines()[-1]) == (1, "verify: 2 differences")
+    assert "versions: 10 equal, 1 different:\n  new version 1: only in the target\n" in told
+    absent = f"sqlite:///{tmp_path / 'absent.db'}"
+    assert command("import", "dump.jsonl", "--store", absent, "--verify", cwd=tmp_path)[0] == 2
 
 
 def test_a_dump_on_stdout(source: tuple[str, str], tmp_path: Path) -> None:
@@ -128,6 +135,9 @@ def test_over_rest_and_back(source: tuple[str, str], tmp_path: Path) -> None:
         assert code == 0, told
         code, _, told = command("import", source[0], "--to", url, cwd=tmp_path)
         assert (code, "import: nothing to do; 10 versions and 6 configs" in told) == (0, True)
+        for one, other in ((source[0], ("--to", url)), (source[0], ("--store", source[1])), (url, ("--to", source[0]))):
+            code, _, told = command("import", one, *other, "--verify", cwd=tmp_path)
+            assert (code, told.splitlines()[-1]) == (0, "verify: equal"), told
         client = Client(url)
         assert client.get("/mode").json == {"mode": "READWRITE"}  # it was IMPORT meanwhile
         assert client.get("/mode/j").json == {"mode": "READONLY"}

@@ -84,6 +84,18 @@ def test_a_registry_that_tells_less(seven: str) -> None:
     }
 
 
+def test_equal_as_far_as_a_registry_tells(seven: str, tmp_path: Path) -> None:
+    arguments = ("import", seven, "--user", "u:p:w")
+    assert command(*arguments, cwd=tmp_path)[0] == 0
+    code, _, told = command(*arguments, "--verify", cwd=tmp_path)
+    assert (code, told.splitlines()[-1]) == (2, "verify: can't tell; what could be compared is equal")
+    assert "1 × /mode of subjects: this registry answers for any name" in told
+    (tmp_path / "more").write_text('{"subject":"u","version":1,"id":9,"schema":"\\"int\\""}\n')
+    assert command("import", "more", cwd=tmp_path)[0] == 0
+    code, _, told = command(*arguments, "--verify", cwd=tmp_path)
+    assert (code, told.splitlines()[-1]) == (1, "verify: 1 differences")
+
+
 def test_credentials_stay_out_of_sight(seven: str, tmp_path: Path) -> None:
     url = seven.replace("http://", "http://u:p%3Aw@")
     code, _, told = command("import", url, "--dry-run", cwd=tmp_path)

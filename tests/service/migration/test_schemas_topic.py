@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +11,8 @@ from confluent_kafka import Producer
 
 from tests.service.migration.test_import_export import command, filled, held
 from tests.support.service import GOLDEN, Client
-from ticdc_bridge.schemas.inputs.kafka_settings import client_settings
 from ticdc_bridge.service.migration.dump_file import read_records
-from ticdc_bridge.service.migration.endpoints import ConnectionOptions, endpoint_of
 from ticdc_bridge.service.migration.plan import fingerprint
-from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
 from ticdc_bridge.service.migration.topic_records import TopicRecord
 from ticdc_bridge.service.migration.topic_replay import Replay
 from ticdc_bridge.service.testing import running_service
@@ -98,16 +94,3 @@ def test_topics_that_will_not_do(kafka: Kafka, tmp_path: Path) -> None:
     assert f"topic {broken} partition 0 offset 219: the key is no JSON" in told
     code, _, told = command("export", str(KARAPACE), f"kafka:{broken}", *brokers, cwd=tmp_path)
     assert (code, "holds 1 broken records" in told) == (2, True)
-
-
-def test_what_comes_later_is_read_on(kafka: Kafka) -> None:
-    topic = kafka.create_topic()
-    records = list(read_records(str(CONFLUENT)))
-    produce(kafka, topic, records[:100])
-    with closing(SchemasTopic(topic, client_settings(kafka.bootstrap_servers, None))) as reading:
-        assert [one.key for one in reading.records()] == [one.key for one in records[:100]]
-        assert list(reading.records()) == []
-        produce(kafka, topic, records[100:])
-        assert [one.value for one in reading.records()] == [one.value for one in records[100:]]
-    with endpoint_of(f"kafka:{topic}", ConnectionOptions(servers=kafka.bootstrap_servers)) as there:
-        assert len(there.read().snapshot.versions) == 114

@@ -9,9 +9,9 @@ from sqlalchemy import text
 
 from tests.support.service import record
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.model.errors import RegistryError
 from ticdc_bridge.service.auth.acl import read
 from ticdc_bridge.service.auth.filtered_store import FilteredStore, ListenerGroup
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import mode, schemas, subjects
 from ticdc_bridge.service.registry.model import LAST_COUNTED, NewSchema
 from ticdc_bridge.service.registry.names import MAX_VERSION

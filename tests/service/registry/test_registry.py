@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.service import column, record
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import compatibility, config, mode, schemas, subjects
 from ticdc_bridge.service.registry.lookup import lookup
 from ticdc_bridge.service.registry.model import NewSchema, Reference

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from tests.support.service import column, record
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import subjects
 from ticdc_bridge.service.registry.lookup import lookup
 from ticdc_bridge.service.registry.metadata import VERSION

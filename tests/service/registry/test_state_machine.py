@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 
 from tests.support.postgres import Postgres
 from tests.support.service import short_and_long
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config, mode, schemas, subjects
 from ticdc_bridge.service.registry.lookup import lookup
 from ticdc_bridge.service.registry.model import NewSchema

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import Content, Reference, StoredWarning
 from ticdc_bridge.service.registry.names import chain
 from ticdc_bridge.service.registry.ports import ReadAhead, StoreReader, StoreWriter

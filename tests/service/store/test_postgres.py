@@ -13,7 +13,8 @@ import pytest
 
 from tests.support.postgres import Postgres
 from tests.support.service import Client, column, record
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage
 from ticdc_bridge.service.registry.model import NewSchema, StoredWarning
 from ticdc_bridge.service.registry.read_set import Part

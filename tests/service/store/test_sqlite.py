@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage
 from ticdc_bridge.service.store import dialect_of, open_store, store_exists
 from ticdc_bridge.service.store.dialects import driver

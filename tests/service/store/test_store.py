@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.model.errors import RegistryError, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import Content, Counts, Lineage, Reference, StoredWarning
 from ticdc_bridge.service.registry.ports import StoreWriter
 from ticdc_bridge.service.registry.references import identity

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from ticdc_bridge.schemas.model.errors import RegistryError
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import Content
 from ticdc_bridge.service.registry.ports import ReadAhead, StoreWriter
 from ticdc_bridge.service.registry.references import identity
