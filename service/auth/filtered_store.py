@@ -355,9 +355,6 @@ class FilteredStore:
     def refresh(self, max_age: float) -> Future[None] | None:
         return self._store.refresh(max_age)
 
-    def follow(self) -> None:
-        self._store.follow()
-
     def check(self, *, ask: bool = True) -> None:
         self._store.check(ask=ask)
 
