@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ticdc_bridge.schemas.ddl.executor.apply import affected_tables
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
 from ticdc_bridge.schemas.ddl.parser.statements import (
     AddIndex,
     AlterTable,
-    CreateRelation,
     CreateTable,
     DropTables,
     NoRowEffect,
@@ -20,13 +20,10 @@ from ticdc_bridge.schemas.ddl.parser.statements import (
     TableName,
 )
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
-from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.ddl_check.check_input import CheckInput
-from ticdc_bridge.service.ddl_check.refusals.checks import of_checks
-from ticdc_bridge.service.ddl_check.refusals.columns import Refusal, SqlModes
-from ticdc_bridge.service.ddl_check.refusals.definitions import of_introducers
-from ticdc_bridge.service.ddl_check.refusals.gone import of_gone
-from ticdc_bridge.service.ddl_check.refusals.policies import of_policy, policies_after
+from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
+from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes, of_introducers
 from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 from ticdc_bridge.service.ddl_check.renames import OTHER_WAY, brought_in
 from ticdc_bridge.service.ddl_check.report import (
@@ -43,9 +40,9 @@ from ticdc_bridge.service.ddl_check.session import Session, unknown_mode_set
 from ticdc_bridge.service.ddl_check.statements import SYNTAX_ERROR, ParsedStatement, StatementText, split, understand
 from ticdc_bridge.service.ddl_check.table_changes import TableChange, changes
 from ticdc_bridge.service.ddl_check.table_check import TableCheck
+from ticdc_bridge.service.ddl_check.trial import TrialResult, is_tried
 from ticdc_bridge.service.ddl_check.verdicts import SubjectVerdict
 from ticdc_bridge.service.registry.model import Content
-from ticdc_bridge.service.registry_view import RegistryView
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
@@ -57,7 +54,7 @@ _NAMED = re.compile(
 )
 
 
-def check(question: CheckInput, view: RegistryView) -> CheckReport:
+def check(question: CheckInput, view: RegisteredSchemas) -> CheckReport:
     """Reports on all statements. SetupError USAGE for a text without any statement, or with too much in it."""
     try:
         question = replace(question, sql=plain_script(question.sql, question.mode.backslashes))
@@ -73,7 +70,7 @@ def check(question: CheckInput, view: RegistryView) -> CheckReport:
 class _Run:
     """The state between statements."""
 
-    def __init__(self, question: CheckInput, view: RegistryView) -> None:
+    def __init__(self, question: CheckInput, view: RegisteredSchemas) -> None:
         self.question, self.view = question, view
         self.changefeed = question.changefeed
         self.catalog = question.catalog
@@ -82,7 +79,6 @@ class _Run:
         self.lost: dict[TableId, str] = {}
         self.lost_all = ""
         self.assumed: dict[str, str] = {}
-        self.policies: dict[str, bool] = {}
         self.unzoned = False
         self.columns = 0
 
@@ -143,11 +139,13 @@ class _Run:
             unsure += [
                 (i, why) for i in self._sources(statement, one.db) if (why := self.lost.get(i.folded) or self.lost_all)
             ]
-            refused = [] if unsure else self._refusals(one, statement)
+            tried = self._try(one, statement) if not unsure else TrialResult()
+            refused = [] if unsure else self._refusals(one, statement) if tried is None else [*tried.refusals]
             certain = tuple(r for r in refused if r.certain)
             if certain:
                 return replace(_refused(one, certain), tables=tuple(map(str, dict.fromkeys(ids))))
             after, table_changes = changes(self.catalog, statement, one.db)
+            after, table_changes, notes = _as_tidb_has_them(after, table_changes, tried.tables if tried else {})
         except DdlError as error:
             self.lost.update(dict.fromkeys((one.folded for one in ids), error.detail))
             name = error.fields.get("without_database")
@@ -161,7 +159,6 @@ class _Run:
             return StatementReport(
                 one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
             )
-        self.policies = policies_after(statement, self.policies)
         report = self._judge_changes(one, table_changes)
         self.catalog = after
         if stop := brought_in(statement, one.db, self.changefeed):
@@ -173,7 +170,16 @@ class _Run:
                 f"{refused[0].number}). If it does: {report.reason}"
             )
             report = replace(report, verdict=UNKNOWN, reason=reason)
-        return replace(report, tables=tables)
+        if tried is not None and tried.untried and report.verdict == SAFE:
+            reason = f"It was not tried in TiDB: {tried.untried}. If TiDB takes it: {report.reason}"
+            report = replace(report, verdict=UNKNOWN, reason=reason)
+        return replace(report, tables=tables, notes=(*report.notes, *notes))
+
+    def _try(self, one: ParsedStatement, statement: Statement) -> TrialResult | None:
+        """What a TiDB says of a statement; None where none is asked, or not about statements of this kind."""
+        if self.question.trial is None or not is_tried(statement):
+            return None
+        return self.question.trial.run(one.sql, statement, one.db, self.catalog, self.session)
 
     def _refusals(self, one: ParsedStatement, statement: Statement) -> list[Refusal]:
         """What TiCDC sends, TiDB has taken."""
@@ -181,11 +187,7 @@ class _Run:
             return []
         found = refusals(self.catalog, statement, one.db, SqlModes.of(self.session.sql_mode))
         found = [r for r in found if not self.session.permits(r.number, r.text)]
-        found += of_introducers(one.sql, self.session.mode)
-        if isinstance(statement, (AlterTable, CreateTable)):
-            found += of_checks(one.sql, self.session.mode)
-        found += of_policy(self.catalog, statement, self.policies)
-        return [*of_gone(self.question.catalog, self.catalog, statement, one.db), *found]
+        return [*found, *of_introducers(one.sql, self.session.mode)]
 
     def _find_doubt(self, id_: TableId, statement: Statement) -> str:
         if isinstance(statement, (CreateTable, DropTables)):
@@ -196,8 +198,6 @@ class _Run:
         """Tables that are there and that a statement asks without changing them."""
         names = list[TableName | None]()
         match statement:
-            case CreateRelation():
-                names += [name for select in statement.selects for name, _ in select.tables]
             case CreateTable():
                 names += [statement.like, *(index.references for index in statement.indexes)]
             case AlterTable():
@@ -251,6 +251,38 @@ class _Run:
                 waiting = self.pending.setdefault(verdict.subject, [])
                 if content not in waiting:
                     waiting.append(content)
+
+
+def _as_tidb_has_them(
+    after: Catalog, table_changes: Sequence[TableChange], tables: Mapping[TableId, Table | None]
+) -> tuple[Catalog, list[TableChange], list[str]]:
+    """The catalog and the changes with TiDB's own tables after the statement, and where ours are others."""
+    made, notes = list[TableChange](), list[str]()
+    for change in table_changes:
+        ours, theirs = change.after, tables.get(change.id.folded)
+        if ours is not None and theirs is not None:
+            theirs, ours = replace(theirs, id=ours.id), _filled(ours, theirs)
+            if theirs != ours:
+                names = [c.name for c in ours.columns if theirs.by_name.get(c.name) != c]
+                names += [c.name for c in theirs.columns if c.name not in ours.by_name]
+                what = ", ".join(f"`{name}`" for name in names) or "keys, order of columns or options"
+                notes.append(f"{ours.id}: TiDB's table after the statement, which counts, is not ours: {what}")
+            after, change = after.with_table(theirs), replace(change, after=theirs)
+        made.append(change)
+    return after, made, notes
+
+
+def _filled(ours: Table, theirs: Table) -> Table:
+    """A table with TiDB's character sets where its definition told none."""
+    columns = [(c, theirs.by_name.get(c.name, c)) for c in ours.columns]
+    return replace(
+        ours,
+        charset=ours.charset or theirs.charset,
+        collate=ours.collate or theirs.collate,
+        columns=tuple(
+            replace(c, charset=c.charset or there.charset, collate=c.collate or there.collate) for c, there in columns
+        ),
+    )
 
 
 def _refused(one: ParsedStatement, found: tuple[Refusal, ...]) -> StatementReport:

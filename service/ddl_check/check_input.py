@@ -13,6 +13,7 @@ from ticdc_bridge.schemas.ddl.parser.statements import CreateTable, DropTables
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+from ticdc_bridge.service.ddl_check.trial import Trial
 
 
 def _no_doubt(_: TableId) -> str:
@@ -30,7 +31,7 @@ class CheckInput:
     catalog: the tables as they are before. unsure: why a table is not fully known, "" when it is. zone: of the
     sessions, for literal TIMESTAMP defaults. mode: how the text is written. assume: where nothing is registered for a
     table, its schemas before the statement are taken as registered. sql_mode: the session's, None for TiDB's default.
-    databases_of: the databases that are known to have a table of this name.
+    databases_of: the databases that are known to have a table of this name. trial: a TiDB that runs the statements.
     """
 
     sql: str
@@ -43,6 +44,7 @@ class CheckInput:
     assume: bool = False
     sql_mode: str | None = None
     databases_of: Callable[[str], Sequence[str]] = _no_database
+    trial: Trial | None = None
 
 
 def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:

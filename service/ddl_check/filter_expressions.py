@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.model.table_filter import TableFilter
 from ticdc_bridge.service.changefeed.list_checks import EXPRESSIONS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, text_of, texts
 from ticdc_bridge.service.ddl_check.advice import Advice
-from ticdc_bridge.service.ddl_check.refusals.generated import generated_names
+from ticdc_bridge.service.ddl_check.refusals.definitions import generated_names
 
 _QUALIFIER: Final = re.compile(r"`(?:[^`]|``)+`\.")
 OTHER_FILTER: Final = Advice(

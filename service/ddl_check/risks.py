@@ -296,7 +296,7 @@ def _of_faults(change: TableChange, target: SubjectTarget | None, feed: Changefe
 def _deeds(change: TableChange, feed: ChangefeedSettings) -> Iterator[Deed]:
     """What it does to the table, as far as a known fault is about it."""
     details = change.before.details if change.before else None
-    if change.rows == "truncated" and details is not None and details.partitioning is not None:
+    if change.rows == "truncated" and details is not None and details.partitioned_by is not None:
         yield "truncates partitions"
     if change.is_renamed and change.is_one_of_many:
         yield "renames several"

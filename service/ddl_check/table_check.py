@@ -20,7 +20,8 @@ from ticdc_bridge.service.ddl_check.advice import OTHER_DISPATCHER, advise
 from ticdc_bridge.service.ddl_check.check_input import CheckInput
 from ticdc_bridge.service.ddl_check.descriptions import describe_effect
 from ticdc_bridge.service.ddl_check.filter_expressions import OTHER_FILTER, filter_failure
-from ticdc_bridge.service.ddl_check.refusals.columns import SqlModes
+from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
+from ticdc_bridge.service.ddl_check.refusals.definitions import SqlModes
 from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 from ticdc_bridge.service.ddl_check.report import SAFE, STOP, UNKNOWN, ReportedSchemas, Verdict, worst_verdict
 from ticdc_bridge.service.ddl_check.rewriting import rewrite_not_null
@@ -39,14 +40,13 @@ from ticdc_bridge.service.ddl_check.target_schemas import (
 )
 from ticdc_bridge.service.ddl_check.verdicts import RegistryState, SubjectVerdict, judge
 from ticdc_bridge.service.registry.model import Content
-from ticdc_bridge.service.registry_view import RegistryView
 
 
 class CheckState(Protocol):
     """What one dry run holds between its statements."""
 
     question: CheckInput
-    view: RegistryView
+    view: RegisteredSchemas
     changefeed: ChangefeedSettings
     catalog: Catalog
     session: Session

@@ -20,9 +20,9 @@ from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.changefeed.setting_keys import WITH_REGISTRY
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.changefeed.topics import subject_names, topic_name
+from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
 from ticdc_bridge.service.history.table_schemas import different_modes
 from ticdc_bridge.service.registry.model import StoredVersion
-from ticdc_bridge.service.registry_view import RegistryView
 
 _SHOWN_OPTIONS = (
     "avro_decimal_handling_mode", "avro_bigint_unsigned_handling_mode", "enable_tidb_extension",
@@ -95,7 +95,7 @@ def _texts(table: Table, target: SubjectTarget) -> tuple[str | None, str | None]
 
 
 def targets(
-    changefeed: ChangefeedSettings, before: Table | None, after: Table, view: RegistryView
+    changefeed: ChangefeedSettings, before: Table | None, after: Table, view: RegisteredSchemas
 ) -> list[SubjectTarget]:
     """Where the rows of the table after the statement go. Several, where several topics have the table's rows.
 
@@ -113,7 +113,7 @@ def targets(
     return result
 
 
-def subjects_elsewhere(table: TableId, target: SubjectTarget, view: RegistryView) -> list[str]:
+def subjects_elsewhere(table: TableId, target: SubjectTarget, view: RegisteredSchemas) -> list[str]:
     """Value subjects that hold the table's rows, though the target's own has nothing registered."""
     if target.subjects is None or view.newest(target.subjects[1]) is not None:
         return []
@@ -133,7 +133,7 @@ def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
         yield SubjectTarget("avro", mode.options(keyspace), "", None, "a mode that TiCDC's Avro can be in")
 
 
-def _of_table(table: TableId, view: RegistryView) -> list[StoredVersion]:
+def _of_table(table: TableId, view: RegisteredSchemas) -> list[StoredVersion]:
     """Newest versions of the value subjects that hold this table's rows."""
     return [one for one in view.ticdc_subjects(sanitise_name(table.table)) if _holds(one.content.text, table)]
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
 from ticdc_bridge.service.ddl_check.table_changes import TableChange
 from ticdc_bridge.service.ddl_check.target_schemas import SubjectTarget, TargetSchema
 from ticdc_bridge.service.registry.model import Content, StoredVersion
-from ticdc_bridge.service.registry_view import RegistryView, Rehearsal
+from ticdc_bridge.service.registry_view import Rehearsal
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class RegistryState:
     one. assumed: by subject, taken as registered where nothing is.
     """
 
-    view: RegistryView
+    view: RegisteredSchemas
     pending: Mapping[str, Sequence[Content]]
     assumed: Mapping[str, str]
 
