@@ -11,8 +11,7 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.model.errors import DdlError
-from ticdc_bridge.service.ddl_check.check import check
-from ticdc_bridge.service.ddl_check.check_input import CheckInput
+from ticdc_bridge.service.ddl_check.check import CheckInput, check
 
 _COLUMN = "CREATE TABLE t (c {})"
 _ALTER = "ALTER TABLE t {}"
