@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.inputs.definition_files import SubjectVersion
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import config, mode, register, schemas
+from ticdc_bridge.service.registry import config, register, schemas
 from ticdc_bridge.service.registry.compatibility import check_against, logical_changes, refusal
 from ticdc_bridge.service.registry.config import LEVEL
-from ticdc_bridge.service.registry.model import Content, NewSchema, Reference, StoredVersion, VersionRow
+from ticdc_bridge.service.registry.model import Content, NewSchema, StoredVersion, VersionRow
 from ticdc_bridge.service.registry.names import check_subject
 from ticdc_bridge.service.registry.ports import Store, StoreReader
 from ticdc_bridge.service.registry.references import identity
@@ -150,38 +148,6 @@ class RegistryView:
     def canonical(self, text: str) -> str:
         """An Avro schema as the registry keeps it."""
         return self.registry.parse("AVRO", text).text
-
-
-def view_of_entries(store: Store, entries: Iterable[SubjectVersion], level: str) -> RegistryView:
-    """A registry of these versions, in an empty store. RegistryError for what no registry could have."""
-    registry = Registry(store, level)
-    mode.update(registry, None, mode.IMPORT)
-    for one in _in_order(entries):
-        if isinstance(one.id, int) and one.id > 0:
-            references = tuple(Reference(r.name, r.subject, r.version) for r in one.references)
-            new = NewSchema(one.schema, one.kind, references, version=one.version, id=one.id)
-            register.register(registry, one.subject, new)
-        else:  # a UUID of Glue's
-            mode.update(registry, None, mode.READWRITE)
-            register.register(registry, one.subject, NewSchema(one.schema), force=True)
-            mode.update(registry, None, mode.IMPORT, force=True)
-    mode.update(registry, None, mode.READWRITE)
-    return RegistryView(registry)
-
-
-def _in_order(entries: Iterable[SubjectVersion]) -> list[SubjectVersion]:
-    """By subject and version, each after those that it refers to: registering asks for them."""
-    by_place = {(one.subject, one.version): one for one in entries}
-    before: dict[tuple[str, int], list[tuple[str, int]]] = {}
-    last: tuple[str, int] | None = None
-    for place in sorted(by_place):
-        earlier = [last] if last is not None and last[0] == place[0] else []
-        before[place] = [*earlier, *((r.subject, r.version) for r in by_place[place].references)]
-        last = place
-    try:
-        return [by_place[place] for place in TopologicalSorter(before).static_order() if place in by_place]
-    except CycleError:
-        return [by_place[place] for place in sorted(by_place)]  # the first of them is refused: what it needs lacks
 
 
 class StoreSchemas:

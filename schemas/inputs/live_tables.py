@@ -73,10 +73,10 @@ def is_server(source: str) -> bool:
     return source.startswith(("mysql://", "tidb://"))
 
 
-def server_address(url: str) -> ServerAddress:
+def server_address(url: str, variable: str = PASSWORD) -> ServerAddress:
     """Of `mysql://USER@HOST:PORT/DATABASE?ssl-ca=FILE&ssl-cert=FILE&ssl-key=FILE&ssl-mode=MODE&password-file=FILE`.
 
-    The password comes from the file, else from BRIDGE_TABLES_PASSWORD, else from the URL. With a parameter of TLS the
+    The password comes from the file, else from an environment variable, else from the URL. With a parameter of TLS the
     certificate and the host's name are checked, unless ssl-mode is VERIFY_CA or REQUIRED. ValueError.
     """
     match = _URL.fullmatch(url)
@@ -87,7 +87,7 @@ def server_address(url: str) -> ServerAddress:
     if unknown := sorted(given.keys() - set(_PARAMETERS)):
         raise ValueError(f"{unknown[0]} is no parameter of it; known: {', '.join(_PARAMETERS)}")
     given = {name: unescape(value) for name, value in given.items()}
-    password = os.environ.get(PASSWORD) or unescape(password)
+    password = os.environ.get(variable) or unescape(password)
     if file := given.pop("password-file", ""):
         try:
             password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
@@ -121,16 +121,21 @@ def live_tables(url: str, client: Any) -> TableStatements:
     """The tables of a server, through the PyMySQL module. ValueError says what is wrong, without any password."""
     address = server_address(url)
     try:
-        connection = client.connect(
-            host=address.host, port=address.port, user=address.user, password=address.password, charset="utf8mb4",
-            ssl=_context(address.tls), connect_timeout=_SECONDS, read_timeout=6 * _SECONDS, autocommit=False,
-        )  # fmt: skip
+        connection = connect(address, client, autocommit=False)
         try:
             return _read(connection.cursor(), address, client)
         finally:
             connection.close()
     except (client.MySQLError, OSError, RuntimeError) as error:
-        raise ValueError(f"{address.name}: {_reason(error)}") from error
+        raise ValueError(f"{address.name}: {error_reason(error)}") from error
+
+
+def connect(address: ServerAddress, client: Any, *, autocommit: bool) -> Any:
+    """A connection of the PyMySQL module `client`, in utf8mb4. Raises what the client raises."""
+    return client.connect(
+        host=address.host, port=address.port, user=address.user, password=address.password, charset="utf8mb4",
+        ssl=_context(address.tls), connect_timeout=_SECONDS, read_timeout=6 * _SECONDS, autocommit=autocommit,
+    )  # fmt: skip
 
 
 def _context(tls: dict[str, Any] | None) -> Any:
@@ -142,7 +147,7 @@ def _context(tls: dict[str, Any] | None) -> Any:
     return {**tls, "ca": ssl.get_default_verify_paths().cafile or ssl.get_default_verify_paths().openssl_cafile}
 
 
-def _reason(error: Exception) -> str:
+def error_reason(error: Exception) -> str:
     """What the server or the client says: (number, text)."""
     if len(error.args) == 2 and isinstance(error.args[1], str):
         return f"{without_number(error.args[1])} (error {error.args[0]})"

@@ -122,72 +122,20 @@ class ForeignKey:
     columns: tuple[str, ...]
     table: TableId
     referenced: tuple[str, ...]
-    sets_null: bool = False
-
-
-class KnownPartition(NamedTuple):
-    """A partition. numbers: of its values, those that are whole numbers and stand alone. single: it has one value, or
-    a list of single ones. policy: of placement. rows: of each value its part for each column, None for MAXVALUE, in a
-    list for NULL; only of values that are numbers and texts. has_default: a list takes what is in no other one.
-    """
-
-    name: str
-    numbers: tuple[int, ...] = ()
-    has_maxvalue: bool = False
-    single: bool = True
-    policy: str = ""
-    rows: tuple[tuple[int | str | None, ...], ...] = ()
-    has_default: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Partitioning:
-    """method: HASH, KEY, RANGE, LIST, RANGE COLUMNS, LIST COLUMNS. columns: by which rows are spread.
-
-    partitions: () where they were numbered, or are no longer known.
-    """
-
-    method: str
-    columns: tuple[str, ...]
-    partitions: tuple[KnownPartition, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(one.name for one in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class TableDetails:
     """What TiDB keeps of a table that no row feels, as far as its DDL says it; TiDB refuses statements because of it.
 
-    clustered: of the primary key, None where it is not written. ttl: the column. checks, expressions: name of the CHECK
-    or index → columns that it names (CHECKs only where TiDB showed them: by default it keeps none). auto_random: the
-    column; random: its bits and its range. prefixed: columns of which an index has a prefix only. everywhere: indexes
-    that are GLOBAL. cached: by ALTER TABLE … CACHE. policy: of placement. affinity: its level, "" for none. temporary:
-    it is a global temporary table. invisible: names of indexes.
+    clustered: of the primary key, None where it is not written. partitioned_by: the columns that rows are spread by,
+    None without partitions. prefixed: columns of which an index has a prefix only.
     """
 
     clustered: bool | None = None
-    partitioning: Partitioning | None = None
+    partitioned_by: tuple[str, ...] | None = None
     foreign_keys: tuple[ForeignKey, ...] = ()
-    ttl: str = ""
-    checks: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    expressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    auto_random: str = ""
-    random: tuple[int, int] = (0, 0)
     prefixed: tuple[str, ...] = ()
-    everywhere: tuple[str, ...] = ()
-    cached: bool = False
-    policy: str = ""
-    affinity: str = ""
-    temporary: bool = False
-    invisible: tuple[str, ...] = ()
-
-    @property
-    def policies(self) -> tuple[str, ...]:
-        """Placement policies of the table and its partitions, as far as they are known."""
-        spread = self.partitioning.partitions if self.partitioning else ()
-        return tuple(name for name in (self.policy, *(one.policy for one in spread)) if name)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
 from ticdc_bridge.service.changefeed.doctor_rules import RULES
 from ticdc_bridge.service.changefeed.known_faults import faults
-from ticdc_bridge.service.changefeed.lines import lines_named
+from ticdc_bridge.service.changefeed.setting_keys import lines_named
 from ticdc_bridge.service.changefeed.settings import Severity
 
 ORDER: Final = ("error", "warning", "info")

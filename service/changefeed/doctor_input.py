@@ -9,8 +9,7 @@ from functools import cached_property
 from urllib.parse import SplitResult, urlsplit
 
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Severity
-from ticdc_bridge.service.changefeed.topics import Dispatcher, subject_names, topic_name
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Dispatcher, Severity, subject_names, topic_name
 
 _WILD = re.compile(r"[*?\[/]")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, DoctorRule
-from ticdc_bridge.service.changefeed.list_checks import EXPRESSIONS, keeps_something
+from ticdc_bridge.service.changefeed.setting_checks import EXPRESSIONS, keeps_something
 from ticdc_bridge.service.changefeed.setting_keys import OTHER_SINKS
 from ticdc_bridge.service.changefeed.settings import texts
 

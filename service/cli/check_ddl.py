@@ -6,21 +6,28 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
 from ticdc_bridge.service.cli.output import exit_with
 
+if TYPE_CHECKING:
+    from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+    from ticdc_bridge.service.ddl_check.request import CheckRequest
+    from ticdc_bridge.service.ddl_check.trial import Trial
+
 Format = Literal["text", "json", "github"]
 _MAX_SQL = 16 << 20
+PASSWORD = "BRIDGE_TIDB_PASSWORD"
+"""The environment variable with the password of --try."""
 
 _DEFAULT_SERVICE = "http://127.0.0.1:8081"
 _SHOWN_SQL = 120  # characters of the statement in a command that is shown
@@ -64,6 +71,14 @@ Changefeed = Annotated[str | None, typer.Option(metavar="NAME", help="The tracke
 Keyspace = Annotated[str, typer.Option(metavar="NAME", help="TiCDC's keyspace (namespace), part of Avro names.")]
 SqlMode = Annotated[str, typer.Option(metavar="MODES", help="The sql_mode in which the SQL is typed.")]
 Wire = Annotated[bool, typer.Option("--wire", help="The SQL is as TiCDC sends it, not as it is typed.")]
+Try = Annotated[
+    str | None,
+    typer.Option(
+        "--try",
+        metavar="URL",
+        help=f"A TiDB that runs the statements in a scratch database of its own: mysql://USER@HOST:4000. [{PASSWORD}]",
+    ),
+]
 Shown = Annotated[
     Format, typer.Option("--format-out", "--format", help="text, json, or github: annotations and a job summary.")
 ]
@@ -88,6 +103,7 @@ def check_ddl(
     ddl_time_zone: DdlZone = None,
     sql_mode: SqlMode = "",
     wire: Wire = False,
+    try_: Try = None,
     format_: Shown = "text",
 ) -> None:
     """Say what DDL would do to the changefeed, before TiDB runs it.
@@ -120,8 +136,10 @@ def check_ddl(
         }  # fmt: skip
         _check_sources({"--registry": registry, "--store": store, "--tables": ddl})
         if store or ddl:
-            with _open_local(store, ddl, schemas, compatibility, db) as answer:
+            with _open_local(store, ddl, schemas, compatibility, db, try_) as answer:
                 form = answer(CheckRequest(**request, changefeed=read_files(**feed)))
+        elif try_:
+            raise SetupError("USAGE", details="--try needs the tables here: give --tables SOURCE or --store URL")
         else:
             form = _ask_service(registry, request, feed)
     except BridgeError as error:
@@ -205,12 +223,15 @@ def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, 
 
 
 @contextmanager
-def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: str, db: str) -> Iterator[Any]:
+def _open_local(
+    store: str | None, ddl: str | None, schemas: str | None, level: str, db: str, try_: str | None
+) -> Iterator[Any]:
     """A function from a question to the JSON form of its answer."""
     from ticdc_bridge.service.cli.table_sources import read_tables
+    from ticdc_bridge.service.ddl_check.listed_schemas import ListedSchemas
     from ticdc_bridge.service.ddl_check.request import answer_request, catalog_of, run_check
     from ticdc_bridge.service.registry.registry import Registry
-    from ticdc_bridge.service.registry_view import RegistryView, view_of_entries
+    from ticdc_bridge.service.registry_view import RegistryView
     from ticdc_bridge.service.schema_types.base import LEVELS
     from ticdc_bridge.service.store import open_store, store_exists
     from ticdc_bridge.service.store.history_reader import HistoryStore
@@ -218,20 +239,42 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
     if store:
         if not store_exists(store):  # opening one makes it: a command that only reads must not
             raise SetupError("USAGE", details=f"--store {store}: there is no such file")
-        with closing(open_store(store)) as opened:
+        with closing(open_store(store)) as opened, _open_trial(try_, ()) as trial:
             view, history = RegistryView(Registry(opened)), HistoryStore(opened)
-            yield lambda request: answer_request(request, view, history).form()
+            yield lambda request: answer_request(request, view, history, trial).form()
         return
     level = level.upper()
     if level not in LEVELS:
         raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
     statements = read_tables(str(ddl), db).statements
-    entries = _parse_schemas(schemas) if schemas else []
-    with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{Path(folder) / 'registry.db'}")) as opened:
-        view, assume = view_of_entries(opened, entries, level), schemas is None
-        yield lambda request: run_check(
-            request, catalog_of(statements, request.at), view, lambda _: "", assume=assume
-        ).form()
+    listed = ListedSchemas.of_entries(_parse_schemas(schemas) if schemas else (), LEVELS[level])
+
+    def answer(request: CheckRequest) -> dict[str, Any]:
+        before = [one for one in statements if request.at is None or one.commit_ts <= request.at]
+        with _open_trial(try_, before) as trial:
+            return run_check(
+                request, catalog_of(before, None), listed, lambda _: "", assume=schemas is None, trial=trial
+            ).form()
+
+    yield answer
+
+
+@contextmanager
+def _open_trial(url: str | None, definitions: Sequence[DdlText]) -> Iterator[Trial | None]:
+    """The TiDB of --try. definitions: the statements that the tables come from."""
+    from ticdc_bridge.schemas.inputs.live_tables import server_address
+    from ticdc_bridge.service.cli.table_sources import mysql_client
+    from ticdc_bridge.service.ddl_check.trial import open_trial
+
+    if url is None:
+        yield None
+        return
+    try:
+        address, client = server_address(url, PASSWORD), mysql_client()
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"--try {mask_credentials(url)}: {error}") from None
+    with open_trial(address, client, definitions) as trial:
+        yield trial
 
 
 def _parse_schemas(path: str) -> Any:

@@ -237,8 +237,7 @@ def history_diff(
 
     Try it:  ticdc-bridge history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
     """
-    from ticdc_bridge.service.history.diff import Period, diff
-    from ticdc_bridge.service.history.diff_text import text
+    from ticdc_bridge.service.history.diff import Period, diff, text
     from ticdc_bridge.service.history.times import tso_of
 
     with _open_histories(store, reads=True) as (histories, _):

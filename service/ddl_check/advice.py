@@ -12,9 +12,8 @@ from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import FAULTS
 from ticdc_bridge.service.ddl_check.risks import Risk
+from ticdc_bridge.service.ddl_check.subjects import SubjectTarget, SubjectVerdict
 from ticdc_bridge.service.ddl_check.table_changes import TableChange
-from ticdc_bridge.service.ddl_check.target_schemas import SubjectTarget
-from ticdc_bridge.service.ddl_check.verdicts import SubjectVerdict
 
 _JSON = "-H 'Content-Type: application/vnd.schemaregistry.v1+json'"
 
@@ -32,6 +31,11 @@ class Advice:
         return {"id": self.id, "text": self.text, "commands": list(self.commands), "checked": self.checked}
 
 
+OTHER_FILTER: Final = Advice(
+    "other-filter",
+    "Before the statement take the column out of the event filter's expression: pause the changefeed, update its "
+    "configuration, resume it",
+)
 OTHER_DISPATCHER: Final = Advice(
     "other-dispatcher",
     "Before the statement let the dispatcher take the partition from what stays (`table`, or `index-value` without an "

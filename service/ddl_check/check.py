@@ -4,48 +4,119 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
-from ticdc_bridge.schemas.ddl.executor.apply import affected_tables
-from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
+from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.ddl.executor.indexes import find
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.ddl.parser.statements import (
     AddIndex,
     AlterTable,
-    CreateRelation,
     CreateTable,
     DropTables,
     NoRowEffect,
+    RenameTables,
+    RenameTo,
     Statement,
     TableName,
 )
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
-from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.service.ddl_check.check_input import CheckInput
-from ticdc_bridge.service.ddl_check.refusals.checks import of_checks
-from ticdc_bridge.service.ddl_check.refusals.columns import Refusal, SqlModes
-from ticdc_bridge.service.ddl_check.refusals.definitions import of_introducers
-from ticdc_bridge.service.ddl_check.refusals.gone import of_gone
-from ticdc_bridge.service.ddl_check.refusals.policies import of_policy, policies_after
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.changefeed.known_faults import STOPS
+from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Dispatcher
+from ticdc_bridge.service.ddl_check.advice import OTHER_DISPATCHER, OTHER_FILTER, Advice, advise
+from ticdc_bridge.service.ddl_check.descriptions import describe_effect
+from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
+from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes, of_introducers
 from ticdc_bridge.service.ddl_check.refusals.statements import refusals
-from ticdc_bridge.service.ddl_check.renames import OTHER_WAY, brought_in
 from ticdc_bridge.service.ddl_check.report import (
     REFUSED,
     SAFE,
     STOP,
     UNKNOWN,
     CheckReport,
+    ReportedSchemas,
     StatementReport,
+    Verdict,
     worst_verdict,
 )
-from ticdc_bridge.service.ddl_check.scripts import plain_script
+from ticdc_bridge.service.ddl_check.rewriting import rewrite_not_null
+from ticdc_bridge.service.ddl_check.risks import filter_failure, risks
 from ticdc_bridge.service.ddl_check.session import Session, unknown_mode_set
-from ticdc_bridge.service.ddl_check.statements import SYNTAX_ERROR, ParsedStatement, StatementText, split, understand
+from ticdc_bridge.service.ddl_check.statements import (
+    SYNTAX_ERROR,
+    ParsedStatement,
+    StatementText,
+    plain_script,
+    split,
+    understand,
+)
+from ticdc_bridge.service.ddl_check.subjects import (
+    RegistryState,
+    SubjectTarget,
+    SubjectVerdict,
+    TargetSchema,
+    every_mode,
+    judge,
+    publish,
+    subjects_elsewhere,
+    targets,
+    usual_target,
+)
 from ticdc_bridge.service.ddl_check.table_changes import TableChange, changes
-from ticdc_bridge.service.ddl_check.table_check import TableCheck
-from ticdc_bridge.service.ddl_check.verdicts import SubjectVerdict
+from ticdc_bridge.service.ddl_check.trial import Trial, TrialResult, is_tried
 from ticdc_bridge.service.registry.model import Content
-from ticdc_bridge.service.registry_view import RegistryView
+
+
+def _no_doubt(_: TableId) -> str:
+    return ""
+
+
+def _unknown_databases(_: str) -> Sequence[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInput:
+    """What is asked: SQL text of one or more statements, typed (or in wire form) in a database.
+
+    catalog: the tables as they are before. unsure: why a table is not fully known, "" when it is. zone: of the
+    sessions, for literal TIMESTAMP defaults. mode: how the text is written. assume: where nothing is registered for a
+    table, its schemas before the statement are taken as registered. sql_mode: the session's, None for TiDB's default.
+    databases_of: the databases that are known to have a table of this name. trial: a TiDB that runs the statements.
+    """
+
+    sql: str
+    db: str
+    catalog: Catalog
+    changefeed: ChangefeedSettings = field(default_factory=ChangefeedSettings)
+    unsure: Callable[[TableId], str] = _no_doubt
+    zone: str | None = None
+    mode: LexicalMode = field(default_factory=LexicalMode.of_sql_mode)
+    assume: bool = False
+    sql_mode: str | None = None
+    databases_of: Callable[[str], Sequence[str]] = _unknown_databases
+    trial: Trial | None = None
+
+
+def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
+    """The catalog with tables as SHOW CREATE TABLE prints them. SetupError USAGE for any other text."""
+    for number, text in enumerate(texts, 1):
+        try:
+            statement = parse(text, SHOW, db)
+            if not isinstance(statement, CreateTable):
+                raise DdlError("DDL_NOT_APPLICABLE", details="it is no CREATE TABLE")
+            catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), db)
+            catalog = apply(catalog, statement, db)
+        except DdlError as error:
+            raise SetupError("USAGE", details=f"table definition {number}: {error.detail}") from None
+    return catalog
+
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
@@ -57,7 +128,7 @@ _NAMED = re.compile(
 )
 
 
-def check(question: CheckInput, view: RegistryView) -> CheckReport:
+def check(question: CheckInput, view: RegisteredSchemas) -> CheckReport:
     """Reports on all statements. SetupError USAGE for a text without any statement, or with too much in it."""
     try:
         question = replace(question, sql=plain_script(question.sql, question.mode.backslashes))
@@ -73,7 +144,7 @@ def check(question: CheckInput, view: RegistryView) -> CheckReport:
 class _Run:
     """The state between statements."""
 
-    def __init__(self, question: CheckInput, view: RegistryView) -> None:
+    def __init__(self, question: CheckInput, view: RegisteredSchemas) -> None:
         self.question, self.view = question, view
         self.changefeed = question.changefeed
         self.catalog = question.catalog
@@ -82,7 +153,6 @@ class _Run:
         self.lost: dict[TableId, str] = {}
         self.lost_all = ""
         self.assumed: dict[str, str] = {}
-        self.policies: dict[str, bool] = {}
         self.unzoned = False
         self.columns = 0
 
@@ -143,11 +213,13 @@ class _Run:
             unsure += [
                 (i, why) for i in self._sources(statement, one.db) if (why := self.lost.get(i.folded) or self.lost_all)
             ]
-            refused = [] if unsure else self._refusals(one, statement)
+            tried = self._try(one, statement) if not unsure else TrialResult()
+            refused = [] if unsure else self._refusals(one, statement) if tried is None else [*tried.refusals]
             certain = tuple(r for r in refused if r.certain)
             if certain:
                 return replace(_refused(one, certain), tables=tuple(map(str, dict.fromkeys(ids))))
             after, table_changes = changes(self.catalog, statement, one.db)
+            after, table_changes, notes = _as_tidb_has_them(after, table_changes, tried.tables if tried else {})
         except DdlError as error:
             self.lost.update(dict.fromkeys((one.folded for one in ids), error.detail))
             name = error.fields.get("without_database")
@@ -161,7 +233,6 @@ class _Run:
             return StatementReport(
                 one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
             )
-        self.policies = policies_after(statement, self.policies)
         report = self._judge_changes(one, table_changes)
         self.catalog = after
         if stop := brought_in(statement, one.db, self.changefeed):
@@ -173,7 +244,16 @@ class _Run:
                 f"{refused[0].number}). If it does: {report.reason}"
             )
             report = replace(report, verdict=UNKNOWN, reason=reason)
-        return replace(report, tables=tables)
+        if tried is not None and tried.untried and report.verdict == SAFE:
+            reason = f"It was not tried in TiDB: {tried.untried}. If TiDB takes it: {report.reason}"
+            report = replace(report, verdict=UNKNOWN, reason=reason)
+        return replace(report, tables=tables, notes=(*report.notes, *notes))
+
+    def _try(self, one: ParsedStatement, statement: Statement) -> TrialResult | None:
+        """What a TiDB says of a statement; None where none is asked, or not about statements of this kind."""
+        if self.question.trial is None or not is_tried(statement):
+            return None
+        return self.question.trial.run(one.sql, statement, one.db, self.catalog, self.session)
 
     def _refusals(self, one: ParsedStatement, statement: Statement) -> list[Refusal]:
         """What TiCDC sends, TiDB has taken."""
@@ -181,11 +261,7 @@ class _Run:
             return []
         found = refusals(self.catalog, statement, one.db, SqlModes.of(self.session.sql_mode))
         found = [r for r in found if not self.session.permits(r.number, r.text)]
-        found += of_introducers(one.sql, self.session.mode)
-        if isinstance(statement, (AlterTable, CreateTable)):
-            found += of_checks(one.sql, self.session.mode)
-        found += of_policy(self.catalog, statement, self.policies)
-        return [*of_gone(self.question.catalog, self.catalog, statement, one.db), *found]
+        return [*found, *of_introducers(one.sql, self.session.mode)]
 
     def _find_doubt(self, id_: TableId, statement: Statement) -> str:
         if isinstance(statement, (CreateTable, DropTables)):
@@ -196,8 +272,6 @@ class _Run:
         """Tables that are there and that a statement asks without changing them."""
         names = list[TableName | None]()
         match statement:
-            case CreateRelation():
-                names += [name for select in statement.selects for name, _ in select.tables]
             case CreateTable():
                 names += [statement.like, *(index.references for index in statement.indexes)]
             case AlterTable():
@@ -253,6 +327,38 @@ class _Run:
                     waiting.append(content)
 
 
+def _as_tidb_has_them(
+    after: Catalog, table_changes: Sequence[TableChange], tables: Mapping[TableId, Table | None]
+) -> tuple[Catalog, list[TableChange], list[str]]:
+    """The catalog and the changes with TiDB's own tables after the statement, and where ours are others."""
+    made, notes = list[TableChange](), list[str]()
+    for change in table_changes:
+        ours, theirs = change.after, tables.get(change.id.folded)
+        if ours is not None and theirs is not None:
+            theirs, ours = replace(theirs, id=ours.id), _filled(ours, theirs)
+            if theirs != ours:
+                names = [c.name for c in ours.columns if theirs.by_name.get(c.name) != c]
+                names += [c.name for c in theirs.columns if c.name not in ours.by_name]
+                what = ", ".join(f"`{name}`" for name in names) or "keys, order of columns or options"
+                notes.append(f"{ours.id}: TiDB's table after the statement, which counts, is not ours: {what}")
+            after, change = after.with_table(theirs), replace(change, after=theirs)
+        made.append(change)
+    return after, made, notes
+
+
+def _filled(ours: Table, theirs: Table) -> Table:
+    """A table with TiDB's character sets where its definition told none."""
+    columns = [(c, theirs.by_name.get(c.name, c)) for c in ours.columns]
+    return replace(
+        ours,
+        charset=ours.charset or theirs.charset,
+        collate=ours.collate or theirs.collate,
+        columns=tuple(
+            replace(c, charset=c.charset or there.charset, collate=c.collate or there.collate) for c, there in columns
+        ),
+    )
+
+
 def _refused(one: ParsedStatement, found: tuple[Refusal, ...]) -> StatementReport:
     reason = f"TiDB refuses it: {found[0].text} (error {found[0].number})."
     return StatementReport(one, REFUSED, reason, refusals=found)
@@ -281,3 +387,325 @@ def _no_database(table: str, databases: Sequence[str]) -> str:
         f"Which database is {table} in? None is chosen; {there}. Write {first}.{table}, or choose the database "
         f"(--db {first}, `db` of a request, USE {first})."
     )
+
+
+OTHER_WAY: Final = Advice(
+    "rename-within-filter",
+    "Let the filter take the old name as well before the statement; or make the table anew under the new name (CREATE "
+    "TABLE … LIKE, INSERT … SELECT, DROP TABLE)",
+)
+
+
+def brought_in(statement: Statement, db: str, feed: ChangefeedSettings) -> str:
+    """Why the changefeed stops at a rename, "" where it does not. TiCDC looks at each pair of names by itself."""
+    for old, new in _pairs(statement):
+        before, after = old.in_db(db), new.in_db(db)
+        if feed.replicates(after) and not feed.replicates(before):
+            return f"its filter leaves {before} out and takes {after}, and TiCDC refuses such a rename"
+    return ""
+
+
+def _pairs(statement: Statement) -> tuple[tuple[TableName, TableName], ...]:
+    match statement:
+        case RenameTables():
+            return statement.pairs
+        case AlterTable():
+            return tuple((statement.table, c.new) for c in statement.clauses if isinstance(c, RenameTo))
+    return ()
+
+
+# ---- one table of a statement
+class CheckState(Protocol):
+    """What one dry run holds between its statements."""
+
+    question: CheckInput
+    view: RegisteredSchemas
+    changefeed: ChangefeedSettings
+    catalog: Catalog
+    session: Session
+    pending: dict[str, list[Content]]
+    assumed: dict[str, str]
+
+
+@dataclass(slots=True)
+class TableFinding:
+    """What was found out about one table."""
+
+    verdict: Verdict = SAFE
+    reason: str = ""
+    schemas: list[ReportedSchemas] = field(default_factory=list)
+    subjects: list[SubjectVerdict] = field(default_factory=list)
+    spark: list[str] = field(default_factory=list)
+    risks: list[Any] = field(default_factory=list)
+    advice: list[Any] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class TableCheck:
+    """One table of a statement."""
+
+    def __init__(self, run: CheckState, change: TableChange, statement: ParsedStatement) -> None:
+        self.run, self.change, self.statement = run, change, statement
+        self.sent = self._as_sent(change)
+        self.out = TableFinding()
+
+    def _as_sent(self, change: TableChange) -> TableChange:
+        """Without the columns that a column selector leaves out."""
+        before, after = (self.run.changefeed.sent_table(t) if t else None for t in (change.before, change.after))
+        return replace(change, before=before, after=after)
+
+    def judge(self) -> TableFinding:
+        change, out, feed = self.change, self.out, self.run.changefeed
+        if not any(feed.replicates(t.id) for t in (change.before, change.after) if t is not None):
+            out.reason = f"The changefeed's filter leaves {change.id} out."
+            return out
+        out.spark = describe_effect(self.sent)
+        if change.after is None or not feed.replicates(change.after.id):
+            return self._judge_dropped()
+        rule = feed.dispatcher(change.after.id)
+        if rule is not None and rule.routes and feed.uses_registry:
+            out.verdict = UNKNOWN
+            out.reason = (
+                f"{change.id} is routed to another name (target-schema, target-table), which is not followed here."
+            )
+            return out
+        return self._judge_written(change.after)
+
+    def _judge_dropped(self) -> TableFinding:
+        change, out = self.change, self.out
+        if change.before is None:
+            out.reason = f"{change.id} is not known, and nothing has to be known to drop it."
+            return out
+        outputs = targets(self.run.changefeed, None, change.before, self.run.view)
+        out.risks = self._risks(outputs)
+        out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", _untried)]
+        for target in outputs or [usual_target(change.before.id, self.run.changefeed)]:
+            self._registry_state(target, self._publish_before(target))
+        word = "is gone" if change.after is None else "leaves what the changefeed replicates"
+        out.reason = f"{change.before.id} {word}: no schema is registered for it."
+        return out
+
+    def _judge_written(self, after: Table) -> TableFinding:
+        run, change, out = self.run, self.change, self.out
+        sent = run.changefeed.sent_table(after)
+        outputs = targets(run.changefeed, change.before, after, run.view)
+        if not outputs and run.question.assume:
+            outputs = [usual_target(after.id, run.changefeed)]
+        out.risks = self._risks(outputs)
+        self._judge_settings(after)
+        if outputs:
+            self._judge_breaks()
+        if not after.handle_key and not run.changefeed.get("force-replicate"):
+            out.notes.append(f"{after.id} has no handle key: TiCDC does not replicate it unless force-replicate is on")
+        if not outputs:
+            return self._judge_unregistered(sent)
+        for target in outputs:
+            self._target(target, sent)
+        if not run.changefeed.protocol:
+            out.schemas += self._other_modes(sent, outputs)
+        if not out.reason:
+            out.reason = _safe_reason(change, outputs, out.subjects)
+        return out
+
+    def _risks(self, outputs: Sequence[SubjectTarget], change: TableChange | None = None) -> list[Any]:
+        feed, sent = self.run.changefeed, change or self.sent
+        every = [r for t in outputs for r in risks(sent, t, feed)] if outputs else risks(sent, None, feed)
+        return list(dict.fromkeys(every))
+
+    def _judge_settings(self, after: Table) -> None:
+        """In every protocol TiCDC finds a row's partition by the columns or the index of the table's dispatcher, and
+        asks the expressions of event filters."""
+        feed = self.run.changefeed
+        found = (
+            (dispatcher_failure(feed.dispatcher(after.id), after), OTHER_DISPATCHER),
+            (filter_failure(feed, after), OTHER_FILTER),
+        )
+        for reason, advice in found:
+            if reason:
+                self._say(STOP, f"The changefeed would stop at the first row after the DDL: {reason}.")
+                self.out.advice.append(advice)
+
+    def _judge_breaks(self) -> None:
+        version = self.run.changefeed.ticdc_version
+        for risk in self.out.risks:
+            if risk.severity == "break" and (risk.id in _STOPS or (version and risk.id in STOPS)):
+                self._say(STOP, f"The changefeed would stop at the first row after the DDL: {risk.text}.")
+            elif risk.severity == "break":
+                self._say(UNKNOWN, f"It depends on the rows or on the readers: {risk.text}.")
+
+    def _attempt(self, words: Mapping[str, str], is_accepted: Callable[[Table], bool]) -> str:
+        """The statement with other words for NOT NULL, if TiDB takes it and the changefeed goes on; else ""."""
+        run, after = self.run, self.change.after
+        sql, db, mode = self.statement.sql, self.statement.db, run.session.mode
+        other = rewrite_not_null(sql, mode, words)
+        if not other or after is None:
+            return ""
+        try:
+            again = parse(other, mode, db)
+            if refusals(run.catalog, again, db, SqlModes.of(run.session.sql_mode)):
+                return ""
+            table = apply(run.catalog, again, db).table(after.id)
+        except DdlError:
+            return ""
+        if table is None or not _differs_in(after, table, words) or not is_accepted(table):
+            return ""
+        if dispatcher_failure(run.changefeed.dispatcher(table.id), table) or filter_failure(run.changefeed, table):
+            return ""
+        broken = [r for r in self._risks([], self._as_sent(replace(self.change, after=table))) if r.severity == "break"]
+        before = {(r.id, r.column) for r in self.out.risks}
+        return "" if any((r.id, r.column) in before for r in broken) else other
+
+    def _target(self, target: SubjectTarget, sent: Table) -> None:
+        run, change, out = self.run, self.change, self.out
+        schemas = publish(sent, target, run.question.zone)
+        virtual = [c.name for c in sent.columns if c.virtual]
+        if target.protocol == "debezium-avro" and virtual:
+            schemas = replace(schemas, error=f"virtual column {virtual[0]} is listed twice, which is no Avro schema")
+        out.schemas.append(ReportedSchemas(str(sent.id), target, schemas, True))
+        if schemas.unsure:
+            self._say(UNKNOWN, f"The schema of {sent.id} is not known: {schemas.unsure}.")
+            return
+        if schemas.error:
+            self._say(STOP, f"TiCDC can't write {sent.id} any more: {schemas.error}.")
+        before = self._publish_before(target)
+        standing = self._registry_state(target, before)
+        verdicts = judge(change, target, before, schemas, standing) if not schemas.error else []
+        out.subjects += verdicts
+        for verdict in verdicts:
+            if not verdict.compatible:
+                self._say(
+                    STOP,
+                    f"The changefeed would stop at the first row after the DDL. {verdict.subject}: {verdict.reason}",
+                )
+
+        def is_accepted(table: Table) -> bool:
+            other = publish(run.changefeed.sent_table(table), target, run.question.zone)
+            if other.error or other.unsure:
+                return False
+            again = judge(change, target, None, other, standing)
+            return all(v.compatible for v in again)
+
+        def attempt(words: Mapping[str, str]) -> str:
+            return self._attempt(words, is_accepted)
+
+        others = subjects_elsewhere((change.before or sent).id, target, run.view)
+        if others and not change.is_renamed:
+            names = ", ".join(others[:3])
+            out.notes.append(
+                f"{names} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
+            )
+        advice = advise(self.sent, target, verdicts, out.risks, run.view.url, attempt)
+        out.advice += [a for a in advice if a not in out.advice]
+
+    def _publish_before(self, target: SubjectTarget) -> TargetSchema | None:
+        before = self.change.before
+        return publish(self.run.changefeed.sent_table(before), target, self.run.question.zone) if before else None
+
+    def _registry_state(self, target: SubjectTarget, before: TargetSchema | None) -> RegistryState:
+        """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
+        assumed = self.run.assumed
+        if self.run.question.assume and before is not None and target.subjects is not None:
+            for subject, schema in zip(self._subjects_before(target), (before.key, before.value), strict=False):
+                if schema is not None:
+                    assumed.setdefault(subject, schema)
+        return RegistryState(self.run.view, self.run.pending, assumed)
+
+    def _subjects_before(self, target: SubjectTarget) -> tuple[str, str] | tuple[()]:
+        """Those of the table before the statement: its topic may be named after it."""
+        before, after, feed = self.change.before, self.change.after, self.run.changefeed
+        if before is None or target.subjects is None:
+            return ()
+        if after is None or before.id == after.id:
+            return target.subjects
+        return (feed.subjects_of(before.id) if feed.protocol else usual_target(before.id, feed).subjects) or ()
+
+    def _judge_unregistered(self, sent: Table) -> TableFinding:
+        """No settings, and no subject that holds the table: what could be is shown."""
+        self.out.schemas = self._other_modes(sent, [])
+        self.out.reason = (
+            f"No subject of the registry holds rows of {sent.id}, and no changefeed settings are given: nothing is "
+            "there to break."
+        )
+        failed = next((s.made for s in self.out.schemas if s.made.error or s.made.unsure), None)
+        if failed is not None:
+            self.out.verdict = UNKNOWN if failed.unsure else STOP
+            self.out.reason = failed.unsure or f"TiCDC can't write {sent.id} in Avro: {failed.error}."
+        first = self.out.schemas[0].target
+        self.out.advice = advise(self.change, first, [], self.out.risks, "", _untried)
+        return self.out
+
+    def _other_modes(self, sent: Table, outputs: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
+        """Each mode of Avro whose schema is not shown yet."""
+        texts = {s.made.value for s in self.out.schemas}
+        reports = []
+        for target in every_mode(sent, self.run.changefeed.keyspace):
+            schemas = publish(sent, target, self.run.question.zone)
+            if schemas.value is None or schemas.value not in texts:
+                texts.add(schemas.value)
+                reports.append(ReportedSchemas(str(sent.id), target, schemas, False))
+            if schemas.value is None:
+                break
+        return reports
+
+    def _say(self, verdict: Verdict, reason: str) -> None:
+        if worst_verdict([verdict, self.out.verdict]) != self.out.verdict:
+            self.out.verdict, self.out.reason = verdict, reason
+        elif verdict == self.out.verdict != SAFE:
+            self.out.reason += " " + reason
+
+
+def _untried(_: Mapping[str, str]) -> str:
+    return ""
+
+
+_STOPS: Final = ("checksum-order",)
+"""Risks of severity `break` at which TiCDC stops whatever the rows hold."""
+
+
+def _safe_reason(change: TableChange, outputs: Sequence[SubjectTarget], verdicts: Sequence[SubjectVerdict]) -> str:
+    if all(t.subjects is None for t in outputs):
+        return f"Protocol {outputs[0].protocol} registers no schema: the registry can't stop it."
+    if not verdicts:
+        return f"{change.id} has no schema to register."
+    reasons = list(dict.fromkeys(v.reason for v in verdicts))
+    return " ".join(f"{v.subject}: {v.reason}" for v in verdicts) if len(reasons) > 1 else reasons[0]
+
+
+def _differs_in(table: Table, other: Table, names: Mapping[str, str]) -> bool:
+    """Whether nothing but NULL and the default of these columns differs."""
+
+    def without(one: Table) -> list[Column]:
+        return [
+            replace(c, nullable=True, has_default=False, default=None, default_unzoned=False)
+            if c.name.lower() in names
+            else c
+            for c in one.columns
+        ]
+
+    return without(table) == without(other) and replace(table, columns=()) == replace(other, columns=())
+
+
+def dispatcher_failure(rule: Dispatcher | None, table: Table) -> str:
+    """Why TiCDC can't find the partition of a table's rows, "" where it can (upstream ticdc eventrouter/partition)."""
+    if rule is None:
+        return ""
+    who = f"the dispatcher for {', '.join(rule.matcher)} takes the partition from"
+    missing = [name for name in rule.columns if not find(table.columns, name)] if rule.partition == "columns" else []
+    if missing:
+        return f"{who} column `{missing[0]}`, which {table.id} does not have"
+    virtual = [c.name for name in rule.columns if (c := find(table.columns, name)) and c.virtual]
+    if rule.partition == "columns" and virtual:
+        return f"{who} column `{virtual[0]}`, which is a virtual column of {table.id}: rows do not carry it"
+    named = rule.index if rule.partition in ("index-value", "rowid") else ""
+    if named and not find(table.indexes, named):
+        return f"{who} index `{named}`, which {table.id} does not have"
+    if named.upper() == "PRIMARY" and _is_row_id(table):
+        return f"{who} index `PRIMARY`, and TiDB keeps no index for the clustered integer key of {table.id}"
+    return ""
+
+
+def _is_row_id(table: Table) -> bool:
+    """Whether the primary key is TiDB's row id itself, so that no index of its name is among the table's."""
+    keys = [c for c in table.columns if c.primary_key]
+    clustered = table.details is not None and table.details.clustered is True
+    return clustered and len(keys) == 1 and keys[0].type.kind is Kind.INTEGER

@@ -8,11 +8,10 @@ from typing import Any, Final, Literal
 
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.service.ddl_check.advice import Advice
-from ticdc_bridge.service.ddl_check.refusals.columns import Refusal
+from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal
 from ticdc_bridge.service.ddl_check.risks import Risk
 from ticdc_bridge.service.ddl_check.statements import ParsedStatement
-from ticdc_bridge.service.ddl_check.target_schemas import SubjectTarget, TargetSchema
-from ticdc_bridge.service.ddl_check.verdicts import SubjectVerdict
+from ticdc_bridge.service.ddl_check.subjects import SubjectTarget, SubjectVerdict, TargetSchema
 from ticdc_bridge.service.history.table_json import table_form
 
 Verdict = Literal["safe", "would stop", "cannot judge", "refused"]

@@ -13,12 +13,12 @@ from ticdc_bridge.schemas.ddl.parser.statements import CreateTable
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
-from ticdc_bridge.service.ddl_check.check import check
-from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
+from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
 from ticdc_bridge.service.ddl_check.report import CheckReport
+from ticdc_bridge.service.ddl_check.trial import Trial
 from ticdc_bridge.service.history.model import State
 from ticdc_bridge.service.history.ports import HistoryReader
-from ticdc_bridge.service.registry_view import RegistryView
 
 _DOUBTFUL = {
     State.PARTIAL: "only a part of it is known",
@@ -50,7 +50,12 @@ class CheckRequest:
         return WIRE if self.wire else LexicalMode.of_sql_mode(self.sql_mode)
 
 
-def answer_request(request: CheckRequest, view: RegistryView, history: HistoryReader | None = None) -> CheckReport:
+def answer_request(
+    request: CheckRequest,
+    view: RegisteredSchemas,
+    history: HistoryReader | None = None,
+    trial: Trial | None = None,
+) -> CheckReport:
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
     catalog, zone = new_catalog(), ""
     unsure: Callable[[TableId], str] = _no_doubt
@@ -59,19 +64,20 @@ def answer_request(request: CheckRequest, view: RegistryView, history: HistoryRe
         feed = history.changefeed(request.history)
         catalog, zone = history.catalog_at(feed.name, request.at), feed.zone
         unsure, databases_of = _doubts(history, feed.name, request.at), _databases_in_history(history, feed.name)
-    return run_check(request, catalog, view, unsure, zone, databases_of=databases_of)
+    return run_check(request, catalog, view, unsure, zone, databases_of=databases_of, trial=trial)
 
 
 def run_check(
     request: CheckRequest,
     catalog: Catalog,
-    view: RegistryView,
+    view: RegisteredSchemas,
     unsure: Callable[[TableId], str],
     zone: str = "",
     assume: bool = False,
     databases_of: Callable[[str], Sequence[str]] | None = None,
+    trial: Trial | None = None,
 ) -> CheckReport:
-    """As `answer_request`, from a catalog. assume, databases_of: see CheckInput; by default the catalog's."""
+    """As `answer_request`, from a catalog. assume, databases_of, trial: see CheckInput; by default the catalog's."""
     unknown = unknown_mode(request.sql_mode)
     if unknown:
         details = f"sql_mode {unknown[:40]!r} is none of TiDB's: {', '.join(sorted(SQL_MODES))}"
@@ -93,6 +99,7 @@ def run_check(
         assume,
         request.sql_mode or None,
         databases_of or (lambda name: sorted(one.name for one in catalog.databases if one.tables.get(name))),
+        trial,
     )
     return check(question, view)
 

@@ -127,7 +127,7 @@ def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tup
     content = stored.content
     try:
         texts = referenced_texts(
-            _Versions(among.versions),  # type: ignore[arg-type]  # only `version` is used
+            _Versions(among.versions),
             context_of(stored.subject),
             content.references,
             deleted=True,

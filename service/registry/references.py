@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import metadata, mode
@@ -183,8 +184,14 @@ def resolve_latest(tx: StoreReader, context: str, reference: Reference) -> Refer
     return reference
 
 
+class HasVersions(Protocol):
+    """What has the versions that references name."""
+
+    def version(self, subject: str, version: int, /) -> StoredVersion | None: ...
+
+
 def referenced_texts(
-    tx: StoreReader, context: str, references: tuple[Reference, ...], *, deleted: bool = False
+    tx: HasVersions, context: str, references: tuple[Reference, ...], *, deleted: bool = False
 ) -> tuple[ReferencedText, ...]:
     """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
 

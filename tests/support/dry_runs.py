@@ -11,10 +11,9 @@ from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.changefeed.reader import read
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
-from ticdc_bridge.service.ddl_check.check import check
-from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
 from ticdc_bridge.service.ddl_check.report import CheckReport
-from ticdc_bridge.service.ddl_check.target_schemas import publish, targets
+from ticdc_bridge.service.ddl_check.subjects import publish, targets
 from ticdc_bridge.service.registry import register
 from ticdc_bridge.service.registry.model import NewSchema
 from ticdc_bridge.service.registry.registry import Registry

@@ -16,7 +16,6 @@ from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Relatio
 from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
 from ticdc_bridge.schemas.ddl.executor.column_types import MAX_COLUMNS, column
 from ticdc_bridge.schemas.ddl.executor.details import details_of_create
-from ticdc_bridge.schemas.ddl.executor.views import view_columns
 from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
@@ -137,8 +136,6 @@ def _create_table(catalog: Catalog, s: CreateTable, db: str) -> Catalog:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} exists already")
     id_ = id_._replace(db=database.name)
     table = _copy_table(catalog, s.like, db, id_) if s.like else _new_table(s, id_, database.charset)
-    if s.like and s.temporary and table.details is not None:
-        table = replace(table, details=replace(table.details, temporary=True, affinity="", ttl=""))
     return _store_table(catalog, database, table)
 
 
@@ -148,8 +145,8 @@ def _store_table(catalog: Catalog, database: Database, table: Table) -> Catalog:
 
 def _copy_table(catalog: Catalog, name: TableName, db: str, id_: TableId) -> Table:
     source = _table(catalog, _id(name, db))[1]
-    # Foreign keys and CACHE are not copied (upstream `BuildTableInfoWithLike`).
-    details = replace(source.details, foreign_keys=(), cached=False) if source.details else None
+    # Foreign keys are not copied (upstream `BuildTableInfoWithLike`).
+    details = replace(source.details, foreign_keys=()) if source.details else None
     return replace(source, id=id_, details=details)
 
 
@@ -261,7 +258,7 @@ def _create_relation(catalog: Catalog, s: CreateRelation, db: str) -> Catalog:
     id_ = _id(s.table, db)
     if catalog.exists(id_) and s.if_not_exists:
         return catalog
-    return _with_relation(catalog, Relation(s.kind, id_, view_columns(catalog, s, db)))
+    return _with_relation(catalog, Relation(s.kind, id_))
 
 
 def _with_relation(catalog: Catalog, relation: Relation) -> Catalog:

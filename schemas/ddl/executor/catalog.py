@@ -58,11 +58,10 @@ class Names(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A view or a sequence: a name that holds no rows. columns: of a view, None where they are not known."""
+    """A view or a sequence: a name that holds no rows."""
 
     kind: str
     id: TableId
-    columns: tuple[str, ...] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, co
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value
 from ticdc_bridge.schemas.ddl.parser.lexer import END, STRING
-from ticdc_bridge.schemas.ddl.parser.partition_clauses import (
+from ticdc_bridge.schemas.ddl.parser.partitions import (
     add_partition,
     coalesce,
     drop_partition,
@@ -106,11 +106,12 @@ def _drop(c: Cursor) -> Clause:
         lenient = c.accept("IF", "EXISTS")
         return DropIndex(c.name("an index's name"), lenient)
     if c.accept("FOREIGN", "KEY"):
-        lenient = c.accept("IF", "EXISTS")
-        return NoColumnEffect("DROP FOREIGN KEY", names=(c.name("a foreign key's name"),), lenient=lenient)
+        c.accept("IF", "EXISTS")
+        return NoColumnEffect("DROP FOREIGN KEY", name=c.name("a foreign key's name"))
     if c.upper in ("CHECK", "CONSTRAINT"):
         c.advance()
-        return NoColumnEffect("DROP CHECK", names=(c.name("a constraint's name"),))
+        c.name("a constraint's name")
+        return NoColumnEffect("DROP CHECK")
     if c.upper == "PARTITION":
         return drop_partition(c)
     if c.accept("STATS_EXTENDED"):
@@ -167,7 +168,7 @@ def _alter(c: Cursor) -> Clause:
         with c.read_in_full():
             name = c.name("an index's name")
             visibility = c.accept_any("VISIBLE", "INVISIBLE") or c.fail("VISIBLE", "INVISIBLE")
-        return NoColumnEffect(f"ALTER INDEX {visibility}", names=(name,))
+        return NoColumnEffect(f"ALTER INDEX {visibility}", name=name)
     if c.upper in ("CHECK", "CONSTRAINT"):
         c.advance()
         c.name("a constraint's name")
@@ -300,10 +301,9 @@ def algorithm(c: Cursor) -> Clause:
     """ALGORITHM = … or LOCK = …"""
     what = c.advance().upper
     c.skip_equals()
-    word = c.accept_any(*ALGORITHMS[what])
-    if not word:
+    if not c.accept_any(*ALGORITHMS[what]):
         c.fail(*ALGORITHMS[what])
-    return NoColumnEffect(what, names=(word,))
+    return NoColumnEffect(what)
 
 
 def _with_or_without(c: Cursor) -> Clause:

@@ -51,13 +51,11 @@ def charset_words(c: Cursor) -> bool:
     return c.accept("CHARSET") or c.accept("CHARACTER", "SET") or c.accept("CHAR", "SET")
 
 
-def placement_policy(c: Cursor) -> str:
-    """After PLACEMENT POLICY: a policy's name, "" for the default one."""
-    if c.accept("SET", "DEFAULT"):
-        return ""
-    c.skip_equals()
-    name = c.word_or_text("a policy")
-    return "" if name.lower() == "default" else name
+def placement_policy(c: Cursor) -> None:
+    """After PLACEMENT POLICY: a policy's name."""
+    if not c.accept("SET", "DEFAULT"):
+        c.skip_equals()
+        c.word_or_text("a policy")
 
 
 _SPATIAL = """GEOMETRY GEOMETRYCOLLECTION POINT MULTIPOINT POLYGON MULTIPOLYGON LINESTRING MULTILINESTRING""".split()
@@ -141,9 +139,9 @@ def _attributes(c: Cursor, type_: DataType) -> DataType:
 
 def column_definition(c: Cursor) -> ColumnDef:
     """name type options"""
-    *owner, name = c.column_path()
+    name = c.column()
     type_ = data_type(c)
-    column = ColumnDef(name, type_, owner=tuple(owner))
+    column = ColumnDef(name, type_)
     if type_.name == "serial":
         column = replace(
             column,
@@ -191,12 +189,9 @@ def _auto_increment(c: Cursor, column: ColumnDef) -> ColumnDef:
 
 def _auto_random(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.advance()
-    bits, width = 5, 64
-    if c.accept("("):
-        bits = c.integer()
-        width = c.integer() if c.accept(",") else width
-        c.expect(")")
-    return replace(column, auto_random=True, random_bits=bits, random_range=width)
+    if c.upper == "(":
+        c.list_in_parentheses(Cursor.integer)
+    return replace(column, auto_random=True)
 
 
 def _primary(c: Cursor, column: ColumnDef) -> ColumnDef:
@@ -290,23 +285,18 @@ _OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
 }  # fmt: skip
 
 
-def check_constraint(c: Cursor) -> tuple[str, ...]:
-    """CHECK (…) [[NOT] ENFORCED]: the names in it. Any expression may be there: TiDB keeps nothing of it while CHECKs
-    are off."""
+def check_constraint(c: Cursor) -> None:
+    """CHECK (…) [[NOT] ENFORCED]. Any expression may be there: TiDB keeps nothing of it while CHECKs are off."""
     c.expect("CHECK")
-    at = c.at
     c.skip_parentheses()
-    names = c.names_between(at, c.at)
     if not c.accept("NOT", "ENFORCED"):
         c.accept("ENFORCED")
-    return names
 
 
-def references(c: Cursor) -> tuple[TableName, tuple[str, ...], tuple[str, ...]]:
-    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: the table, its columns, and the actions but
-    RESTRICT and NO ACTION."""
+def references(c: Cursor) -> tuple[TableName, tuple[str, ...]]:
+    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: the table and its columns."""
     c.expect("REFERENCES")
-    table, columns, actions = c.table(), list[str](), list[str]()
+    table, columns = c.table(), list[str]()
     if c.accept("("):
         while True:
             columns.append(c.column())
@@ -319,11 +309,8 @@ def references(c: Cursor) -> tuple[TableName, tuple[str, ...], tuple[str, ...]]:
         c.fail("FULL", "PARTIAL", "SIMPLE")
     while c.upper == "ON" and c.peek().upper in ("DELETE", "UPDATE"):
         c.advance()
-        event = f"ON {c.advance().upper}"
-        for words in (("RESTRICT",), ("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION")):
-            if c.accept(*words):
-                actions += [] if words in (("RESTRICT",), ("NO", "ACTION")) else [f"{event} {' '.join(words)}"]
-                break
-        else:
+        c.advance()
+        known = (("RESTRICT",), ("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
+        if not any(c.accept(*words) for words in known):
             c.fail("RESTRICT", "CASCADE", "SET NULL", "NO ACTION")
-    return table, tuple(columns), tuple(actions)
+    return table, tuple(columns)

@@ -254,10 +254,6 @@ class Cursor:
             self.upper = self.token.upper
             return None
 
-    def is_between_tokens(self, text: str) -> bool:
-        """Whether a text, such as a comment, stands between two tokens."""
-        return any(text in self.text[one.end : next_.start] for one, next_ in zip(self.all, self.all[1:], strict=False))
-
     def names_between(self, start: int, end: int) -> tuple[str, ...]:
         """The words and quoted names among tokens: columns, and what else an expression is made of."""
         return tuple(str(t.value) for t in self.all[start:end] if t.kind in (WORD, QUOTED))

@@ -1,67 +1,60 @@
-"""PARTITION BY and partition definitions: read in full, so that nothing unknown passes; rows don't feel them."""
+"""PARTITION BY, partition definitions and the clauses of ALTER TABLE about them (upstream `pkg/parser/parser.y`).
+
+Read in full, so that nothing unknown passes; of what they say only the columns that rows are spread by are kept.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import pairwise, takewhile
-
-from ticdc_bridge.schemas.ddl.parser.calls import calls
 from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, placement_policy
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.expressions import arithmetic, expression
-from ticdc_bridge.schemas.ddl.parser.lexer import BITS, END, NUMBER, OP, STRING
+from ticdc_bridge.schemas.ddl.parser.lexer import END
 from ticdc_bridge.schemas.ddl.parser.literals import unit
-from ticdc_bridge.schemas.ddl.parser.partition_definitions import Interval, PartitionBy, PartitionDef, PartitionValue
+from ticdc_bridge.schemas.ddl.parser.statements import Clause, ExchangePartition, NoColumnEffect
 
-_SIGNS = ("(", ")", ",", ".", "+", "-", "*", "%")
+_NAMED_OPTIONS = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_METHOD", "TABLESPACE", "AFFINITY",
+                  "STORAGE_CLASS")  # fmt: skip
 
 
-def partition_by(c: Cursor) -> PartitionBy | None:
-    """PARTITION BY … with its definitions, if it comes."""
+def partition_by(c: Cursor) -> tuple[str, ...] | None:
+    """PARTITION BY … with its definitions, if it comes.
+
+    Returns:
+        The names in its columns or its expression: columns, functions, units. None where there is no PARTITION BY.
+    """
     if not c.accept("PARTITION", "BY"):
         return None
-    at = c.at
-    method, names, interval_ = _method(c)
-    read = [*takewhile(lambda one: one.upper != "INTERVAL", c.all[at : c.at])]
-    called = [one.upper.lower() for one, after in pairwise(read) if after.upper == "(" and one.upper[:1].isalpha()]
-    called += [one.upper.lower() for one in read if one.upper == "DIV" or (one.kind == OP and one.upper not in _SIGNS)]
-    fractions = any(one.kind == NUMBER and not str(one.value).isdecimal() for one in read)
-    functions = () if " " in method else tuple(filter(None, called[1:]))
-    opened = next((number for number, one in enumerate(read) if one.upper == "("), 0)
-    within = tuple(calls(read[opened:])) if functions else ()
-    plain = len(names) == 1 and c.all[at + 1].upper == "(" and c.all[at + 3].upper == ")"
-    count = c.integer() if c.accept("PARTITIONS") else None
-    subpartitioned, each = c.accept("SUBPARTITION", "BY"), None
-    if subpartitioned:
+    names = _method(c)
+    if c.accept("PARTITIONS"):
+        c.integer()
+    if c.accept("SUBPARTITION", "BY"):
         if c.upper not in ("LINEAR", "HASH", "KEY"):
             c.fail("HASH", "KEY")
         _method(c)
-        each = c.integer() if c.accept("SUBPARTITIONS") else None
-    made = definitions(c) if c.upper == "(" else ()
-    indexes = update_indexes(c)
-    return PartitionBy(
-        names, indexes, method, made, count, interval_, subpartitioned, plain, each, functions, fractions, within
-    )
+        if c.accept("SUBPARTITIONS"):
+            c.integer()
+    if c.upper == "(":
+        definitions(c)
+    _update_indexes(c)
+    return names
 
 
-def _method(c: Cursor) -> tuple[str, tuple[str, ...], Interval | None]:
-    """The method, the names in its columns or expression, and its INTERVAL."""
+def _method(c: Cursor) -> tuple[str, ...]:
     c.accept("LINEAR")
     if c.accept("HASH"):
-        return "HASH", _expression(c), None
+        return _expression(c)
     if c.accept("KEY"):
         if c.accept("ALGORITHM"):
             c.expect("=")
             if c.integer() not in (1, 2):
                 c.step_back()
                 c.refuse("1 or 2 is expected")
-        return "KEY", _columns(c, empty=True), None
-    method = c.accept_any("RANGE", "LIST")
-    if method:
-        columns = bool(c.accept_any("COLUMNS", "FIELDS"))
-        names = _columns(c) if columns else _expression(c)
-        made = interval(c) if c.accept("INTERVAL") else None
-        return f"{method} COLUMNS" if columns else method, names, made
+        return _columns(c, empty=True)
+    if c.accept_any("RANGE", "LIST"):
+        names = _columns(c) if c.accept_any("COLUMNS", "FIELDS") else _expression(c)
+        if c.accept("INTERVAL"):
+            _interval(c)
+        return names
     if not c.accept("SYSTEM_TIME"):
         c.fail("HASH", "KEY", "RANGE", "LIST")
     if c.accept("INTERVAL"):
@@ -69,7 +62,7 @@ def _method(c: Cursor) -> tuple[str, tuple[str, ...], Interval | None]:
         c.name("a unit of time")
     elif c.accept("LIMIT"):
         c.integer()
-    return "SYSTEM_TIME", (), None
+    return ()
 
 
 def _expression(c: Cursor) -> tuple[str, ...]:
@@ -91,50 +84,41 @@ def _columns(c: Cursor, empty: bool = False) -> tuple[str, ...]:
     return tuple(names)
 
 
-def interval(c: Cursor) -> Interval:
+def _interval(c: Cursor) -> None:
     """(n [unit]) FIRST PARTITION LESS THAN (…) LAST PARTITION LESS THAN (…) [NULL PARTITION] [MAXVALUE PARTITION]"""
     c.expect("(")
-    at = c.at
     expression(c)
-    amount, begins = _literal(c, at), c.all[at]
-    positive = begins.kind == NUMBER and str(begins.value).lstrip("0")[:1].isdecimal()
-    unit_ = "" if c.upper == ")" else unit(c).upper()
+    if c.upper != ")":
+        unit(c)
     c.expect(")")
-    ends = dict[str, PartitionValue]()
     if c.upper == "FIRST":
         for word in ("FIRST", "LAST"):
             c.expect(word, "PARTITION")
-            ends[word] = less_than(c)
-    number = int(amount.text) if amount.kind == "int" else None
-    null, most = c.accept("NULL", "PARTITION"), c.accept("MAXVALUE", "PARTITION")
-    return Interval(positive, number, unit_, ends.get("FIRST"), ends.get("LAST"), null, most)
+            _less_than(c)
+    c.accept("NULL", "PARTITION")
+    c.accept("MAXVALUE", "PARTITION")
 
 
-def less_than(c: Cursor) -> PartitionValue:
-    """LESS THAN (value) | MAXVALUE: of several values the first."""
+def _less_than(c: Cursor) -> None:
     c.expect("LESS", "THAN")
-    return PartitionValue("maxvalue") if c.accept("MAXVALUE") else _values(c)[0][0]
+    if not c.accept("MAXVALUE"):
+        _values(c)
 
 
-def _values(c: Cursor, words: tuple[str, ...] = ("MAXVALUE", "DEFAULT")) -> tuple[tuple[PartitionValue, ...], ...]:
-    """(value, …): each value is a tuple; one of a single value where it has no parentheses of its own."""
-    values = list[tuple[PartitionValue, ...]]()
+def _values(c: Cursor, words: tuple[str, ...] = ("MAXVALUE", "DEFAULT")) -> None:
+    """(value, …); a value may be a tuple in parentheses."""
     c.expect("(")
     while True:
         if c.upper == "(" and _is_tuple(c):
             with c.read_in_full():  # DEFAULT stands alone
-                values.append(tuple(one for inner in _values(c, ("MAXVALUE",)) for one in inner))
-        else:
-            word = c.accept_any(*words)
-            if not word and c.upper in ("DEFAULT", ")"):
+                _values(c, ("MAXVALUE",))
+        elif not c.accept_any(*words):
+            if c.upper in ("DEFAULT", ")"):
                 c.refuse("a value is expected")
-            at = c.at
-            if not word:
-                arithmetic(c)
-            values.append((PartitionValue(word.lower()) if word else _literal(c, at),))
+            arithmetic(c)
         if not c.accept(","):
             c.expect(")")
-            return tuple(values)
+            return
 
 
 def _is_tuple(c: Cursor) -> bool:
@@ -149,107 +133,71 @@ def _is_tuple(c: Cursor) -> bool:
     return False
 
 
-def _literal(c: Cursor, at: int) -> PartitionValue:
-    """What has been read since `at`: a literal, or of kind "" for any other expression."""
-    read = c.all[at : c.at]
-    sign = "-" if read[0].upper == "-" else ""
-    if len(read) == 2 and sign and read[1].kind == NUMBER:
-        read = read[1:]
-    if len(read) != 1:
-        return PartitionValue("")
-    token, text = read[0], str(read[0].value)
-    if token.kind == NUMBER:
-        return PartitionValue("int" if text.isdecimal() and len(text) <= 20 else "fraction", sign + text)
-    if token.kind == STRING:
-        return PartitionValue("text", text)
-    return PartitionValue("bits" if token.kind == BITS else "null" if token.upper == "NULL" else "")
-
-
-_MAXVALUE = ((PartitionValue("maxvalue"),),)
-_DEFAULT = ((PartitionValue("default"),),)
-
-
-def definitions(c: Cursor) -> tuple[PartitionDef, ...]:
+def definitions(c: Cursor) -> None:
     """(PARTITION name VALUES …, …)"""
-    return tuple(c.list_in_parentheses(definition))
+    c.list_in_parentheses(_definition)
 
 
-def definition(c: Cursor) -> PartitionDef:
+def _definition(c: Cursor) -> None:
     """One partition with its options and subpartitions."""
     c.expect("PARTITION")
-    one = PartitionDef(c.name("a partition's name"))
+    c.name("a partition's name")
     if c.accept("VALUES", "LESS"):
         c.expect("THAN")
-        one = replace(
-            one, values="LESS THAN", literals=_MAXVALUE if c.accept("MAXVALUE") else _values(c, ("MAXVALUE",))
-        )
+        if not c.accept("MAXVALUE"):
+            _values(c, ("MAXVALUE",))
     elif c.accept("VALUES", "IN"):
-        one = replace(one, values="IN", literals=_values(c))
-    elif c.accept("DEFAULT"):
-        one = replace(one, values="IN", literals=_DEFAULT)
+        _values(c)
     else:
-        one = replace(one, values=c.accept_any("HISTORY", "CURRENT"))
-    one = replace(one, policy=options(c))
-    count = 0
-    if c.accept("("):
-        while True:
-            count += 1
-            c.expect("SUBPARTITION")
-            c.name("a subpartition's name")
-            options(c)
-            if not c.accept(","):
-                c.expect(")")
-                break
-    return replace(one, subpartitions=count)
+        c.accept_any("DEFAULT", "HISTORY", "CURRENT")
+    _options(c)
+    if c.upper == "(":
+        c.list_in_parentheses(_subpartition)
 
 
-def options(c: Cursor) -> str:
-    """The options of one partition, or of a subpartition. Gives its placement policy, "" for the default one."""
-    policy = ""
+def _subpartition(c: Cursor) -> None:
+    c.expect("SUBPARTITION")
+    c.name("a subpartition's name")
+    _options(c)
+
+
+def _options(c: Cursor) -> None:
+    """The options of one partition, or of a subpartition."""
     while True:
         if c.accept("COMMENT") or c.accept("DATA", "DIRECTORY") or c.accept("INDEX", "DIRECTORY"):
             c.skip_equals()
             c.string()
-        elif c.accept("STORAGE", "ENGINE") or c.accept_any(*_NAMED):
+        elif c.accept("STORAGE", "ENGINE") or c.accept_any(*_NAMED_OPTIONS):
             c.skip_equals()
             c.word_or_text("a name")
         elif c.accept_any("MAX_ROWS", "MIN_ROWS", "NODEGROUP"):
             c.skip_equals()
             c.integer()
         elif c.accept("PLACEMENT", "POLICY") or c.accept("DEFAULT", "PLACEMENT", "POLICY"):
-            policy = placement_policy(c)
+            placement_policy(c)
         elif charset_words(c):
             c.skip_equals()
             c.word_or_text("a character set")
         else:
-            return policy
+            return
 
 
-_NAMED = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_METHOD", "TABLESPACE", "AFFINITY",
-          "STORAGE_CLASS")  # fmt: skip
+def _update_indexes(c: Cursor) -> None:
+    """UPDATE INDEXES (index GLOBAL|LOCAL, …), if it comes."""
 
-
-def update_indexes(c: Cursor) -> tuple[tuple[str, bool], ...]:
-    """UPDATE INDEXES (index GLOBAL|LOCAL, …), if it comes: each with whether it is global."""
-    if not c.accept("UPDATE", "INDEXES"):
-        return ()
-    found = list[tuple[str, bool]]()
-    c.expect("(")
-    while True:
-        name, where = c.name("an index's name"), c.accept_any("GLOBAL", "LOCAL")
-        if not where:
+    def index(c: Cursor) -> None:
+        c.name("an index's name")
+        if not c.accept_any("GLOBAL", "LOCAL"):
             c.fail("GLOBAL", "LOCAL")
-        found.append((name, where == "GLOBAL"))
-        if not c.accept(","):
-            c.expect(")")
-            return tuple(found)
+
+    if c.accept("UPDATE", "INDEXES"):
+        c.list_in_parentheses(index)
 
 
-def names(c: Cursor) -> tuple[str, ...]:
-    """name, … or ALL, which is ()"""
-    if c.accept("ALL"):
-        return ()
-    return tuple(c.listed(lambda c: c.name("a partition's name")))
+def skip_names(c: Cursor) -> None:
+    """name, … or ALL"""
+    if not c.accept("ALL"):
+        c.listed(lambda c: c.name("a partition's name"))
 
 
 def split_rule(c: Cursor) -> None:
@@ -262,3 +210,104 @@ def split_rule(c: Cursor) -> None:
     c.skip_parentheses()
     c.expect("REGIONS")
     c.integer()
+
+
+# ---- clauses of ALTER TABLE
+def add_partition(c: Cursor) -> Clause:
+    c.expect("PARTITION")
+    c.accept("IF", "NOT", "EXISTS")
+    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    if c.accept("PARTITIONS"):
+        c.integer()
+    elif c.upper == "(":
+        definitions(c)
+    return NoColumnEffect("ADD PARTITION")
+
+
+def drop_partition(c: Cursor) -> Clause:
+    c.expect("PARTITION")
+    c.accept("IF", "EXISTS")
+    skip_names(c)
+    return NoColumnEffect("DROP PARTITION")
+
+
+def exchange(c: Cursor) -> Clause:
+    c.expect("EXCHANGE", "PARTITION")
+    c.name("a partition's name")
+    c.expect("WITH", "TABLE")
+    table = c.table()
+    if c.accept_any("WITH", "WITHOUT"):
+        c.expect("VALIDATION")
+    return ExchangePartition(table)
+
+
+def named_partitions(c: Cursor) -> Clause:
+    what = c.advance().upper
+    c.expect("PARTITION")
+    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    skip_names(c)
+    return NoColumnEffect(f"{what} PARTITION")
+
+
+def coalesce(c: Cursor) -> Clause:
+    c.expect("COALESCE", "PARTITION")
+    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    c.integer()
+    return NoColumnEffect("COALESCE PARTITION")
+
+
+def reorganize(c: Cursor) -> Clause:
+    c.expect("REORGANIZE", "PARTITION")
+    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    if c.is_name():
+        skip_names(c)
+        c.expect("INTO")
+        definitions(c)
+    return NoColumnEffect("REORGANIZE PARTITION")
+
+
+def interval_end(c: Cursor) -> Clause:
+    """FIRST, LAST, MERGE FIRST or SPLIT MAXVALUE PARTITION LESS THAN …; SPLIT of regions."""
+    what = c.advance().upper
+    if what == "SPLIT" and c.upper != "MAXVALUE":
+        split_rule(c)
+        return NoColumnEffect(what)
+    if what in ("MERGE", "SPLIT"):
+        what = f"{what} {c.accept_any('FIRST', 'MAXVALUE')}"
+    c.expect("PARTITION")
+    _less_than(c)
+    if what == "LAST":
+        c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    elif what == "FIRST":
+        c.accept("IF", "EXISTS")
+    return NoColumnEffect(f"{what} PARTITION")
+
+
+def partition(c: Cursor) -> Clause:
+    """PARTITION BY … | PARTITION p ATTRIBUTES … | PARTITION p options"""
+    names = partition_by(c)
+    if names is not None:
+        return NoColumnEffect("PARTITION BY", names)
+    c.expect("PARTITION")
+    c.name("a partition's name")
+    if c.upper == "ATTRIBUTES":
+        return text_or_default(c)
+    _options(c)
+    return NoColumnEffect("PARTITION")
+
+
+def text_or_default(c: Cursor) -> Clause:
+    """ATTRIBUTES = … and STATS_OPTIONS = …"""
+    what = c.advance().upper
+    c.skip_equals()
+    if not c.accept("DEFAULT"):
+        c.string()
+    return NoColumnEffect(what)
+
+
+def tablespace(c: Cursor) -> Clause:
+    what = c.advance().upper
+    if c.accept("PARTITION"):
+        skip_names(c)
+    c.expect("TABLESPACE")
+    return NoColumnEffect(f"{what} TABLESPACE")

@@ -7,14 +7,12 @@ was expected. Source: upstream tidb `pkg/parser/parser.y`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal
 
-from ticdc_bridge.schemas.ddl.parser import alter_clauses, partition_clauses, partitions
+from ticdc_bridge.schemas.ddl.parser import alter_clauses, partitions
 from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, placement_policy
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
-from ticdc_bridge.schemas.ddl.parser.lexer import NUMBER, STRING, TYPED, LexicalMode
-from ticdc_bridge.schemas.ddl.parser.other_objects import OBJECTS, sequence_options
+from ticdc_bridge.schemas.ddl.parser.lexer import END, NUMBER, STRING, TYPED, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statements import (
     AddIndex,
     AlterDatabase,
@@ -37,7 +35,6 @@ from ticdc_bridge.schemas.ddl.parser.statements import (
 )
 from ticdc_bridge.schemas.ddl.parser.table_elements import elements, encryption, index_options, table_options
 from ticdc_bridge.schemas.ddl.parser.table_elements import parts as index_parts
-from ticdc_bridge.schemas.ddl.parser.views import NOT_TIDBS, create_view
 from ticdc_bridge.schemas.model.errors import DdlError
 
 Temporary = Literal["", "local", "global"]
@@ -74,15 +71,47 @@ def _create(c: Cursor) -> Statement:
     if or_replace and c.upper == "TABLE":
         c.refuse("TiDB has no CREATE OR REPLACE TABLE")
     if c.upper in ("ALGORITHM", "DEFINER", "SQL", "VIEW"):
-        return create_view(c, or_replace)
+        return _create_view(c, or_replace)
     if c.accept("SEQUENCE"):
         lenient = c.accept("IF", "NOT", "EXISTS")
         sequence = CreateRelation("sequence", c.table(), if_not_exists=lenient)
-        with c.read_in_full():
-            sequence = replace(sequence, numbers=sequence_options(c))
-            c.end()
+        c.rest()
         return sequence
-    return _without_rows(c, "CREATE", or_replace)
+    return _without_rows(c, "CREATE")
+
+
+# Of MySQL, and not in TiDB's grammar.
+_NOT_TIDBS = ("TRIGGER", "EVENT", "FUNCTION", "AGGREGATE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO")
+
+
+def _create_view(c: Cursor, or_replace: bool) -> CreateRelation:
+    """From ALGORITHM, DEFINER, SQL SECURITY or VIEW to the statement's end."""
+    if c.accept("ALGORITHM"):
+        c.expect("=")
+        if not c.accept_any("UNDEFINED", "MERGE", "TEMPTABLE"):
+            c.fail("UNDEFINED", "MERGE", "TEMPTABLE")
+    if c.accept("DEFINER"):
+        c.expect("=")
+        at = c.at
+        while c.token.kind != END and c.upper not in ("SQL", "VIEW", *_NOT_TIDBS):  # u@h, 'u'@'h', CURRENT_USER()
+            c.advance()
+        if c.at == at:
+            c.fail("a user")
+        if c.upper in _NOT_TIDBS:
+            c.refuse(f"TiDB has no CREATE {c.upper}")
+    if c.accept("SQL"):
+        c.expect("SECURITY")
+        if not c.accept_any("DEFINER", "INVOKER"):
+            c.fail("DEFINER", "INVOKER")
+    c.expect("VIEW")
+    view = CreateRelation("view", c.table(), or_replace)
+    if c.upper == "(":
+        c.list_in_parentheses(lambda c: c.name("a column's name"))
+    c.expect("AS")
+    if c.upper not in ("SELECT", "(", "WITH", "TABLE", "VALUES"):
+        c.fail("SELECT")
+    c.rest()
+    return view
 
 
 def _temporary(c: Cursor) -> Temporary:
@@ -106,9 +135,9 @@ def _create_database(c: Cursor) -> Statement:
     return CreateDatabase(name, lenient, *_database_options(c))
 
 
-def _database_options(c: Cursor) -> tuple[str, str, str]:
-    """Character set, collation and placement policy, "" where not written."""
-    charset = collate = policy = ""
+def _database_options(c: Cursor) -> tuple[str, str]:
+    """Character set and collation, "" where not written."""
+    charset = collate = ""
     while True:
         c.accept("DEFAULT")
         if charset_words(c):
@@ -120,11 +149,11 @@ def _database_options(c: Cursor) -> tuple[str, str, str]:
         elif c.accept("ENCRYPTION"):
             encryption(c)
         elif c.accept("PLACEMENT", "POLICY"):
-            policy = placement_policy(c)
+            placement_policy(c)
         elif c.accept("SET"):
             alter_clauses.tiflash_replica(c)
         else:
-            return charset, collate, policy
+            return charset, collate
 
 
 def _create_table(c: Cursor, temporary: Temporary) -> Statement:
@@ -144,11 +173,9 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
         c.rest()
         return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, from_select=True)
     _on_commit(c, temporary)
-    made = CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, c.mode.shown)
-    return replace(made, cached=c.mode.shown and c.is_between_tokens(_CACHED))
+    return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition)
 
 
-_CACHED = "/* CACHED ON */"
 _SELECTS = ("AS", "SELECT", "WITH", "TABLE", "VALUES", "IGNORE", "REPLACE")
 
 
@@ -180,10 +207,10 @@ def _create_index(c: Cursor) -> Statement:
         c.name("BTREE or HASH")
     c.expect("ON")
     table = c.table()
-    parts, lengths, names, texts = index_parts(c)
-    index = index_options(c, IndexDef(kind, name, parts, lengths, special, names=names, expressions=texts))
+    parts, lengths, texts = index_parts(c)
+    index = index_options(c, IndexDef(kind, name, parts, lengths, special, expressions=texts))
     algorithm_and_lock(c)
-    return AlterTable(table, (AddIndex(index, lenient, by_create_index=True),))
+    return AlterTable(table, (AddIndex(index, lenient),))
 
 
 def algorithm_and_lock(c: Cursor) -> None:
@@ -261,11 +288,11 @@ def _alter(c: Cursor) -> Statement:
     table = c.table()
     if c.accept("COMPACT"):
         if c.accept("PARTITION"):
-            partitions.names(c)
+            partitions.skip_names(c)
         c.accept("TIFLASH", "REPLICA")
         return AlterTable(table, (NoColumnEffect("COMPACT"),))
     if c.upper == "ANALYZE":
-        clause = partition_clauses.named_partitions(c)
+        clause = partitions.named_partitions(c)
         c.rest()  # INDEX …, WITH n BUCKETS and the like
         return AlterTable(table, (clause,))
     return AlterTable(table, alter_clauses.clauses(c))
@@ -320,24 +347,18 @@ def _to_time(c: Cursor) -> Statement:
 
 
 # ---- the rest
-def _without_rows(c: Cursor, verb: str, or_replace: bool = False) -> Statement:
+def _without_rows(c: Cursor, verb: str) -> Statement:
     """Statements about other things than tables: read to their end, because nothing in them changes a table."""
-    if c.upper in NOT_TIDBS or (verb, c.upper) == ("ALTER", "VIEW"):
+    if c.upper in _NOT_TIDBS or (verb, c.upper) == ("ALTER", "VIEW"):
         c.refuse(f"TiDB has no {verb} {c.upper}")
     for words in _OTHER_OBJECTS:
         if c.accept(*words):
-            what = " ".join(words)
-            both = or_replace and c.upper == "IF"
-            reader, about = OBJECTS.get((verb, what)), None
-            if (verb, what) == ("CREATE", "MASKING POLICY"):
+            what = f"{verb} {' '.join(words)}"
+            if what == "CREATE MASKING POLICY":
                 alter_clauses.create_masking_policy(c)
-            elif reader is None:
-                c.rest()
             else:
-                with c.read_in_full():
-                    about = reader(c)
-                    c.end()
-            return NoRowEffect(f"{verb} {what}", both, or_replace, about)
+                c.rest()
+            return NoRowEffect(what)
     c.fail("TABLE", "DATABASE", "INDEX", "VIEW", "SEQUENCE", *(" ".join(words) for words in _OTHER_OBJECTS))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from ticdc_bridge.schemas.ddl.parser.calls import Call
-from ticdc_bridge.schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
 from ticdc_bridge.schemas.model.table import TableId
 
 
@@ -57,9 +55,7 @@ class DefaultValue:
 class ColumnDef:
     """A column definition. nullable: None where neither NULL nor NOT NULL is written.
 
-    random_bits, random_range: of AUTO_RANDOM(bits, range), 0 where not written. clustered: of its PRIMARY KEY, None
-    where not written. default_dropped: TiDB shows the column, and with no DEFAULT. owner: the names that are written
-    before its own.
+    clustered: of its PRIMARY KEY, None where not written. default_dropped: TiDB shows the column, and with no DEFAULT.
     """
 
     name: str
@@ -76,23 +72,17 @@ class ColumnDef:
     on_update: bool = False
     update_digits: int = 0
     auto_random: bool = False
-    random_bits: int = 0
-    random_range: int = 0
     clustered: bool | None = None
     default_dropped: bool = field(default=False, compare=False)
-    owner: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDef:
-    """An index. kind "check" exists for its name and its columns. parts: column names, "" for an expression.
+    """An index. parts: column names, "" for an expression.
 
-    names: what expressions among the parts, or a CHECK, name. expressions: those of the parts that are understood, as
-    TiDB writes them. clustered: None where not written. sets_null: a foreign key with SET NULL. invisible: INVISIBLE is
-    written. actions: of a foreign key, such as ON UPDATE CASCADE, but NO ACTION and RESTRICT.
-
-    lengths: of the parts' prefixes, None where not written. special: FULLTEXT, SPATIAL, VECTOR or COLUMNAR. references,
-    referenced: table and columns that a foreign key names. everywhere: GLOBAL, one index over all partitions.
+    expressions: those of the parts that are understood, as TiDB writes them. clustered: None where not written.
+    lengths: of the parts' prefixes, None where not written. special: FULLTEXT,
+    SPATIAL, VECTOR or COLUMNAR. references, referenced: table and columns that a foreign key names.
     """
 
     kind: Literal["primary", "unique", "index", "foreign", "check"]
@@ -102,31 +92,21 @@ class IndexDef:
     special: str = ""
     references: TableName | None = None
     referenced: tuple[str, ...] = ()
-    everywhere: bool = False
-    names: tuple[str, ...] = field(default=(), compare=False)
     expressions: tuple[str, ...] = field(default=(), compare=False)
     clustered: bool | None = None
-    sets_null: bool = False
-    comment: str = field(default="", compare=False)
-    invisible: bool = field(default=False, compare=False)
-    actions: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
     """The options of a table that rows can feel, and its engine; None where not written.
 
-    ttl: the column of TTL. affinity: its value. policy: of placement, "" for the default one. others: words of the
-    options that are written besides.
+    others: words of the options that are written besides.
     """
 
     charset: str | None = None
     collate: str | None = None
     comment: str | None = None
     engine: str | None = None
-    ttl: str | None = None
-    affinity: str | None = None
-    policy: str | None = field(default=None, compare=False)
     others: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -180,7 +160,6 @@ class SetDefault:
 class AddIndex:
     index: IndexDef
     if_not_exists: bool = False
-    by_create_index: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,26 +196,20 @@ class ConvertTo:
 
 @dataclass(frozen=True, slots=True)
 class ExchangePartition:
-    """Two tables change rows; neither changes its columns. validated: TiDB looks whether the rows fit."""
+    """Two tables change rows; neither changes its columns."""
 
     table: TableName
-    partition: str = ""
-    validated: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NoColumnEffect:
-    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words. names: of the
-    partitions, foreign key, CHECK, index or algorithm; () for all. added: partitions that it makes, or where FIRST and
-    LAST PARTITION end. count: of COALESCE PARTITION and of ADD PARTITION PARTITIONS.
+    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words. partitioned_by: of
+    PARTITION BY, see CreateTable. name: of a foreign key or an index.
     """
 
     what: str
-    partition: PartitionBy | None = None
-    names: tuple[str, ...] = ()
-    added: tuple[PartitionDef, ...] = ()
-    lenient: bool = False
-    count: int = 1
+    partitioned_by: tuple[str, ...] | None = None
+    name: str = ""
 
 
 Clause = (
@@ -252,7 +225,6 @@ class CreateDatabase:
     if_not_exists: bool = False
     charset: str = ""
     collate: str = ""
-    policy: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +234,6 @@ class AlterDatabase:
     name: str
     charset: str = ""
     collate: str = ""
-    policy: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +250,9 @@ class FlashbackDatabase:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global". shown: it is a
-    SHOW CREATE TABLE. from_select: it ends in a SELECT, which TiDB parses and does not do. cached: TiDB shows that the
-    table is a cached one.
+    """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global". partitioned_by:
+    the names in the columns or the expression of PARTITION BY, None where there is none. from_select: it ends in a
+    SELECT, which TiDB parses and does not do.
     """
 
     table: TableName
@@ -291,57 +262,18 @@ class CreateTable:
     like: TableName | None = None
     if_not_exists: bool = False
     temporary: Literal["", "local", "global"] = ""
-    partition: PartitionBy | None = None
-    shown: bool = field(default=False, compare=False)
+    partitioned_by: tuple[str, ...] | None = None
     from_select: bool = False
-    cached: bool = field(default=False, compare=False)
-
-
-class ViewItem(NamedTuple):
-    """One column of a view's SELECT. name: in the view; "*" for all, "" where it is an expression's text. path: the
-    names that are all of it, () for any other expression."""
-
-    name: str
-    path: tuple[str, ...] = ()
-
-
-class ViewSelect(NamedTuple):
-    """A plain SELECT: its columns, its tables with their aliases, and paths of columns in other expressions."""
-
-    items: tuple[ViewItem, ...]
-    tables: tuple[tuple[TableName, str], ...]
-    paths: tuple[tuple[str, ...], ...] = ()
-
-
-Numbers = tuple[tuple[str, int], ...]
-"""Options of a sequence with their numbers, which TiDB checks against one another."""
-
-
-class NamedObject(NamedTuple):
-    """A sequence, placement policy or resource group that a statement is about. lenient: IF EXISTS or IF NOT EXISTS."""
-
-    name: TableName
-    lenient: bool = False
-    numbers: Numbers = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRelation:
-    """A view or a sequence: a name that holds no rows. has_variables: @x or @@x stands in a view. columns: the names
-    that a view gives its columns, () where its SELECT does. selects: one, or those of a UNION; () where one is no plain
-    one. calls: of functions, in a view. numbers: of a sequence's options. definer: of a view, without the host.
-    """
+    """A view or a sequence: a name that holds no rows."""
 
     kind: Literal["view", "sequence"]
     table: TableName
     replace: bool = False
     if_not_exists: bool = False
-    has_variables: bool = field(default=False, compare=False)
-    columns: tuple[str, ...] = field(default=(), compare=False)
-    selects: tuple[ViewSelect, ...] = field(default=(), compare=False)
-    calls: tuple[Call, ...] = field(default=(), compare=False)
-    numbers: Numbers = field(default=(), compare=False)
-    definer: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,13 +316,9 @@ class RecoverTable:
 
 @dataclass(frozen=True, slots=True)
 class NoRowEffect:
-    """A statement that changes no table. what: its first words. replaces: OR REPLACE; replaces_none: and IF NOT EXISTS,
-    both."""
+    """A statement that changes no table. what: its first words."""
 
     what: str
-    replaces_none: bool = False
-    replaces: bool = field(default=False, compare=False)
-    about: NamedObject | None = field(default=None, compare=False)
 
 
 Statement = (

@@ -62,7 +62,8 @@ def index_definition(c: Cursor) -> IndexDef:
     if c.accept("FOREIGN", "KEY"):
         return _foreign_key(c, name)
     if c.upper == "CHECK":
-        return IndexDef("check", name, names=check_constraint(c))
+        check_constraint(c)
+        return IndexDef("check", name)
     if not starts_index(c):
         c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
     special = c.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")
@@ -84,10 +85,9 @@ def optional_name(c: Cursor, exists: bool = False) -> str:
 def _foreign_key(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
     own = optional_name(c)
-    columns, lengths, _, _ = parts(c)
-    table, referenced, actions = references(c)
-    index = IndexDef("foreign", name or own, columns, lengths, references=table, referenced=referenced)
-    return replace(index, sets_null=any("SET NULL" in one for one in actions), actions=actions)
+    columns, lengths, _ = parts(c)
+    table, referenced = references(c)
+    return IndexDef("foreign", name or own, columns, lengths, references=table, referenced=referenced)
 
 
 def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
@@ -98,9 +98,8 @@ def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str)
 
 def _keys(c: Cursor, index: IndexDef) -> IndexDef:
     _using(c)
-    columns, lengths, names, texts = parts(c)
-    index = replace(index, parts=columns, lengths=lengths, names=names, expressions=texts)
-    return index_options(c, index)
+    columns, lengths, texts = parts(c)
+    return index_options(c, replace(index, parts=columns, lengths=lengths, expressions=texts))
 
 
 def _using(c: Cursor) -> None:
@@ -108,21 +107,19 @@ def _using(c: Cursor) -> None:
         c.fail("BTREE", "HASH", "HNSW")
 
 
-def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], tuple[str, ...], tuple[str, ...]]:
-    """(column [(length)] | (expression), …): names, "" for an expression; lengths, None where not written; what the
-    expressions name; and the text of those that are understood."""
+def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], tuple[str, ...]]:
+    """(column [(length)] | (expression), …): names, "" for an expression; lengths, None where not written; and the text
+    of the expressions that are understood."""
     c.expect("(")
-    names, lengths, inner, texts = list[str](), list[int | None](), list[str](), list[str]()
+    names, lengths, texts = list[str](), list[int | None](), list[str]()
     while True:
         lengths.append(None)
         if c.upper == "(":
-            at = c.at
             text = c.attempt(_in_parentheses)
             if text is None:
                 c.skip_parentheses()
             else:
                 texts.append(text)
-            inner += c.names_between(at, c.at)
             names.append("")
         else:
             names.append(c.column())
@@ -132,7 +129,7 @@ def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], tuple[str
         c.accept_any("ASC", "DESC")
         if not c.accept(","):
             c.expect(")")
-            return tuple(names), tuple(lengths), tuple(inner), tuple(texts)
+            return tuple(names), tuple(lengths), tuple(texts)
 
 
 def _in_parentheses(c: Cursor) -> str:
@@ -148,7 +145,7 @@ def index_options(c: Cursor, index: IndexDef) -> IndexDef:
         if c.upper in ("USING", "TYPE"):
             _using(c)
         elif c.accept("COMMENT"):
-            index = replace(index, comment=c.string())
+            c.string()
         elif c.accept("PARAMETER"):
             c.skip_equals()
             c.string()
@@ -168,13 +165,9 @@ def index_options(c: Cursor, index: IndexDef) -> IndexDef:
             if c.token.kind == STRING or c.upper == "=":
                 c.skip_equals()
                 c.string()
-        elif c.accept("GLOBAL"):
-            index = replace(index, everywhere=True)
         elif c.upper in ("CLUSTERED", "NONCLUSTERED"):
             index = replace(index, clustered=c.advance().upper == "CLUSTERED")
-        elif c.accept("INVISIBLE"):
-            index = replace(index, invisible=True)
-        elif not c.accept_any("VISIBLE", "LOCAL"):
+        elif not c.accept_any("VISIBLE", "INVISIBLE", "LOCAL", "GLOBAL"):
             return index
 
 
@@ -253,7 +246,8 @@ def _encryption_option(c: Cursor, options: TableOptions) -> TableOptions:
 def _affinity_option(c: Cursor, options: TableOptions) -> TableOptions:
     if c.token.kind == NUMBER:
         c.refuse("a word or a text is expected, not a number")
-    return replace(options, affinity=c.word_or_text("a word or a text"))
+    c.word_or_text("a word or a text")
+    return options
 
 
 def _engine_option(c: Cursor, options: TableOptions) -> TableOptions:
@@ -261,6 +255,8 @@ def _engine_option(c: Cursor, options: TableOptions) -> TableOptions:
 
 
 def _charset_option(c: Cursor, options: TableOptions) -> TableOptions:
+    if c.upper == "DEFAULT":
+        c.refuse("a character set is expected: TiDB has DEFAULT after CONVERT TO alone")
     return replace(options, charset=c.word_or_text("a character set").lower())
 
 
@@ -275,14 +271,14 @@ def _comment_option(c: Cursor, options: TableOptions) -> TableOptions:
 def _ttl_option(c: Cursor, options: TableOptions) -> TableOptions:
     """column + INTERVAL literal unit"""
     with c.read_in_full():
-        name = c.name("a column's name")
+        c.name("a column's name")
         c.expect("+", "INTERVAL")
         if c.token.kind in (NUMBER, BITS):
             c.advance()
         else:
             c.literal("a number or a text")
         unit(c)
-    return replace(options, ttl=name)
+    return options
 
 
 def _union_option(c: Cursor, options: TableOptions) -> TableOptions:
@@ -322,7 +318,8 @@ def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
     if phrase:
         if phrase == ("PLACEMENT", "POLICY"):
             others = options.others if c.upper == "SET" else (*options.others, " ".join(phrase))
-            return replace(options, policy=placement_policy(c), others=others)
+            placement_policy(c)
+            return replace(options, others=others)
         c.skip_equals()
         return _word_option(c, replace(options, others=(*options.others, " ".join(phrase))))
     if c.token.kind == WORD and c.upper in _OPTIONS and c.peek().upper != "(":

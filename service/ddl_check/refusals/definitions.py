@@ -1,88 +1,122 @@
-"""What TiDB refuses of definitions, in CREATE TABLE and ALTER TABLE alike: names, charsets, columns, partitions."""
+"""What TiDB refuses of a column's definition, in CREATE TABLE and ALTER TABLE alike.
+
+Source: upstream tidb `pkg/planner/core/preprocess.go` (checkColumn), `pkg/ddl/add_column.go`, `pkg/ddl/column.go`,
+`pkg/ddl/generated_column.go`.
+"""
 
 from __future__ import annotations
 
+import calendar
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Final, NamedTuple
 
-from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
-from ticdc_bridge.schemas.ddl.executor.charsets import Charset, resolve
+from ticdc_bridge.schemas.ddl.executor.charsets import Charset, collation_weight, encodable, longest_character, resolve
 from ticdc_bridge.schemas.ddl.executor.column_types import column
-from ticdc_bridge.schemas.ddl.executor.indexes import find
+from ticdc_bridge.schemas.ddl.executor.default_values import with_default
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.lexer import END, LexicalMode
-from ticdc_bridge.schemas.ddl.parser.statements import ChangeColumn, ColumnDef, TableName, TableOptions
+from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, DefaultValue, TableOptions
 from ticdc_bridge.schemas.model.errors import DdlError
-from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.service.ddl_check.refusals.columns import Refusal, SqlModes, of_column, of_name
-from ticdc_bridge.service.ddl_check.refusals.defaults import of_default
-from ticdc_bridge.service.ddl_check.refusals.generated import generated_names, of_generated
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 MAX_COLUMNS: Final = 1017  # TiDB's table-column-count-limit
+_MAX_NAME: Final = 64
 _COLLATIONS: Final = frozenset("""
     ascii_bin binary gb18030_bin gb18030_chinese_ci gbk_bin gbk_chinese_ci latin1_bin utf8_bin utf8_general_ci
     utf8_unicode_ci utf8mb4_0900_ai_ci utf8mb4_0900_bin utf8mb4_bin utf8mb4_general_ci utf8mb4_unicode_ci
     utf8mb4_zh_pinyin_tidb_as_cs
 """.split())  # fmt: skip
 _CHARSETS: Final = ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary", "gbk", "gb18030")
-_INTRODUCERS: Final = ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary")
+_INTRODUCERS: Final = _CHARSETS[:6]
 _ENGINES: Final = (
     "archive", "blackhole", "csv", "example", "federated", "innodb", "memory", "merge", "mgr_myisam", "myisam", "ndb",
-    "heap", "aria", "myrocks", "tokudb",
+    "heap", "aria", "myrocks",
 )  # fmt: skip
+_LOBS: Final = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
+_NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+_MOST_DIGITS: Final = 65
+_EXACT: Final = Context(prec=100)
+# Types → their largest length, the error, and the message.
+_LENGTHS: Final = (
+    (("char", "binary"), 255, 1074, "Column length too big for column '{c}' (max = 255); use BLOB or TEXT instead"),
+    (("decimal",), 65, 1426, "Too-big precision {n} specified for '{c}'. Maximum is 65."),
+    (("datetime", "timestamp", "time"), 6, 1426, "Too-big precision {n} specified for '{c}'. Maximum is 6."),
+    (("bit",), 64, 1439, "Display width out of range for column '{c}' (max = 64)"),
+    (("tinyint", "smallint", "mediumint", "int", "bigint"), 255, 1439,
+     "Display width out of range for column '{c}' (max = 255)"),
+)  # fmt: skip
+# Functions that neither a generated column nor an expression index may call (upstream IllegalFunctions4GeneratedColumns
+# in `pkg/expression/function_traits.go`).
+_DISALLOWED: Final = frozenset("""
+    benchmark connection_id curdate current_date current_role current_time current_timestamp current_user curtime
+    database found_rows get_lock is_free_lock is_used_lock last_insert_id load_file localtime localtimestamp now rand
+    random_bytes release_all_locks release_lock row_count schema session_user sleep sysdate system_user unix_timestamp
+    user utc_date utc_time utc_timestamp uuid uuid_short values version
+""".split())  # fmt: skip
+_SPATIAL: Final = re.compile(r"st_\w+|mbr\w+|(?:multi)?(?:point|linestring|polygon)|geometrycollection")
+_CALL: Final = re.compile(r"\b([a-z_][a-z0-9_]*)\(")
+_CAST: Final = re.compile(r" as \w+")
+_NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
+_TEXTS: Final = re.compile(r"'(?:[^']|'')*'")
 
 
-def of_table_name(name: TableName) -> Iterator[Refusal]:
-    yield from of_name(name.table, 1103, "Incorrect table name '{name}'")
+class Refusal(NamedTuple):
+    """An error of TiDB: its number, and its message in TiDB's words as far as we know them.
+
+    certain: False where TiDB refuses the statement only if something holds that is not known here.
+    """
+
+    number: int
+    text: str
+    certain: bool = True
 
 
-def of_taken(catalog: Catalog, name: TableName, db: str) -> Iterator[Refusal]:
-    if catalog.exists(name.in_db(db)):
-        yield Refusal(1050, f"Table '{name.in_db(db)}' already exists")
+class SqlModes(NamedTuple):
+    """What of the session's sql_mode decides whether TiDB refuses a definition."""
+
+    strict: bool = True
+    no_zero_date: bool = True
+    no_zero_in_date: bool = True
+    invalid_dates: bool = False
+
+    @classmethod
+    def of(cls, sql_mode: str | None) -> SqlModes:
+        """Of a sql_mode; None is TiDB's default."""
+        if sql_mode is None:
+            return cls()
+        words = {word.strip().upper() for word in sql_mode.split(",")}
+        traditional = "TRADITIONAL" in words
+        return cls(
+            traditional or bool(words & {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"}),
+            traditional or "NO_ZERO_DATE" in words,
+            traditional or "NO_ZERO_IN_DATE" in words,
+            "ALLOW_INVALID_DATES" in words,
+        )
 
 
-def wrong_object(id_: TableId, kind: str) -> Refusal:
-    return Refusal(1347, f"'{id_}' is not {kind}")
+# ---- names and character sets
+def of_name(name: str, wrong: int, what: str) -> Iterator[Refusal]:
+    """A name that is too long (1059), empty or ends with a blank. wrong: the error for the latter two."""
+    if len(name) > _MAX_NAME:
+        yield Refusal(1059, f"Identifier name '{name}' is too long")
+    if not name or name.endswith(" "):
+        yield Refusal(wrong, f"Incorrect {what} name '{name}'")
 
 
-def unknown(kind: str, id_: TableId) -> Refusal:
-    """The error of DROP for a table, view or sequence that is not there."""
-    return (
-        Refusal(4139, f"Unknown SEQUENCE: '{id_}'") if kind == "sequence" else Refusal(1051, f"Unknown table '{id_}'")
-    )
-
-
-def of_rename(catalog: Catalog, old: TableId, new: TableName, db: str) -> Iterator[Refusal]:
-    yield from of_table_name(new)
-    target = new.in_db(db)
-    if target.folded != old.folded:
-        yield from of_taken(catalog, new, db)
-        yield from of_target(catalog, old, target)
-
-
-def of_target(catalog: Catalog, old: TableId, new: TableId) -> Iterator[Refusal]:
-    """Where a table or a view goes to (upstream `pkg/ddl/executor.go`, ExtractTblInfos)."""
-    relation = catalog.relation(old)
-    if relation is not None and relation.kind == "view" and old.db != new.db:
-        yield Refusal(1450, f"Changing schema from '{old.db}' to '{new.db}' is not allowed.")
-    if catalog.databases.get(new.db) is None:
-        text = f"Error on rename of '{old}' to '{new}' (errno: 168 - Database `{new.db}` doesn't exist)"
-        yield Refusal(1025, text, certain=False)
-
-
-# ---- character sets
 def of_charset_names(charset: str | None, collate: str | None) -> Iterator[Refusal]:
     if charset and charset not in (*_CHARSETS, "default"):
         yield Refusal(1115, f"Unknown character set: '{charset}'")
     elif collate:
         known = collate.replace("utf8mb3_", "utf8_")
+        owner = "binary" if known == "binary" else known.partition("_")[0]
         if known not in _COLLATIONS:
             yield Refusal(1273, f"Unknown collation: '{collate}'")
-        elif charset and charset != "default":
-            owner = "binary" if known == "binary" else known.partition("_")[0]
-            if owner != charset.replace("utf8mb3", "utf8"):
-                yield Refusal(1253, f"COLLATION '{collate}' is not valid for CHARACTER SET '{charset}'")
+        elif charset and charset != "default" and owner != charset.replace("utf8mb3", "utf8"):
+            yield Refusal(1253, f"COLLATION '{collate}' is not valid for CHARACTER SET '{charset}'")
 
 
 def of_introducers(sql: str, mode: LexicalMode) -> Iterator[Refusal]:
@@ -100,12 +134,6 @@ def of_options(options: TableOptions) -> Iterator[Refusal]:
         yield Refusal(1286, f"Unknown storage engine '{options.engine}'")
 
 
-def of_comment(table: str, options: TableOptions) -> Iterator[Refusal]:
-    """A table's comment, in strict mode."""
-    if len(options.comment or "") > 2048:
-        yield Refusal(1628, f"Comment for table '{table}' is too long (max = 2048)")
-
-
 def charset_of(charset: str | None, collate: str | None, fallback: Charset) -> Charset:
     try:
         return resolve(charset, collate, fallback)
@@ -113,61 +141,129 @@ def charset_of(charset: str | None, collate: str | None, fallback: Charset) -> C
         return fallback
 
 
-# ---- columns
-def of_definition(defined: ColumnDef, table: Charset, modes: SqlModes, added: bool) -> Iterator[Refusal]:
-    """A column that is defined, in a table of this character set."""
-    yield from of_charset_names(defined.type.charset, defined.collate)
-    own = charset_of(defined.type.charset, defined.collate, table)
-    before = [*of_column(defined, own, modes), *of_generated(defined)]
-    yield from before
-    if not before:
+# ---- a column
+def of_definition(defined: ColumnDef, table: Charset, modes: SqlModes, *, added: bool) -> Iterator[Refusal]:
+    """A column in a table of this character set. added: by ALTER TABLE, where each row gets the default at once."""
+    charset = charset_of(defined.type.charset, defined.collate, table)
+    found = [
+        *of_charset_names(defined.type.charset, defined.collate),
+        *of_column_name(defined.name),
+        *_of_sizes(defined, charset, modes),
+        *_of_elements(defined, charset),
+        *_of_options(defined),
+        *_of_generated(defined),
+    ]
+    yield from found
+    if not found and defined.default is not None and defined.generated is None:
         try:
             bare = column(replace(defined, default=None), table)
         except DdlError:
             return
-        yield from of_default(defined, bare, modes, added)
+        yield from _of_default(defined, defined.default, bare, modes, added)
 
 
-def of_owner(defined: ColumnDef, id_: TableId) -> Iterator[Refusal]:
-    """Names of a table, and of a database, before the column's, which have to be its own."""
-    *databases, table = (name.lower() for name in defined.owner or (id_.table,))
-    if databases and databases != [id_.db.lower()]:
-        yield Refusal(1102, f"Incorrect database name '{databases[0]}'")
-    elif table != id_.table.lower():
-        yield Refusal(1103, f"Incorrect table name '{table}'")
+def of_column_name(name: str) -> Iterator[Refusal]:
+    yield from of_name(name, 1166, "column")
+    if name.lower() == "_tidb_rowid":
+        yield Refusal(1166, f"Incorrect column name '{name}'")
 
 
-def of_dependency(defined: ColumnDef, names: Sequence[str]) -> Iterator[Refusal]:
-    """names: all columns of the table, with the new one."""
-    known = {name.lower() for name in names}
+def _of_sizes(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator[Refusal]:
+    type_, name = defined.type, defined.name
+    length, scale = type_.length, type_.scale
+    for names, limit, number, text in _LENGTHS:
+        if type_.name in names and (length or 0) > limit:
+            yield Refusal(number, text.format(c=name, n=length))
+    if type_.name in ("varchar", "varbinary"):
+        limit = 65535 // (longest_character(charset.name) if type_.name == "varchar" else 1)
+        if (length or 0) > limit and (modes.strict or type_.charset):
+            yield Refusal(1074, f"Column length too big for column '{name}' (max = {limit}); use BLOB or TEXT instead")
+    if type_.name == "bit" and length == 0:
+        yield Refusal(3013, f"Invalid size for column '{name}'.")
+    if type_.name == "year" and length not in (None, 0, 4):
+        yield Refusal(1818, "Supports only YEAR or YEAR(4) column.")
+    if type_.name in ("decimal", "float", "double") and scale is not None:
+        if scale > 30:
+            yield Refusal(1425, f"Too big scale {scale} specified for column '{name}'. Maximum is 30.")
+        elif scale > (length or 0):
+            text = f"For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{name}')."
+            yield Refusal(1427, text)
+
+
+def _of_elements(defined: ColumnDef, charset: Charset) -> Iterator[Refusal]:
+    word, weights = defined.type.name.upper(), set[str]()
+    for text in (e for e in defined.type.elements if isinstance(e, str)):
+        weight = collation_weight(text, charset.collate)
+        if weight in weights:
+            yield Refusal(1291, f"Column '{defined.name}' has duplicated value '{text}' in {word}")
+        weights.add(weight)
+        if word == "SET" and "," in text:
+            yield Refusal(1367, f"Illegal set '{text}' value found during parsing")
+    if word == "SET" and len(defined.type.elements) > 64:
+        yield Refusal(1097, f"Too many strings for column {defined.name} and SET")
+
+
+def _of_options(defined: ColumnDef) -> Iterator[Refusal]:
+    named = BY_NAME.get("tinyint" if defined.type.name == "bool" else defined.type.name)
+    kind = named.kind if named else None
+    if defined.auto_increment and kind not in _NUMBERS[:3]:
+        yield Refusal(1063, f"Incorrect column specifier for column '{defined.name}'")
+    if defined.auto_random and defined.type.name != "bigint":
+        text = f"auto_random option must be defined on `bigint` column, but not on `{defined.type.name}` column"
+        yield Refusal(8216, f"Invalid auto random: {text}")
+    fits = kind in (Kind.DATETIME, Kind.TIMESTAMP) and defined.update_digits == (defined.type.length or 0)
+    if defined.on_update and not fits:
+        yield Refusal(1294, f"Invalid ON UPDATE clause for '{defined.name}' column")
+
+
+# ---- generated columns
+def generated_names(expression: str) -> list[str]:
+    """The columns that an expression names, in TiDB's own text of it."""
+    return [name.replace("``", "`") for name in _NAME.findall(_TEXTS.sub("''", expression))]
+
+
+def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:
+    if defined.generated is None:
+        return
+    words = {
+        "DEFAULT": defined.default is not None, "AUTO_INCREMENT": defined.auto_increment,
+        "ON UPDATE": defined.on_update,
+    }  # fmt: skip
+    yield from (Refusal(1221, f"Incorrect usage of {w} and generated column") for w, given in words.items() if given)
+    if defined.primary_key and not defined.stored:
+        yield VIRTUAL_KEY
+    text = f"Expression of generated column '{defined.name}' contains a disallowed function."
+    yield from of_functions(defined.generated, Refusal(3102, text))
+
+
+VIRTUAL_KEY: Final = Refusal(
+    3106, "'Defining a virtual generated column as primary key' is not supported for generated columns."
+)
+
+
+def called_functions(expression: str) -> set[str]:
+    """The functions that TiDB's own text of an expression calls, in small letters."""
+    return set(_CALL.findall(_CAST.sub(" as ", _NAME.sub("``", _TEXTS.sub("''", expression)))))
+
+
+def of_functions(expression: str, disallowed: Refusal) -> Iterator[Refusal]:
+    """Of a generated column or of an index. disallowed: the error for a function that neither may call."""
+    names = called_functions(expression)
+    if names & _DISALLOWED or any(map(_SPATIAL.fullmatch, names)):
+        yield disallowed
+
+
+def of_dependency(defined: ColumnDef, columns: Sequence[Column | ColumnDef]) -> Iterator[Refusal]:
+    """columns: all that the table has, with the new one in its place."""
+    known = {c.name.lower(): (n, c) for n, c in enumerate(columns)}
+    at = known.get(defined.name.lower(), (len(columns), defined))[0]
     for name in generated_names(defined.generated or ""):
-        if name.lower() not in known:
+        place, named = known.get(name.lower(), (0, None))
+        if named is None:
             yield Refusal(1054, f"Unknown column '{name}' in 'generated column function'")
-
-
-def of_order(columns: Sequence[ColumnDef]) -> Iterator[Refusal]:
-    """CREATE TABLE: a generated column names only those that are ordinary or come before it."""
-    later = {c.name.lower(): c for c in columns if c.generated is not None}
-    automatic = {c.name.lower() for c in columns if c.auto_increment}
-    for one in columns:
-        for name in map(str.lower, generated_names(one.generated or "")):
-            if name in later:
-                yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
-            if name in automatic:
-                yield Refusal(3109, f"Generated column '{one.name}' cannot refer to auto-increment column.")
-        later.pop(one.name.lower(), None)
-
-
-def of_later(table: Table, clause: ChangeColumn) -> Iterator[Refusal]:
-    """A generated column may name only generated ones that stand before it."""
-    order = [c.name.lower() for c in table.columns if c.name.lower() != clause.old.lower()]
-    place = next(n for n, c in enumerate(table.columns) if c.name.lower() == clause.old.lower())
-    if clause.position is not None:
-        after = clause.position.after.lower()
-        place = order.index(after) + 1 if after in order else 0
-    for name in map(str.lower, generated_names(clause.column.generated or "")):
-        named = find(table.columns, name)
-        if named is not None and named.generated is not None and name in order[place:]:
+        elif named.auto_increment:
+            yield Refusal(3109, f"Generated column '{defined.name}' cannot refer to auto-increment column.")
+        elif named.generated is not None and place >= at:
             yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
 
 
@@ -178,8 +274,93 @@ def of_twice(names: Sequence[str]) -> Iterator[Refusal]:
     )
 
 
-def bare_columns(defined: Sequence[ColumnDef], charset: Charset) -> tuple[Column, ...] | None:
+# ---- defaults
+def _of_default(
+    defined: ColumnDef, default: DefaultValue, bare: Column, modes: SqlModes, added: bool
+) -> Iterator[Refusal]:
+    """bare: the column without its default."""
+    if default.kind == "null":
+        if defined.nullable is False or defined.primary_key:
+            yield _invalid(defined.name)
+    elif default.kind == "expr":
+        if default.text.endswith("`") and "(" not in default.text:
+            yield Refusal(1105, "column name is not yet supported as a default value")
+        elif added and re.match(r"(?:rand|uuid|uuid_to_bin)\(", default.text):
+            words = "it uses a system function that may return a different value on the slave"
+            yield Refusal(1674, f"Statement is unsafe because {words}")
+    else:
+        yield from of_literal(bare, default, modes)
+        if defined.auto_increment:
+            yield _invalid(defined.name)
+
+
+def of_literal(column: Column, default: DefaultValue, modes: SqlModes) -> Iterator[Refusal]:
+    """A default that is no expression and not NULL."""
+    kind = column.type.kind
+    if column.type.name in _LOBS:
+        if modes.strict or default != DefaultValue("text"):
+            yield Refusal(1101, f"BLOB/TEXT/JSON column '{column.name}' can't have a default value")
+    elif kind is Kind.VECTOR:
+        text = "can't have a literal default. Use expression default instead: ((VEC_FROM_TEXT('...')))"
+        yield Refusal(1105, f"VECTOR column '{column.name}' {text}")
+    elif default.kind == "now":
+        if kind not in (Kind.DATETIME, Kind.TIMESTAMP) or int(default.text or 0) != (column.scale or 0):
+            yield _invalid(column.name)
+    elif default.kind == "date":
+        if kind in (*_NUMBERS, Kind.BIT, Kind.TIME):
+            yield _invalid(column.name)
+    elif not _holds(column, default, modes):
+        yield _invalid(column.name)
+
+
+def _invalid(name: str) -> Refusal:
+    return Refusal(1067, f"Invalid default value for '{name}'")
+
+
+def _holds(column: Column, default: DefaultValue, modes: SqlModes) -> bool:
+    """Whether a type holds a value."""
     try:
-        return tuple(column(replace(one, default=None), charset) for one in defined)
+        made = with_default(replace(column, default=None), default).default
     except DdlError:
-        return None
+        return False
+    kind, text = column.type.kind, str(made)
+    too_long = modes.strict and column.length is not None and len(made or "") > column.length
+    if isinstance(made, bytes):
+        return kind is not Kind.BINARY or not too_long
+    if kind in _NUMBERS:
+        return _in_range(column, text)
+    if kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
+        return _is_date(kind, text, modes)
+    return kind is not Kind.TEXT or not (too_long or (modes.strict and not encodable(text, column.charset)))
+
+
+def _in_range(column: Column, text: str) -> bool:
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        return False
+    if not number.is_finite() or (column.unsigned and number < 0):
+        return False
+    if column.type.kind in (Kind.INTEGER, Kind.DECIMAL):
+        if number.adjusted() >= _MOST_DIGITS:
+            return False
+        number = number.quantize(Decimal(1).scaleb(-(column.scale or 0)), ROUND_HALF_UP, _EXACT)
+    if column.type.kind is Kind.INTEGER:
+        bits = column.type.bits
+        low, high = (0, (1 << bits) - 1) if column.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        return low <= number <= high
+    if column.length is not None and column.scale is not None:
+        return number.copy_abs() < Decimal(10) ** (column.length - column.scale)
+    return column.type.kind is not Kind.FLOAT or abs(number) < Decimal("3.4028235e38")
+
+
+def _is_date(kind: Kind, text: str, modes: SqlModes) -> bool:
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    if not (year or month or day):
+        return not (modes.strict and modes.no_zero_date)
+    if not (month and day):
+        return kind is not Kind.TIMESTAMP and not (modes.strict and modes.no_zero_in_date)
+    if day > calendar.monthrange(year or 2000, month)[1] and not (modes.invalid_dates and day <= 31):
+        return False
+    # A day on either side: the session's time zone is not known here.
+    return kind is not Kind.TIMESTAMP or "1969-12-31" <= text[:10] <= "2038-01-20"

@@ -1,60 +1,65 @@
 """Statements that TiDB itself refuses, as far as the tables alone can tell: with TiDB's error numbers.
 
-What depends on rows (a NULL, a value that is too long, a duplicate) is a risk, not a refusal. Checks are those of
-upstream tidb `pkg/planner/core/preprocess.go` and `pkg/ddl`; docs/history.md lists them.
+Rules that migrations of public repositories run into and that hold in every supported version; `--try` asks a TiDB for
+the rest. What depends on rows (a NULL, a value that is too long, a duplicate) is a risk, not a refusal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
-from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT
-from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, column_indexes
+from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, Charset
+from ticdc_bridge.schemas.ddl.executor.column_types import column
+from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, column_indexes, find
 from ticdc_bridge.schemas.ddl.parser.statements import (
+    AddColumns,
+    AddIndex,
     AlterDatabase,
     AlterTable,
+    ChangeColumn,
+    Clause,
+    ConvertTo,
     CreateDatabase,
     CreateRelation,
     CreateTable,
-    DropDatabase,
+    DropColumn,
+    DropIndex,
     DropTables,
-    IndexDef,
-    NamedObject,
-    NoRowEffect,
+    ExchangePartition,
+    NoColumnEffect,
+    RenameColumn,
+    RenameIndex,
     RenameTables,
+    RenameTo,
+    SetDefault,
+    SetOptions,
     Statement,
     TableName,
     TruncateTable,
 )
-from ticdc_bridge.schemas.model.table import Index, Table, TableId
-from ticdc_bridge.service.ddl_check.refusals import auto_random, dependencies
-from ticdc_bridge.service.ddl_check.refusals import indexes as index_refusals
-from ticdc_bridge.service.ddl_check.refusals.alter_table import Alteration
-from ticdc_bridge.service.ddl_check.refusals.columns import NULL_IN_PRIMARY_KEY, Refusal, SqlModes, of_name
+from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.type_text import type_text
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.ddl_check.refusals import keys
 from ticdc_bridge.service.ddl_check.refusals.definitions import (
     MAX_COLUMNS,
-    bare_columns,
+    Refusal,
+    SqlModes,
     charset_of,
+    generated_names,
     of_charset_names,
-    of_comment,
+    of_column_name,
     of_definition,
     of_dependency,
+    of_literal,
+    of_name,
     of_options,
-    of_order,
-    of_owner,
-    of_table_name,
-    of_taken,
-    of_target,
     of_twice,
-    unknown,
-    wrong_object,
 )
-from ticdc_bridge.service.ddl_check.refusals.partitions import of_partitioning
-from ticdc_bridge.service.ddl_check.refusals.sequences import conflict, is_conflict, of_altered_sequence
-from ticdc_bridge.service.ddl_check.refusals.unique_keys import of_partition, unique_key
-from ticdc_bridge.service.ddl_check.refusals.views import SYSTEM, of_view
 
 
 def refusals(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -> list[Refusal]:
@@ -64,209 +69,527 @@ def refusals(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -
 
 def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -> Iterator[Refusal]:
     match statement:
-        case NoRowEffect(replaces_none=True):
-            yield Refusal(1221, "Incorrect usage of OR REPLACE and IF NOT EXISTS")
-        case NoRowEffect(what="ALTER SEQUENCE", about=NamedObject() as about):
-            yield from of_altered_sequence(catalog, about, db)
         case CreateDatabase():
-            yield from of_name(statement.name, 1102, "Incorrect database name '{name}'")
+            yield from of_name(statement.name, 1102, "database")
             yield from of_charset_names(statement.charset, statement.collate)
             if catalog.databases.get(statement.name) and not statement.if_not_exists:
                 yield Refusal(1007, f"Can't create database '{statement.name}'; database exists")
-        case DropDatabase() if not statement.if_exists and catalog.databases.get(statement.name) is None:
-            yield Refusal(1008, f"Can't drop database '{statement.name}'; database doesn't exist", certain=False)
-        case DropDatabase() if database := catalog.databases.get(statement.name):
-            yield from dependencies.of_leaving_database(catalog, database)
         case AlterDatabase():
             yield from of_charset_names(statement.charset, statement.collate)
-            if (name := statement.name or db) and catalog.databases.get(name) is None:
-                yield Refusal(1049, f"Unknown database '{name}'", certain=False)
         case CreateTable() if statement.from_select:
             yield Refusal(1105, "'CREATE TABLE ... SELECT' is not implemented yet")
         case CreateTable():
             yield from _of_create(catalog, statement, db, modes)
-        case CreateRelation():
-            yield from _of_database(catalog, statement.table, db)
-            yield from of_table_name(statement.table)
-            if not (statement.replace or statement.if_not_exists):
-                yield from of_taken(catalog, statement.table, db)
-            elif statement.replace and catalog.table(statement.table.in_db(db)) is not None:
-                yield wrong_object(statement.table.in_db(db), "VIEW")
-            yield from of_view(catalog, statement, db, modes)
-            if statement.kind == "sequence" and is_conflict(statement.numbers, new=True):
-                yield conflict(statement.table.in_db(db))
+        case CreateRelation() if not (statement.replace or statement.if_not_exists):
+            yield from _of_taken(catalog, statement.table.in_db(db))
         case RenameTables():
-            yield from _of_renames(catalog, statement, db)
+            left, made = set[TableId](), set[TableId]()
+            for old, new in statement.pairs:  # in order: a later pair sees what an earlier one did
+                source, target = old.in_db(db), new.in_db(db)
+                found = list(of_rename(catalog, source, new, db))
+                yield from (r for r in found if r.number != 1050 or target.folded not in left)
+                if target.folded in {*made, source.folded}:
+                    yield Refusal(1050, f"Table '{target}' already exists")
+                left = (left | {source.folded}) - {target.folded}
+                made = (made - {source.folded}) | {target.folded}
         case AlterTable():
             table = catalog.table(statement.table.in_db(db))
             if table is not None:
                 yield from Alteration(catalog, table, db, modes).refusals(statement.clauses)
-            elif catalog.exists(statement.table.in_db(db)):
-                yield wrong_object(statement.table.in_db(db), "BASE TABLE")
-        case DropTables():
-            yield from _of_drop(catalog, statement, db)
+            elif there := catalog.exists(statement.table.in_db(db)):
+                yield Refusal(1347, f"'{there}' is not BASE TABLE")
+        case DropTables() if statement.temporary != "local":
+            ids = [name.in_db(db) for name in statement.tables]
+            for id_ in ids:
+                if catalog.exists(id_) is None and not statement.if_exists:
+                    yield Refusal(1051, f"Unknown table '{id_}'", certain=False)
+                elif statement.kind == "table":
+                    yield from keys.of_dropped_table(catalog, id_, ids, truncated=False)
         case TruncateTable():
-            id_ = statement.table.in_db(db)
-            if catalog.table(id_) is None and catalog.exists(id_):
-                yield Refusal(1146, f"Table '{id_}' doesn't exist")
-            yield from dependencies.of_leaving_table(catalog, id_, (), truncated=True)
+            yield from keys.of_dropped_table(catalog, statement.table.in_db(db), (), truncated=True)
 
 
-def _of_database(catalog: Catalog, name: TableName, db: str) -> Iterator[Refusal]:
-    """A database other than the current one, which is written before the name of something new."""
-    if name.db and name.db.lower() not in (*SYSTEM, db.lower()) and catalog.databases.get(name.db) is None:
-        yield Refusal(1049, f"Unknown database '{name.db}'", certain=False)
-
-
-def _of_renames(catalog: Catalog, s: RenameTables, db: str) -> Iterator[Refusal]:
-    """In order: a later pair sees what an earlier one did."""
-    left, made = set[TableId](), set[TableId]()
-    for old, new in s.pairs:
-        source, target = old.in_db(db), new.in_db(db)
-        yield from of_table_name(new)
-        yield from dependencies.of_cached(catalog.table(source), "Rename Table")
-        there = target.folded in made or (catalog.exists(target) is not None and target.folded not in left)
-        if there:
-            yield Refusal(1050, f"Table '{target}' already exists")
-        yield from of_target(catalog, source, target)
-        left.add(source.folded)
-        made.discard(source.folded)
-        made.add(target.folded)
-        left.discard(target.folded)
-
-
-def _of_drop(catalog: Catalog, s: DropTables, db: str) -> Iterator[Refusal]:
-    ids = [name.in_db(db) for name in s.tables]
-    for id_ in ids if s.temporary != "local" else ():
-        table, relation = catalog.table(id_), catalog.relation(id_)
-        if s.kind == "table" and relation and not s.if_exists:
-            yield unknown(s.kind, id_)
-        elif s.temporary and table is not None and table.details and not table.details.temporary:
-            yield Refusal(8007, "`drop global temporary table` can only drop global temporary table")
-        elif catalog.exists(id_) is None and not s.if_exists:
-            yield unknown(s.kind, id_)._replace(certain=False)
-        elif s.kind == "table":
-            yield from dependencies.of_leaving_table(catalog, id_, ids, truncated=False)
-        elif table is not None or (relation is not None and relation.kind != s.kind):
-            yield wrong_object(id_, s.kind.upper())
-
-
-# ---- CREATE TABLE
-def _of_like(catalog: Catalog, source: TableId) -> Iterator[Refusal]:
-    table = catalog.table(source)
-    if table is None:
-        there = catalog.exists(source)
-        text = f"Table '{source}' doesn't exist"
-        yield wrong_object(source, "BASE TABLE") if there else Refusal(1146, text, certain=False)
-    elif table.details is not None and table.details.temporary:
-        yield dependencies.on_temporary("CREATE TABLE LIKE")
+def _of_taken(catalog: Catalog, id_: TableId) -> Iterator[Refusal]:
+    if catalog.exists(id_):
+        yield Refusal(1050, f"Table '{id_}' already exists")
 
 
 def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> Iterator[Refusal]:
-    yield from of_table_name(s.table)
-    yield from _of_database(catalog, s.table, db)
+    id_ = s.table.in_db(db)
+    yield from of_name(s.table.table, 1103, "table")
     if not s.if_not_exists and s.temporary != "local":
-        yield from of_taken(catalog, s.table, db)
+        yield from _of_taken(catalog, id_)
     if s.like is not None:
-        yield from _of_like(catalog, s.like.in_db(db))
+        source = s.like.in_db(db)
+        if catalog.table(source) is None:
+            yield Refusal(1146, f"Table '{source}' doesn't exist", certain=False)
         return
     if not s.columns:
         yield Refusal(1113, "A table must have at least 1 column")
     yield from of_options(s.options)
-    database = catalog.databases.get(s.table.in_db(db).db)
+    database = catalog.databases.get(id_.db)
     charset = charset_of(s.options.charset, s.options.collate, database.charset if database else DEFAULT)
-    names = [c.name for c in s.columns]
-    yield from of_twice(names)
-    if len(names) > MAX_COLUMNS:
+    yield from of_twice([c.name for c in s.columns])
+    if len(s.columns) > MAX_COLUMNS:
         yield Refusal(1117, "Too many columns")
     for defined in s.columns:
-        yield from of_owner(defined, s.table.in_db(db))
         yield from of_definition(defined, charset, modes, added=False)
-        yield from of_dependency(defined, names)
-    yield from of_order(s.columns)
-    if modes.strict:
-        yield from of_comment(s.table.table, s.options)
-    yield from dependencies.of_affinity(
-        s.options.affinity, partitioned=s.partition is not None, temporary=bool(s.temporary)
-    )
-    if s.temporary:
-        yield from _of_temporary(s)
-    for word in s.options.others:
-        if word in _NOT_SUPPORTED:
-            yield _NOT_SUPPORTED[word]
-        elif word in ("TTL_ENABLE", "TTL_JOB_INTERVAL") and s.options.ttl is None:
-            yield Refusal(8150, f"Cannot set {word} on a table without TTL config")
-    made = bare_columns(s.columns, charset)
-    if made is None:
-        return
-    table = Table(s.table.in_db(db), made, (), charset.name, charset.collate)
+        yield from of_dependency(defined, s.columns)
     indexes = [*s.indexes, *column_indexes(s.columns)]
-    yield from index_refusals.of_indexes(table, indexes, strict=modes.strict)
-    yield from index_refusals.of_automatic(s.columns, indexes)
-    for index in s.indexes:
-        yield from index_refusals.of_foreign_key(catalog, table, index)
-    if "SHARD_ROW_ID_BITS" in s.options.others and _clustered(s, indexes):
-        yield Refusal(8200, "Unsupported shard_row_id_bits for table with primary key as row id")
-    if s.options.ttl is not None:
-        keyed = replace(table, indexes=tuple(_primary_key(indexes)))
-        yield from dependencies.of_ttl(keyed, s.options.ttl, _clustered(s, indexes))
-    yield from _of_keys(s, indexes)
-    if s.partition is not None:
-        yield from of_partitioning(table, s.partition)
-        unique = [unique_key(table, i) for i in indexes if i.kind in ("primary", "unique")]
-        yield from of_partition(table, s.partition, unique)
-
-
-_NOT_SUPPORTED = {
-    "UNION": Refusal(8232, "CREATE/ALTER table with union option is not supported"),
-    "INSERT_METHOD": Refusal(8233, "CREATE/ALTER table with insert method option is not supported"),
-    "ENGINE_ATTRIBUTE": Refusal(3981, "Storage engine 'InnoDB' does not support ENGINE_ATTRIBUTE.", certain=False),
-}
-
-
-def _of_temporary(s: CreateTable) -> Iterator[Refusal]:
-    """A temporary table, of whatever kind."""
-    if s.partition is not None:
-        yield Refusal(1562, "Cannot create temporary table with partitions")
-    if any(i.kind == "foreign" for i in s.indexes):
-        yield dependencies.NO_FOREIGN_KEY
-    if s.options.ttl is not None:
-        yield Refusal(8151, "Set TTL for temporary table is not allowed")
-    words = set(s.options.others).intersection(dependencies.ON_PERMANENT)
-    if any(c.auto_random for c in s.columns):
-        words.add("AUTO_RANDOM")
-    for word in sorted(words):
-        yield dependencies.on_temporary(word)
-
-
-def _primary_key(indexes: Sequence[IndexDef]) -> Iterator[Index]:
-    yield from (Index(PRIMARY, one.parts, True) for one in indexes if one.kind == "primary")
-
-
-def _clustered(s: CreateTable, indexes: Sequence[IndexDef]) -> bool | None:
-    written = [one.clustered for one in s.columns if one.clustered is not None]
-    written += [one.clustered for one in indexes if one.clustered is not None]
-    return written[0] if written else None
-
-
-def _of_keys(s: CreateTable, indexes: Sequence[IndexDef]) -> Iterator[Refusal]:
-    """Primary keys that may be NULL, names of foreign keys, AUTO_RANDOM, and what can't stand beside partitions."""
-    primary = next((i for i in indexes if i.kind == "primary"), None)
-    names = {part.lower() for part in primary.parts} if primary else set()
-    if primary is None:
-        required = {c.name.lower() for c in s.columns if c.nullable is False or c.auto_increment}
-        uniques = [i for i in indexes if i.kind == "unique" and {p.lower() for p in i.parts} <= required]
-        if uniques and uniques[0].invisible:
-            yield index_refusals.INVISIBLE_PRIMARY
-    nullable = [c for c in s.columns if c.nullable or (c.default is not None and c.default.kind == "null")]
-    if any(c.name.lower() in names for c in nullable):
+    primary = {part.lower() for index in indexes if index.kind == "primary" for part in index.parts}
+    if any(c.name.lower() in primary and (c.nullable or (c.default and c.default.kind == "null")) for c in s.columns):
         yield NULL_IN_PRIMARY_KEY
-    keys = [i for i in s.indexes if i.kind == "foreign"]
-    written = [i.name.lower() for i in keys if i.name]
-    for name in dict.fromkeys(n for n in written if written.count(n) > 1):
+    try:
+        made = tuple(column(one, charset) for one in s.columns)
+    except DdlError:
+        return
+    table = Table(id_, made, (), charset.name, charset.collate)
+    yield from keys.of_indexes(table, indexes)
+    yield from keys.of_automatic(s.columns, indexes)
+    foreign = [index for index in s.indexes if index.kind == "foreign"]
+    for index in foreign:
+        yield from keys.of_foreign_key(catalog, table, index)
+    names = [index.name.lower() for index in foreign if index.name]
+    for name in dict.fromkeys(n for n in names if names.count(n) > 1):
         yield Refusal(1826, f"Duplicate foreign key constraint name '{name}'")
-    if keys and s.partition is not None:
+    if foreign and s.partitioned_by is not None:
         yield Refusal(1506, "Foreign key clause is not yet supported in conjunction with partitioning")
-    for one in s.columns:
-        if one.auto_random:
-            yield from auto_random.of_new(one, primary)
+
+
+# ---- ALTER TABLE
+NULL_IN_PRIMARY_KEY: Final = Refusal(
+    1171, "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead"
+)
+# Clauses that TiDB parses and does not do.
+_UNSUPPORTED: Final = {
+    "CHECK PARTITION": "check partition", "REBUILD PARTITION": "rebuild partition",
+    "OPTIMIZE PARTITION": "optimize partition", "REPAIR PARTITION": "repair partition",
+    **dict.fromkeys(("IMPORT TABLESPACE", "DISCARD TABLESPACE", "FORCE"), "ALTER TABLE specification"),
+}  # fmt: skip
+_OPTIONS: Final = frozenset((
+    "SHARD_ROW_ID_BITS", "AUTO_INCREMENT", "AUTO_ID_CACHE", "AUTO_RANDOM_BASE", "PLACEMENT POLICY", "ROW_FORMAT",
+    "TTL", "TTL_ENABLE", "TTL_JOB_INTERVAL", "STORAGE_CLASS", "AFFINITY", "ENGINE_ATTRIBUTE",
+))  # fmt: skip
+"""Options that ALTER TABLE can change, besides character set, collation, comment and engine."""
+_STRINGS: Final = (Kind.TEXT, Kind.BINARY)
+_DATES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+_CLOCK: Final = (*_DATES, Kind.TIME, Kind.YEAR)
+_FRACTIONS: Final = (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
+_LISTS: Final = (Kind.ENUM, Kind.SET)
+# Kinds that do not become kinds.
+_NOT_CONVERTED: Final = (
+    ((*_CLOCK, *_STRINGS, Kind.JSON), (Kind.BIT,)),
+    ((*_CLOCK, *_FRACTIONS, Kind.JSON, Kind.BIT), _LISTS),
+    ((*_LISTS, Kind.BIT, *_FRACTIONS), _DATES),
+    ((*_LISTS, Kind.BIT), (Kind.TIME,)),
+)
+_CAPACITY: Final = {"tiny": 255, "": 65_535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
+# Collations in which equal texts are equal in the other one too.
+_COMPATIBLE: Final = (
+    ("utf8mb4_general_ci", "utf8_general_ci"), ("utf8mb4_unicode_ci", "utf8_unicode_ci"),
+    ("utf8mb4_bin", "utf8_bin", "latin1_bin", "ascii_bin"),
+)  # fmt: skip
+_CHARSETS: Final = (("utf8", "utf8mb4"), ("latin1", "utf8mb4"))
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """The clauses of ALTER TABLE on a table; db: the current database."""
+
+    catalog: Catalog
+    table: Table
+    db: str
+    modes: SqlModes
+
+    def refusals(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
+        for clause in clauses:
+            yield from _CLAUSES[type(clause)](self, clause)
+        yield from _of_together(self.table, clauses)
+
+    @property
+    def charset(self) -> Charset:
+        return Charset(self.table.charset, self.table.collate)
+
+    def find(self, name: str) -> Column | None:
+        return find(self.table.columns, name)
+
+    def unknown(self, name: str) -> Refusal:
+        return Refusal(1054, f"Unknown column '{name}' in '{self.table.id.table}'")
+
+    def of_generated(self, name: str) -> Iterator[Refusal]:
+        """Generated columns that name a column which goes or gets another name."""
+        for one in self.table.columns:
+            names = map(str.lower, generated_names(one.generated or ""))
+            if one.name.lower() != name.lower() and name.lower() in names:
+                yield Refusal(3108, f"Column '{name}' has a generated column dependency.")
+
+    def of_leaving(self, name: str) -> Iterator[Refusal]:
+        """A column that is dropped or gets another name."""
+        yield from self.of_generated(name)
+        if self.is_partitioned_by(name):
+            text = f"Column '{name}' has a partitioning function dependency and cannot be dropped or renamed"
+            yield Refusal(3855, text)
+
+    def is_partitioned_by(self, name: str) -> bool:
+        names = self.table.details.partitioned_by if self.table.details else None
+        return name.lower() in map(str.lower, names or ())
+
+
+# ---- columns
+def _add_columns(alteration: Alteration, clause: AddColumns) -> Iterator[Refusal]:
+    table = alteration.table
+    yield from of_twice([c.name for c in clause.columns])
+    for defined in clause.columns:
+        if alteration.find(defined.name):
+            if not clause.if_not_exists:
+                yield Refusal(1060, f"Duplicate column name '{defined.name}'")
+            continue
+        constraints = {
+            "AUTO_INCREMENT": defined.auto_increment, "PRIMARY KEY": defined.primary_key,
+            "UNIQUE KEY": defined.unique_key, "AUTO_RANDOM": defined.auto_random,
+        }  # fmt: skip
+        for word in (word for word, given in constraints.items() if given):
+            text = f"unsupported add column '{defined.name}' constraint {word} when altering '{table.id}'"
+            yield Refusal(8200, text)
+        if defined.generated is not None and defined.stored:
+            text = "'Adding generated stored column through ALTER TABLE' is not supported for generated columns."
+            yield Refusal(3106, text)
+        yield from of_definition(defined, alteration.charset, alteration.modes, added=True)
+        yield from of_dependency(defined, [*table.columns, *clause.columns])
+    if len(table.columns) + len(clause.columns) > MAX_COLUMNS:
+        yield Refusal(1117, "Too many columns")
+    if clause.position and clause.position.after and not alteration.find(clause.position.after):
+        yield alteration.unknown(clause.position.after)
+    for index in clause.indexes:
+        yield from _add_index(alteration, AddIndex(index))
+
+
+def _change_column(alteration: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
+    old, defined, table = alteration.find(clause.old), clause.column, alteration.table
+    if old is None:
+        if not clause.if_exists:
+            yield alteration.unknown(clause.old)
+        return
+    if defined.name.lower() != old.name.lower():
+        if alteration.find(defined.name):
+            yield Refusal(1060, f"Duplicate column name '{defined.name}'")
+        yield from alteration.of_leaving(old.name)
+    else:
+        for refusal in alteration.of_generated(old.name):
+            yield Refusal(3106, f"'{refusal.text}' is not supported for generated columns.")
+    if clause.position and clause.position.after:
+        after = alteration.find(clause.position.after)
+        if after is None or after is old:
+            yield alteration.unknown(clause.position.after)
+    if old.primary_key and defined.nullable:
+        yield NULL_IN_PRIMARY_KEY
+    constraints = {
+        "PRIMARY KEY": defined.primary_key and not old.primary_key, "UNIQUE KEY": defined.unique_key,
+    }  # fmt: skip
+    for word in (word for word, given in constraints.items() if given):
+        yield Refusal(8200, f"Unsupported modify column: can't change column constraint ({word})")
+    found = [*of_definition(defined, alteration.charset, alteration.modes, added=False)]
+    if clause.position is None:
+        found += of_dependency(defined, [defined if c is old else c for c in table.columns])
+    yield from found
+    if not found:
+        try:
+            new = column(defined, alteration.charset)
+        except DdlError:
+            return
+        yield from _of_type(old, new, alteration, auto_random=defined.auto_random)
+        yield from keys.of_retyped_column(alteration.catalog, table, old, new)
+        if old.type is not new.type or old.length != new.length or old.charset != new.charset:
+            yield from keys.of_changed(table, [new], old.name)
+
+
+def _of_type(old: Column, new: Column, alteration: Alteration, *, auto_random: bool) -> Iterator[Refusal]:
+    """A column that is defined anew. auto_random: it becomes AUTO_RANDOM."""
+    if (Kind.VECTOR in (old.type.kind, new.type.kind) and old.type is not new.type) or any(
+        old.type.kind in a and new.type.kind in b for a, b in _NOT_CONVERTED
+    ):
+        text = f"change from original type {type_text(old)} to {type_text(new)} is currently unsupported yet"
+        yield Refusal(8200, f"Unsupported modify column: {text}")
+        return
+    rewritten = _needs_rewriting(old, new)
+    indexed = any(old.name in i.columns for i in alteration.table.indexes)
+    details = alteration.table.details
+    unsupported = {
+        "this column has primary key flag": rewritten and old.primary_key,
+        "column has related generated column": rewritten and not (old.generated is None and new.generated is None),
+        "can't set auto_increment": new.auto_increment and not old.auto_increment,
+        "can't remove auto_increment without @@tidb_allow_remove_auto_inc enabled":
+            old.auto_increment and not new.auto_increment and not auto_random,
+        "can't change the partitioning column, since it would require reorganize all partitions":
+            alteration.is_partitioned_by(old.name) and (old.type.kind, old.unsigned) != (new.type.kind, new.unsigned),
+    }  # fmt: skip
+    for text in (text for text, given in unsupported.items() if given):
+        yield Refusal(8200, f"Unsupported modify column: {text}")
+    if rewritten and details and details.partitioned_by is not None:
+        text = "Unsupported modify column: table is partition table (TiDB of 2026 takes it)"
+        yield Refusal(8200, text, certain=False)
+    before, after = (
+        Charset("binary", "binary") if c.type.kind is Kind.BINARY else Charset(c.charset, c.collate) for c in (old, new)
+    )
+    textual = all(c.type.kind in (*_STRINGS, *_LISTS) for c in (old, new))
+    for refusal in _of_charset(before, after, old.name if indexed else "") if textual else ():
+        # A change that rewrites the rows converts them too, but from and to gbk.
+        if not rewritten or "gbk" in (before.name, after.name) or "collation" in refusal.text:
+            yield refusal
+    if old.virtual != new.virtual:
+        yield Refusal(3106, "'Changing the STORED status' is not supported for generated columns.")
+    elif new.generated is not None and old.generated != new.generated and (indexed or not new.virtual):
+        what = "an indexed column" if new.virtual else "a stored column"
+        yield Refusal(3106, f"'modifying {what}' is not supported for generated columns.")
+
+
+def _needs_rewriting(old: Column, new: Column) -> bool:
+    """Whether TiDB has to write each row's value again (upstream GetModifiableColumnJob)."""
+    a, b = old.type, new.type
+    if a.kind in _STRINGS and b.kind in _STRINGS:
+        lobs = any(c.name.endswith(("text", "blob")) for c in (a, b))
+        fixed = [c.name in ("char", "binary") for c in (a, b)]
+        padded = a.name == b.name == "binary" and old.length != new.length
+        return (fixed[0] != fixed[1] and not lobs) or _room(new) < _room(old) or padded
+    if a.kind is Kind.INTEGER and b.kind is Kind.INTEGER:
+        return b.bits < a.bits or old.unsigned != new.unsigned
+    if a is not b:
+        return True
+    if a.kind is Kind.DECIMAL:
+        return (old.length, old.scale, old.unsigned) != (new.length, new.scale, new.unsigned)
+    if a.kind in _LISTS:
+        return new.elements[: len(old.elements)] != old.elements
+    shorter = (new.length or 0) < (old.length or 0) or (new.scale or 0) < (old.scale or 0)
+    return shorter or old.unsigned != new.unsigned
+
+
+def _room(c: Column) -> int:
+    for end in ("text", "blob"):
+        if c.type.name.endswith(end):
+            return _CAPACITY[c.type.name.removesuffix(end)]
+    return c.length or 0
+
+
+def _of_charset(before: Charset, after: Charset, indexed: str = "") -> Iterator[Refusal]:
+    """A table or a column gets another character set or collation; both are known by name.
+
+    indexed: the column's name where it has an index.
+    """
+    if not (before.name and after.name):
+        return
+    alike = before.collate == after.collate or any({before.collate, after.collate} <= {*each} for each in _COMPATIBLE)
+    if indexed and not alike:
+        text = f"of column '{indexed}' from '{before.collate}' to '{after.collate}' when index is defined on it."
+        yield Refusal(8200, f"Unsupported modifying collation {text}")
+    elif before.name != after.name and (before.name, after.name) not in _CHARSETS:
+        yield Refusal(8200, f"Unsupported modify charset from {before.name} to {after.name}")
+    elif before.name == after.name and before.collate != after.collate and before.name not in ("utf8", "utf8mb4"):
+        yield Refusal(8200, f"Unsupported modify change collate from {before.collate} to {after.collate}")
+
+
+def _rename_column(alteration: Alteration, clause: RenameColumn) -> Iterator[Refusal]:
+    if alteration.find(clause.old) is None:
+        yield alteration.unknown(clause.old)
+        return
+    yield from of_column_name(clause.new)
+    if clause.old.lower() != clause.new.lower():
+        yield from alteration.of_leaving(clause.old)
+        if alteration.find(clause.new):
+            yield Refusal(1060, f"Duplicate column name '{clause.new}'")
+
+
+def _drop_column(alteration: Alteration, clause: DropColumn) -> Iterator[Refusal]:
+    old, table = alteration.find(clause.name), alteration.table
+    if old is None:
+        if not clause.if_exists:
+            yield Refusal(1091, f"Can't DROP '{clause.name}'; check that column/key exists")
+        return
+    yield from alteration.of_leaving(old.name)
+    yield from keys.of_dropped_column(alteration.catalog, table, old.name)
+    if len(table.columns) == 1:
+        yield Refusal(1090, f"can't drop only column {old.name} in table {table.id.table}")
+    if any(old.name in i.columns and (i.name == PRIMARY or len(i.columns) > 1) for i in table.indexes):
+        text = f"can't drop column {old.name} with composite index covered or Primary Key covered now"
+        yield Refusal(8200, text)
+
+
+def _set_default(alteration: Alteration, clause: SetDefault) -> Iterator[Refusal]:
+    old, default = alteration.find(clause.column), clause.default
+    if old is None:
+        yield alteration.unknown(clause.column)
+    elif default is not None and default.kind == "null":
+        if not old.nullable:
+            yield Refusal(1067, f"Invalid default value for '{old.name}'")
+    elif default is not None and default.kind != "expr":
+        yield from of_literal(old, default, alteration.modes)
+
+
+# ---- indexes and the table as a whole
+def _add_index(alteration: Alteration, clause: AddIndex) -> Iterator[Refusal]:
+    if clause.if_not_exists and find(alteration.table.indexes, clause.index.name):
+        return
+    yield from keys.of_indexes(alteration.table, [clause.index])
+    if clause.index.kind == "primary" and clause.index.clustered:
+        text = "Adding clustered primary key is not supported. Please consider adding NONCLUSTERED primary key instead"
+        yield Refusal(8200, text)
+    yield from keys.of_foreign_key(alteration.catalog, alteration.table, clause.index)
+
+
+def _drop_index(alteration: Alteration, clause: DropIndex) -> Iterator[Refusal]:
+    index = find(alteration.table.indexes, clause.name)
+    if index is not None:
+        yield from keys.of_dropped_index(alteration.catalog, alteration.table, index)
+    elif not clause.if_exists:
+        yield Refusal(1091, f"index {clause.name} doesn't exist")
+
+
+def _rename_index(alteration: Alteration, clause: RenameIndex) -> Iterator[Refusal]:
+    if not find(alteration.table.indexes, clause.old):
+        yield Refusal(1176, f"Key '{clause.old}' doesn't exist in table '{alteration.table.id.table}'")
+    if clause.old.lower() != clause.new.lower() and find(alteration.table.indexes, clause.new):
+        yield Refusal(1061, f"Duplicate key name '{clause.new}'")
+
+
+def of_rename(catalog: Catalog, old: TableId, new: TableName, db: str) -> Iterator[Refusal]:
+    """A table that gets another name."""
+    target = new.in_db(db)
+    yield from of_name(new.table, 1103, "table")
+    if target.folded != old.folded and catalog.exists(target):
+        yield Refusal(1050, f"Table '{target}' already exists")
+    if catalog.databases.get(target.db) is None:
+        text = f"Error on rename of '{old}' to '{target}' (errno: 168 - Database `{target.db}` doesn't exist)"
+        yield Refusal(1025, text, certain=False)
+
+
+def _rename_to(alteration: Alteration, clause: RenameTo) -> Iterator[Refusal]:
+    yield from of_rename(alteration.catalog, alteration.table.id, clause.new, alteration.db)
+
+
+def _set_options(alteration: Alteration, clause: SetOptions) -> Iterator[Refusal]:
+    yield from of_options(clause.options)
+    if not _OPTIONS.issuperset(clause.options.others):
+        yield Refusal(8200, "This type of ALTER TABLE is currently unsupported")
+    if clause.options.charset or clause.options.collate:
+        after = charset_of(clause.options.charset, clause.options.collate, alteration.charset)
+        yield from _of_charset(alteration.charset, after)
+
+
+def _convert(alteration: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
+    yield from of_charset_names(clause.charset, clause.collate)
+    table = alteration.table
+    database = alteration.catalog.databases.get(table.id.db)
+    after = charset_of(clause.charset, clause.collate, database.charset if database else DEFAULT)
+    texts = [c for c in table.columns if c.charset not in ("", "binary")] if after.name else []
+    for c in texts:
+        indexed = any(c.name in i.columns for i in table.indexes)
+        yield from _of_charset(Charset(c.charset, c.collate), after, c.name if indexed else "")
+    yield from _of_charset(alteration.charset, after)
+    yield from keys.of_changed(table, [replace(c, charset=after.name) for c in texts if c.charset != after.name])
+
+
+def _exchange(_: Alteration, __: ExchangePartition) -> Iterator[Refusal]:
+    return iter(())
+
+
+def _no_column_effect(alteration: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
+    table = alteration.table
+    if clause.what in _UNSUPPORTED:
+        yield Refusal(8200, f"Unsupported {_UNSUPPORTED[clause.what]}")
+    elif clause.what.startswith("ALTER INDEX") and find(table.indexes, clause.name) is None:
+        yield Refusal(1176, f"Key '{clause.name}' doesn't exist in table '{table.id.table}'")
+    elif clause.what == "DROP FOREIGN KEY" and table.details is not None:
+        known = table.details.foreign_keys
+        if not (keys.find_key(known, clause.name) or keys.find_key(known, "")):
+            yield Refusal(1091, f"Can't DROP '{clause.name}'; check that column/key exists")
+
+
+_CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {
+    AddColumns: _add_columns, ChangeColumn: _change_column, RenameColumn: _rename_column, DropColumn: _drop_column,
+    SetDefault: _set_default, AddIndex: _add_index, DropIndex: _drop_index, RenameIndex: _rename_index,
+    RenameTo: _rename_to, SetOptions: _set_options, ConvertTo: _convert, ExchangePartition: _exchange,
+    NoColumnEffect: _no_column_effect,
+}  # fmt: skip
+
+
+# ---- clauses that TiDB does not run together
+def _of_together(table: Table, clauses: Sequence[Clause]) -> Iterator[Refusal]:
+    """Each clause becomes a job; a column or an index may be in one of them only."""
+    dropped = {c.name.lower() for c in clauses if isinstance(c, DropColumn)}
+    every = len(dropped) > 1 and dropped >= {c.name.lower() for c in table.columns}
+    if every and not any(isinstance(c, AddColumns) for c in clauses):
+        yield Refusal(1090, "You can't delete all columns with ALTER TABLE; use DROP TABLE instead")
+    counted = [c for c in clauses if not (isinstance(c, NoColumnEffect) and c.what in ("ALGORITHM", "LOCK"))]
+    if sum(len(c.columns) + len(c.indexes) if isinstance(c, AddColumns) else 1 for c in counted) < 2:
+        return
+    for clause in counted:
+        if isinstance(clause, RenameTo) and clause.new.in_db(table.id.db).folded != table.id.folded:
+            yield Refusal(8200, "Unsupported multi schema change for rename table")
+        elif isinstance(clause, NoColumnEffect) and clause.what == "ADD PARTITION":
+            yield Refusal(8200, "Unsupported multi schema change for add partition")
+    for what, groups in (
+        ("column", [_columns(table, c) for c in counted]),
+        ("index", [_indexes(table, c) for c in counted]),
+    ):
+        order = (("added", True), ("dropped", True), ("placed", False), ("changed", True), ("needed", False))
+        for name in _repeated((getattr(group, kind), counts) for kind, counts in order for group in groups):
+            yield Refusal(8200, f"Unsupported multi schema change: operate same {what} '{name}'")
+
+
+def _repeated(groups: Iterable[tuple[Iterable[str], bool]]) -> list[str]:
+    """Names that an earlier group has, each once. (names, whether they count for later groups)."""
+    seen, found = set[str](), dict[str, None]()
+    for names, counts in groups:
+        for name in map(str.lower, names):
+            if name in seen:
+                found[name] = None
+            elif counts:
+                seen.add(name)
+    return list(found)
+
+
+class _Names(NamedTuple):
+    """What a clause adds, drops, names after AFTER or by VISIBLE, changes, and needs for an index."""
+
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    placed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+
+
+def _columns(table: Table, clause: Clause) -> _Names:
+    position = clause.position if isinstance(clause, (AddColumns, ChangeColumn)) else None
+    after = (position.after,) if position and position.after else ()
+    match clause:
+        case AddColumns():
+            new = [c for c in clause.columns if not (clause.if_not_exists and find(table.columns, c.name))]
+            return _Names(tuple(c.name for c in new), placed=after if new else ())
+        case DropColumn() if find(table.columns, clause.name):
+            return _Names(dropped=(clause.name,))
+        case ChangeColumn() if find(table.columns, clause.old):
+            if clause.old.lower() == clause.column.name.lower():
+                return _Names(placed=after, changed=(clause.old,))
+            return _Names((clause.column.name,), (clause.old,), after)
+        case RenameColumn() if clause.old.lower() != clause.new.lower():
+            return _Names((clause.new,), (clause.old,))
+        case SetDefault():
+            return _Names(changed=(clause.column,))
+        case AddIndex() if not clause.index.special and clause.index.kind in ("primary", "unique", "index"):
+            if not (clause.if_not_exists and find(table.indexes, clause.index.name)):
+                return _Names(needed=tuple(part for part in clause.index.parts if part))
+    return _Names()
+
+
+def _indexes(table: Table, clause: Clause) -> _Names:
+    match clause:
+        case AddIndex() if clause.index.kind in ("primary", "unique", "index") and not clause.index.special:
+            name = PRIMARY if clause.index.kind == "primary" else clause.index.name
+            if name and not (clause.if_not_exists and find(table.indexes, clause.index.name)):
+                return _Names((name,))
+        case DropIndex() if find(table.indexes, clause.name):
+            return _Names(dropped=(clause.name,))
+        case RenameIndex() if clause.old != clause.new:
+            return _Names((clause.new,), (clause.old,))
+        case NoColumnEffect() if clause.what.startswith("ALTER INDEX"):
+            return _Names(placed=(clause.name,))
+    return _Names()

@@ -12,8 +12,7 @@ from ticdc_bridge.service.changefeed.doctor import examine
 from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
 from ticdc_bridge.service.changefeed.known_faults import FAULTS
 from ticdc_bridge.service.changefeed.reader import read
-from ticdc_bridge.service.ddl_check.check import check
-from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
 
 TABLES = (
     "CREATE TABLE `t` (`id` int NOT NULL, `e` enum('a','b') DEFAULT NULL, `j` json NOT NULL, PRIMARY KEY (`id`))",

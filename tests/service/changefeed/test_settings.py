@@ -19,8 +19,8 @@ from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
 from ticdc_bridge.service.changefeed.doctor import examine
 from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, topic_patterns
 from ticdc_bridge.service.changefeed.reader import read
-from ticdc_bridge.service.changefeed.topics import expression_error, topic_name
-from ticdc_bridge.service.ddl_check.check_input import with_snapshots
+from ticdc_bridge.service.changefeed.settings import expression_error, topic_name
+from ticdc_bridge.service.ddl_check.check import with_snapshots
 
 
 # ---- reading

@@ -8,8 +8,7 @@ from tests.support.dry_runs import nothing_registered
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
 from ticdc_bridge.service.changefeed.reader import read
-from ticdc_bridge.service.ddl_check.check import check
-from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
 from ticdc_bridge.service.ddl_check.report import SAFE, STOP, UNKNOWN
 
 ORDERS = (

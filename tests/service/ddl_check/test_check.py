@@ -19,11 +19,10 @@ from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.service.changefeed.reader import read
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
-from ticdc_bridge.service.ddl_check.check import check
-from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
 from ticdc_bridge.service.ddl_check.report import REFUSED, SAFE, STOP, UNKNOWN
 from ticdc_bridge.service.ddl_check.statements import split
-from ticdc_bridge.service.ddl_check.target_schemas import publish, targets
+from ticdc_bridge.service.ddl_check.subjects import publish, targets
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.table_json import replay
 from ticdc_bridge.service.registry import config, mode, register

@@ -8,8 +8,7 @@ from tests.support.dry_runs import feed, nothing_registered, shop
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.apply import apply
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.service.ddl_check.check import check
-from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
 from ticdc_bridge.service.ddl_check.report import REFUSED, SAFE
 
 _TABLES = ("orders", "items", "spread")

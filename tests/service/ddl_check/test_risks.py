@@ -7,10 +7,8 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED, WIRE, LexicalMode
 from ticdc_bridge.service.changefeed.reader import read
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
-from ticdc_bridge.service.ddl_check.check import check
-from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
-from ticdc_bridge.service.ddl_check.risks import ADDED_RULES, DROPPED_RULES, PAIR_RULES
-from ticdc_bridge.service.ddl_check.table_risks import TABLE_RULES
+from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
+from ticdc_bridge.service.ddl_check.risks import ADDED_RULES, DROPPED_RULES, PAIR_RULES, TABLE_RULES
 
 WIDE = (
     "CREATE TABLE `w` (`id` bigint NOT NULL, `i` bigint NULL, `u` int unsigned NULL, `s` varchar(20) CHARACTER SET "

@@ -8,8 +8,7 @@ from tests.support.dry_runs import feed, nothing_registered
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.ddl_check.check import check
-from ticdc_bridge.service.ddl_check.check_input import CheckInput, with_snapshots
+from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
 
 TABLES = (
     "CREATE TABLE `t` (`id` bigint NOT NULL AUTO_INCREMENT, `a` int, PRIMARY KEY (`id`))",

@@ -9,8 +9,7 @@ import pytest
 
 from tests.support.table import check_rows
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.diff import Period, diff
-from ticdc_bridge.service.history.diff_text import text
+from ticdc_bridge.service.history.diff import Period, diff, text
 from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
