@@ -89,7 +89,6 @@ _ROWS = (
         "There are several changefeeds: choose one with ?changefeed=NAME, of {known}"),
     ErrorRow("INVALID_TIME", 422, 42251, "'{text}' is neither a commit_ts (a TSO) nor an RFC 3339 time"),
     ErrorRow("UNPROCESSABLE", 422, 422, "{details}"),
-    ErrorRow("TOPIC_NOT_FOUND", 404, 40470, "Topic {topic}: {details}"),
     ErrorRow("MESSAGE_NOT_FOUND", 404, 40471, "{details}"),
     ErrorRow("NO_KAFKA", 422, 42270,
         "This service is not connected to Kafka: set BRIDGE_BOOTSTRAP_SERVERS=HOST:PORT "
@@ -138,6 +137,7 @@ _ROWS = (
     ErrorRow("REGISTRY_REFUSED", 502, 0, "schema registry {url} refused {what}: {details}"),
     ErrorRow("HISTORY_BEHIND", 503, 0, "the history of changefeed '{changefeed}' at {url} is behind: {details}"),
     ErrorRow("KAFKA_UNREACHABLE", 503, 50370, "Kafka at {servers}: {details}"),
+    ErrorRow("UNKNOWN_TOPIC", 404, 40470, "Topic {topic}: {details}"),
     ErrorRow("STORE_UNREACHABLE", 503, 0, "{place}: {details}"),
     ErrorRow("TRACKED_TWICE", 409, 0, "changefeed '{changefeed}' is tracked by another process too: {details}"),
     ErrorRow("JAVA_MISSING", 503, 0, "{details}"),

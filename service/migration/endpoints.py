@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from ticdc_bridge.clients.http import HttpClient, HttpLogin
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.http_client import HttpRegistry, RegistryLogin
 from ticdc_bridge.service.migration.dump_file import read_records, write_records
 from ticdc_bridge.service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge, with_contents
 from ticdc_bridge.service.migration.progress import Told, ignore_progress
@@ -73,7 +73,7 @@ class Endpoint(Protocol):
 class ConnectionOptions:
     """How places are reached. `overwrite`: a file that is there may be replaced."""
 
-    access: RegistryLogin = field(default_factory=RegistryLogin)
+    access: HttpLogin = field(default_factory=HttpLogin)
     servers: str | None = None
     kafka_config: Path | None = None
     wait_seconds: float = 25.0
@@ -95,8 +95,8 @@ def endpoint_of(text: str, ways: ConnectionOptions, *, create: bool = True) -> I
         with closing(SchemasTopic(name, settings, ways.told)) as topic:
             yield TopicEndpoint(topic)
     elif text.startswith(("http://", "https://")):
-        with closing(HttpRegistry(text, ways.access)) as http:
-            yield RestEndpoint(http, ways.told)
+        http = HttpClient(text, login=ways.access)
+        yield RestEndpoint(http, ways.told)
     elif text.startswith(_STORES):
         if not create and not store_exists(text):
             raise SetupError("USAGE", details=f"there is no store {mask_url(text)}")
@@ -224,7 +224,7 @@ class FileEndpoint:
 class RestEndpoint:
     """A registry over HTTP."""
 
-    def __init__(self, http: HttpRegistry, report: Told = ignore_progress) -> None:
+    def __init__(self, http: HttpClient, report: Told = ignore_progress) -> None:
         self.name = http.name
         self._http = http
         self._told = report

@@ -16,9 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from ticdc_bridge.clients.http import CONNECTIONS, GATEWAY, HttpClient, HttpResponse
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
-from ticdc_bridge.service.http_client import CONNECTIONS, GATEWAY, RegistryClient, RegistryResponse
 from ticdc_bridge.service.migration.mirror_checks import MirrorRequest, find_differences, questions
 from ticdc_bridge.service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_follow, with_contents
 from ticdc_bridge.service.migration.rest_reader import RestSource
@@ -45,7 +45,7 @@ class MirrorSource(Protocol):
 class RestMirrorSource:
     """Lists of subjects, versions, configs and modes each time; schemas once, unless `whole`."""
 
-    def __init__(self, asker: RegistryClient) -> None:
+    def __init__(self, asker: HttpClient) -> None:
         self.name = asker.name
         self._asker = asker
         self._last = Snapshot()
@@ -121,8 +121,8 @@ class Mirror:
         self,
         store: Store,
         source: MirrorSource,
-        own: RegistryClient,
-        compared_with: RegistryClient | None = None,
+        own: HttpClient,
+        compared_with: HttpClient | None = None,
         *,
         report: Path | None = None,
         ignored: Collection[str] = (),
@@ -217,13 +217,13 @@ class Mirror:
 
     def _find_differing(
         self, pool: ThreadPoolExecutor, requests: list[MirrorRequest]
-    ) -> Iterable[tuple[MirrorRequest, tuple[list[str], RegistryResponse, RegistryResponse]]]:
+    ) -> Iterable[tuple[MirrorRequest, tuple[list[str], HttpResponse, HttpResponse]]]:
         for question, answers in zip(requests, pool.map(self._ask, requests), strict=True):
             what = find_differences(question, *answers, self._ignored)
             if what:
                 yield question, (what, *answers)
 
-    def _ask(self, question: MirrorRequest) -> tuple[RegistryResponse, RegistryResponse]:
+    def _ask(self, question: MirrorRequest) -> tuple[HttpResponse, HttpResponse]:
         assert self._upstream is not None
         theirs = self._upstream.ask(question.method, question.target, question.json_body)
         if theirs.status in GATEWAY:  # any other error is an answer, and perhaps one that differs
@@ -236,9 +236,7 @@ class Mirror:
         for question in set(self.differences) - set(every):
             self._note(question, None)
 
-    def _note(
-        self, question: MirrorRequest, difference: tuple[list[str], RegistryResponse, RegistryResponse] | None
-    ) -> None:
+    def _note(self, question: MirrorRequest, difference: tuple[list[str], HttpResponse, HttpResponse] | None) -> None:
         before = self.differences.get(question)
         if difference is None:
             if before is not None:
@@ -315,7 +313,7 @@ class Mirror:
             }
 
 
-def _answer_json(answer: RegistryResponse) -> dict[str, Any]:
+def _answer_json(answer: HttpResponse) -> dict[str, Any]:
     return {"status": answer.status, "type": answer.media, "body": answer.json}
 
 

@@ -16,10 +16,10 @@ from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ticdc_bridge.clients.http import V1, HttpClient, HttpResponse
 from ticdc_bridge.schemas.model.errors import BridgeError, RegistryError
 from ticdc_bridge.service.api.request import compact
 from ticdc_bridge.service.api.routing import Router
-from ticdc_bridge.service.http_client import V1, RegistryClient, RegistryResponse
 from ticdc_bridge.service.migration.mirror import Mirror
 from ticdc_bridge.service.registry.names import context_text, normalize_subject
 from ticdc_bridge.service.registry.ports import NOTHING, Collect, During, StoreWrapper, StoreWriter
@@ -70,7 +70,7 @@ class WriteForwarder:
     Everything is asked here first: what is known is answered, and who may not ask learns so here.
     """
 
-    def __init__(self, app: ASGIApp, upstream: RegistryClient, mirror: Mirror) -> None:
+    def __init__(self, app: ASGIApp, upstream: HttpClient, mirror: Mirror) -> None:
         self._app, self._upstream, self._mirror = app, upstream, mirror
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,7 +102,7 @@ class WriteForwarder:
             response = self._upstream.ask(scope["method"], target.decode("ascii"), sent)
         except BridgeError as error:
             error_body = compact({"error_code": _NOT_FORWARDED, "message": f"Error while forwarding: {error.detail}"})
-            return _messages(RegistryResponse(500, error_body, V1))
+            return _messages(HttpResponse(500, error_body, V1))
         if response.status < 300:
             try:
                 self._mirror.sync(only=subject_of(target))
@@ -115,11 +115,11 @@ def is_read_only(answer: list[Message]) -> bool:
     """Whether an answer says no because nothing may be written."""
     if not answer or answer[0].get("status") != 422:
         return False
-    body = RegistryResponse(422, b"".join(message.get("body", b"") for message in answer[1:])).json
+    body = HttpResponse(422, b"".join(message.get("body", b"") for message in answer[1:])).json
     return isinstance(body, dict) and body.get("error_code") == _READ_ONLY and "read-only" in str(body.get("message"))
 
 
-def _messages(answer: RegistryResponse) -> list[Message]:
+def _messages(answer: HttpResponse) -> list[Message]:
     length = str(len(answer.body)).encode()
     headers = [(b"content-length", length)] + ([(b"content-type", answer.media.encode())] if answer.media else [])
     start: Message = {"type": "http.response.start", "status": answer.status, "headers": headers}

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ticdc_bridge.service.http_client import RegistryResponse
-from ticdc_bridge.service.migration.rest_reader import escape_name, is_nameable, schema_body
+from ticdc_bridge.clients.http import HttpResponse, escape_name
+from ticdc_bridge.service.migration.rest_reader import is_nameable, schema_body
 from ticdc_bridge.service.migration.snapshot import Snapshot
 from ticdc_bridge.service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
 from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER
@@ -99,7 +99,7 @@ def _schema_requests(subject: str, stored: StoredVersion) -> Iterator[MirrorRequ
 
 
 def find_differences(
-    question: MirrorRequest, theirs: RegistryResponse, ours: RegistryResponse, ignored: Collection[str] = ()
+    question: MirrorRequest, theirs: HttpResponse, ours: HttpResponse, ignored: Collection[str] = ()
 ) -> list[str]:
     """What differs: `status`, `type` (the content type), `body`. `ignored` names fields that do not count."""
     differences = []
@@ -114,7 +114,7 @@ def find_differences(
     return differences
 
 
-def _comparable_json(question: MirrorRequest, answer: RegistryResponse, ignored: Collection[str]) -> Any:
+def _comparable_json(question: MirrorRequest, answer: HttpResponse, ignored: Collection[str]) -> Any:
     value = answer.json
     if isinstance(value, dict):
         return {name: part for name, part in value.items() if name not in ignored}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,11 +14,11 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp
 
+from ticdc_bridge.clients.http import GATEWAY, V1, HttpClient, HttpLogin, HttpResponse
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.app import create_app, wrap_served
-from ticdc_bridge.service.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin
 from ticdc_bridge.service.http_server import bind, serve_on
 from ticdc_bridge.service.logs import print_line
 from ticdc_bridge.service.migration.mirror import Mirror, MirrorSource, RestMirrorSource, TopicMirrorSource
@@ -25,6 +27,7 @@ from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
 from ticdc_bridge.service.migration.transfer import SAYS_NO, count_text
 from ticdc_bridge.service.settings import Settings
 from ticdc_bridge.service.store import open_store
+from ticdc_bridge.service.ui.api_client import ask_app
 
 _PATIENCE: Final = 5.0
 """Seconds until a mirror that can't reach its upstream says so; it tries again for ever."""
@@ -36,13 +39,35 @@ class MirrorOptions:
 
     source: str
     compared_with: str | None
-    access: RegistryLogin
+    access: HttpLogin
     servers: str | None
     kafka_config: Path | None
     report: Path | None
     ignored: tuple[str, ...]
     overwrite: bool
     forward_writes: bool = False
+
+
+class AppRegistry(HttpClient):
+    """An ASGI app of this process, asked without a socket. Safe to use from many threads."""
+
+    def __init__(self, app: ASGIApp, name: str = "this service") -> None:
+        super().__init__("http://localhost")
+        self.name = name
+        self.app = app
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="asking", daemon=True)
+        self._thread.start()
+
+    def ask(self, method: str, target: str, body: Any = None) -> HttpResponse:
+        headers = {"host": "localhost", "accept": f"{V1}, application/json", "content-type": V1}
+        coroutine = ask_app(self.app, method, target, b"" if body is None else json.dumps(body).encode(), headers)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 @contextmanager
@@ -58,10 +83,9 @@ def open_mirror(options: MirrorOptions, settings: Settings) -> Iterator[tuple[Mi
         stack.callback(own.close)
         upstream = None
         if options.compared_with is not None:
-            upstream = HttpRegistry(
-                options.compared_with, replace(options.access, wait=_PATIENCE, passing=(408, 429, *GATEWAY))
+            upstream = HttpClient(
+                options.compared_with, login=replace(options.access, wait=_PATIENCE, retried=(408, 429, *GATEWAY))
             )
-            stack.callback(upstream.close)
         one = Mirror(
             store,
             _open_source(options, stack),
@@ -79,8 +103,9 @@ def open_mirror(options: MirrorOptions, settings: Settings) -> Iterator[tuple[Mi
                 raise SetupError(
                     "USAGE", details="--forward-writes needs a registry over HTTP: name it with --compare-with"
                 )
-            forwarded = HttpRegistry(options.compared_with, replace(options.access, wait=settings.store_wait_seconds))
-            stack.callback(forwarded.close)
+            forwarded = HttpClient(
+                options.compared_with, login=replace(options.access, wait=settings.store_wait_seconds)
+            )
             served = WriteForwarder(served, forwarded, one)
         yield one, served
 
@@ -97,8 +122,7 @@ def _open_source(options: MirrorOptions, stack: ExitStack) -> MirrorSource:
         )
         stack.callback(topic.close)
         return TopicMirrorSource(topic)
-    http = HttpRegistry(options.source, replace(options.access, wait=_PATIENCE))
-    stack.callback(http.close)
+    http = HttpClient(options.source, login=replace(options.access, wait=_PATIENCE))
     return RestMirrorSource(http)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from ticdc_bridge.clients.kafka import KafkaErrors, library, make_client
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.kafka_client import KafkaErrors, library, make_client
 from ticdc_bridge.service.migration.progress import Told, ignore_progress
 from ticdc_bridge.service.migration.topic_records import TopicRecord
 

@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from ticdc_bridge.clients.registry import Schemas
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.inputs.subject_names import STRATEGIES, Strategy
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
@@ -31,8 +34,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, encode_event
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema, Schemas
-from ticdc_bridge.spark_jobs.sources.subject_names import STRATEGIES, Strategy
 
 Registry = str | File | Mapping[SchemaId, str | Mapping[str, Any]] | SchemaSource
 """A registry's URL, a file of schemas as --schemas takes it, schemas by id (text or parsed), or a SchemaSource."""

@@ -19,19 +19,12 @@ from tests.support.access import auth_lines
 from tests.support.command_process import Command
 from tests.support.service import Client, environment
 from tests.support.table import check_rows
+from ticdc_bridge.clients.http import V1, HttpClient, HttpLogin, HttpResponse
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.app import create_app
-from ticdc_bridge.service.http_client import (
-    V1,
-    AppRegistry,
-    HttpRegistry,
-    RegistryClient,
-    RegistryLogin,
-    RegistryResponse,
-)
 from ticdc_bridge.service.migration.mirror import Mirror, RestMirrorSource
 from ticdc_bridge.service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, subject_of
-from ticdc_bridge.service.migration.mirror_service import MirrorOptions, open_mirror
+from ticdc_bridge.service.migration.mirror_service import AppRegistry, MirrorOptions, open_mirror
 from ticdc_bridge.service.migration.plan import fingerprint
 from ticdc_bridge.service.migration.snapshot import snapshot_of
 from ticdc_bridge.service.settings import Settings
@@ -42,13 +35,14 @@ if TYPE_CHECKING:
     from tests.support.kafka import Kafka
 
 
-class Switched:
+class Switched(HttpClient):
     """An asker that can be down."""
 
-    def __init__(self, asker: RegistryClient) -> None:
+    def __init__(self, asker: HttpClient) -> None:
+        super().__init__("http://localhost")
         self.name, self.down, self._asker = asker.name, False, asker
 
-    def ask(self, method: str, target: str, body: Any = None) -> RegistryResponse:
+    def ask(self, method: str, target: str, body: Any = None) -> HttpResponse:
         if self.down:
             raise SetupError("REGISTRY_UNREACHABLE", url=self.name, details="down")
         return self._asker.ask(method, target, body)
@@ -62,7 +56,7 @@ class Pair:
         self.store: SqlStore = stack.enter_context(closing(open_store(f"sqlite:///{folder / 'mirror.db'}")))
         app = create_app(Settings(store="sqlite:///unused", **settings), self.store, ReadOnlyStore)
         self.own = stack.enter_context(closing(AppRegistry(SubjectOfRequest(app))))
-        self.switch = Switched(stack.enter_context(closing(HttpRegistry(upstream))))
+        self.switch = Switched(HttpClient(upstream))
         self.report = folder / "report.jsonl"
         self.mirror = self.made()
 
@@ -176,7 +170,7 @@ def test_compared_in_turn(two: Pair) -> None:
     asked: set[str] = set()
     ask = two.own.ask
 
-    def noted(method: str, target: str, body: Any = None) -> RegistryResponse:
+    def noted(method: str, target: str, body: Any = None) -> HttpResponse:
         asked.add(f"{method} {target} {body}")
         return ask(method, target, body)
 
@@ -215,9 +209,9 @@ def test_half_an_answer_changes_nothing(two: Pair) -> None:
     before = two.state()
     ask = two.switch.ask
 
-    def torn(method: str, target: str, body: Any = None) -> RegistryResponse:
+    def torn(method: str, target: str, body: Any = None) -> HttpResponse:
         answer = ask(method, target, body)
-        return RegistryResponse(200, b"<html>", "text/html") if "/subjects/s/versions" in target else answer
+        return HttpResponse(200, b"<html>", "text/html") if "/subjects/s/versions" in target else answer
 
     two.switch.ask = torn  # type: ignore[method-assign]
     with pytest.raises(SetupError):
@@ -377,7 +371,7 @@ def test_a_mirror_that_asks_for_credentials(tmp_path: Path) -> None:
         once = ("mirror", "--from", url, "--store", store, "--once")
         code, _, told = command(*once, cwd=tmp_path, BRIDGE_AUTH_FILE=str(tmp_path / "auth"))
         assert code == 0, told
-        wish = MirrorOptions(url, url, RegistryLogin(), None, None, None, (), False, forward_writes=True)
+        wish = MirrorOptions(url, url, HttpLogin(), None, None, None, (), False, forward_writes=True)
         settings = Settings(store=store, auth_file=str(tmp_path / "auth"))
         with open_mirror(wish, settings) as (one, app), closing(AppRegistry(app)) as served:
             one.sync()

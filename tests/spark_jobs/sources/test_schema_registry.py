@@ -14,6 +14,9 @@ import pytest
 from tests.support.golden import Golden, cases
 from tests.support.registries import Answer, answer, golden_registry, serving
 from tests.support.table import check_rows
+from ticdc_bridge.clients.http import message_of
+from ticdc_bridge.clients.registry import HttpSchemas
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
@@ -21,8 +24,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.sources.avro_versions import registered_versions
-from ticdc_bridge.spark_jobs.sources.http_client import message_of
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema
 
 GOLDEN = Golden("avro", "evolution.ext1")
 RECORD = '{"type":"record","name":"t","namespace":"default.d","fields":[]}'
