@@ -92,8 +92,7 @@ def endpoint_of(text: str, ways: ConnectionOptions, *, create: bool = True) -> I
         if not name:
             raise SetupError("USAGE", details="kafka: needs the name of a topic: kafka:_schemas")
         settings = client_settings(ways.servers, ways.kafka_config, "a topic")
-        with closing(SchemasTopic(name, settings, ways.told)) as topic:
-            yield TopicEndpoint(topic)
+        yield TopicEndpoint(SchemasTopic(name, settings, ways.told))
     elif text.startswith(("http://", "https://")):
         http = HttpClient(text, login=ways.access)
         yield RestEndpoint(http, ways.told)

@@ -120,7 +120,6 @@ def _open_source(options: MirrorOptions, stack: ExitStack) -> MirrorSource:
         topic = SchemasTopic(
             options.source[len(TOPIC) :], client_settings(options.servers, options.kafka_config, "a topic")
         )
-        stack.callback(topic.close)
         return TopicMirrorSource(topic)
     http = HttpClient(options.source, login=replace(options.access, wait=_PATIENCE))
     return RestMirrorSource(http)

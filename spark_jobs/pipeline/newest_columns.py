@@ -23,7 +23,7 @@ def newest_table(side: CodecConfig, id_: TableId) -> Table:
         version = side.tables.at(id_, None)
         if version is not None:
             return version.table
-    from ticdc_bridge.spark_jobs.sources.avro_versions import newest_of, registered_versions
+    from ticdc_bridge.spark_jobs.pipeline.avro_versions import newest_of, registered_versions
 
     versions = registered_versions(side.schemas, id_)
     if not versions.values:

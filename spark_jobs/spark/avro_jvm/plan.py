@@ -26,17 +26,17 @@ from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema, metric, tidb_row
 from ticdc_bridge.spark_jobs.arrow.worker_functions import rescue, rescued_type
-from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
-from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
-from ticdc_bridge.spark_jobs.pipeline.table_view import Missing
-from ticdc_bridge.spark_jobs.sources.avro_versions import (
+from ticdc_bridge.spark_jobs.pipeline.avro_versions import (
     WriterSchema,
     newest_of,
     registered_versions,
     topics_of,
     unique_writers,
 )
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
+from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
+from ticdc_bridge.spark_jobs.pipeline.table_view import Missing
 from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import ANSWER, ask_python, leave_out
 from ticdc_bridge.spark_jobs.spark.avro_jvm.program_codes import EIGHT_BYTE_ID, OTHER_TABLE, REFUSALS, RESULT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,10 +103,10 @@ def test_what_comes_later_is_read_on(kafka: Kafka) -> None:
     topic = kafka.create_topic()
     records = list(read_records(str(CONFLUENT)))
     produce(kafka, topic, records[:100])
-    with closing(SchemasTopic(topic, client_settings(kafka.bootstrap_servers, None))) as reading:
-        assert [one.key for one in reading.records()] == [one.key for one in records[:100]]
-        assert list(reading.records()) == []
-        produce(kafka, topic, records[100:])
-        assert [one.value for one in reading.records()] == [one.value for one in records[100:]]
+    reading = SchemasTopic(topic, client_settings(kafka.bootstrap_servers, None))
+    assert [one.key for one in reading.records()] == [one.key for one in records[:100]]
+    assert list(reading.records()) == []
+    produce(kafka, topic, records[100:])
+    assert [one.value for one in reading.records()] == [one.value for one in records[100:]]
     with endpoint_of(f"kafka:{topic}", ConnectionOptions(servers=kafka.bootstrap_servers)) as there:
         assert len(there.read().snapshot.versions) == 114

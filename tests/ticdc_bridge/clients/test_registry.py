@@ -20,10 +20,10 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSche
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.pipeline.avro_versions import registered_versions
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
-from ticdc_bridge.spark_jobs.sources.avro_versions import registered_versions
 
 GOLDEN = Golden("avro", "evolution.ext1")
 RECORD = '{"type":"record","name":"t","namespace":"default.d","fields":[]}'
