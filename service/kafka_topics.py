@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,9 +17,9 @@ from typing import Any, Final
 from ticdc_bridge.clients.kafka import (
     SLICE,
     ClientErrors,
-    KafkaConnection,
     TopicWriter,
     check_name,
+    connection,
     find_topics,
     library,
     list_offsets,
@@ -71,7 +72,8 @@ class KafkaTopics:
     def topics(self, names: Callable[[str], bool], offset: int, limit: int) -> tuple[list[TopicRow], int]:
         """Those whose names are wanted, by name: a part of the list with its messages counted; and how many in all."""
         until = time.monotonic() + SECONDS
-        with self._connection() as (settings, errors):
+        settings = self._settings()
+        with connection(settings) as errors:
             client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
             every = find_topics(client, errors, until)
             wanted = sorted(name for name, one in every.items() if one.error is None and names(name))
@@ -89,7 +91,8 @@ class KafkaTopics:
 
     def names(self) -> set[str]:
         """All topics that there are."""
-        with self._connection() as (settings, errors):
+        settings = self._settings()
+        with connection(settings) as errors:
             client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
             every = find_topics(client, errors, time.monotonic() + SECONDS)
         return {name for name, one in every.items() if one.error is None}
@@ -178,51 +181,39 @@ class KafkaTopics:
     def _settings(self) -> dict[str, str]:
         return client_settings(self._servers or None, Path(self._config) if self._config else None)
 
-    def _connection(self) -> KafkaConnection:
-        return KafkaConnection(self._settings())
-
-    def _reader(self, topic: str, seconds: float) -> _TopicReader:
-        return _TopicReader(topic, self._settings(), seconds)
+    @contextmanager
+    def _reader(self, topic: str, seconds: float) -> Iterator[_TopicReader]:
+        check_name(topic)
+        until, settings = time.monotonic() + seconds, self._settings()
+        settings.pop("group.instance.id", None)
+        with connection(settings) as errors:
+            config: dict[str, Any] = {
+                **settings, "group.id": "ticdc-bridge-pages", "enable.auto.commit": False,
+                "enable.auto.offset.store": False, "auto.offset.reset": "earliest", "allow.auto.create.topics": False,
+                "enable.partition.eof": True, "queued.max.messages.kbytes": 8192, "error_cb": errors,
+            }  # fmt: skip
+            consumer = make_client(library().Consumer, config)
+            try:
+                yield _TopicReader(topic, consumer, settings, errors, until)
+            finally:
+                consumer.close()
 
 
 class _TopicReader:
-    """A consumer of one topic, from its metadata to its messages, within some seconds."""
+    """A consumer of one topic, from its metadata to its messages, until a time."""
 
-    def __init__(self, topic: str, settings: Mapping[str, str], seconds: float) -> None:
-        check_name(topic)
-        self._topic, self._until = topic, time.monotonic() + seconds
-        self._connection = KafkaConnection(settings)
-        self._settings = settings
+    def __init__(
+        self, topic: str, consumer: Any, settings: Mapping[str, str], errors: ClientErrors, until: float
+    ) -> None:
+        self._topic, self._consumer, self._settings, self._until = topic, consumer, settings, until
         self.unread: set[int] = set()
-        self.extents: Extents = {}
-
-    def __enter__(self) -> _TopicReader:
-        settings, errors = self._connection.__enter__()
-        own: dict[str, Any] = {
-            **settings, "group.id": "ticdc-bridge-pages", "enable.auto.commit": False,
-            "enable.auto.offset.store": False, "auto.offset.reset": "earliest", "allow.auto.create.topics": False,
-            "enable.partition.eof": True, "queued.max.messages.kbytes": 8192, "error_cb": errors,
-        }  # fmt: skip
-        own.pop("group.instance.id", None)
-        self._consumer = make_client(library().Consumer, own)
-        try:
-            self.extents = self._find_extents(errors)
-        except BaseException as error:
-            self._consumer.close()
-            self._connection.__exit__(type(error), error, None)
-            raise
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._consumer.close()
-        self._connection.__exit__(*raised)
+        self.extents = self._find_extents(errors)
 
     def _find_extents(self, errors: ClientErrors) -> Extents:
-        settings = self._settings
         metadata = find_topics(self._consumer, errors, self._until, self._topic)[self._topic]
         if metadata.error is not None:
-            raise topic_error(self._consumer, self._topic, metadata.error, settings["bootstrap.servers"])
-        client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
+            raise topic_error(self._consumer, self._topic, metadata.error, errors.servers)
+        client = make_client(library().admin.AdminClient, {**self._settings, "error_cb": errors})
         places = [(self._topic, partition) for partition in metadata.partitions]
         low, high = (
             list_offsets(client, places, which, max(self._until - time.monotonic(), 0.5))
@@ -230,7 +221,7 @@ class _TopicReader:
         )
         if lacking := [place[1] for place in places if place not in low or place not in high]:
             details = f"topic {self._topic}: the offsets of partition {lacking[0]} were not told in time"
-            raise SetupError("KAFKA_UNREACHABLE", servers=self._settings["bootstrap.servers"], details=details)
+            raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details)
         return {place[1]: (low[place], high[place]) for place in sorted(places)}
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:

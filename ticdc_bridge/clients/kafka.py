@@ -93,19 +93,12 @@ class ClientErrors:
         self.fatal = self.fatal or error.code() in (codes._ALL_BROKERS_DOWN, codes._AUTHENTICATION)
 
 
-class KafkaConnection:
-    """A block with a client's settings; librdkafka's errors in it become SetupError KAFKA_UNREACHABLE."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings, self._errors = settings, ClientErrors(settings["bootstrap.servers"])
-        self._block = KafkaErrors(settings["bootstrap.servers"], lambda: self._errors.text)
-
-    def __enter__(self) -> tuple[Mapping[str, str], ClientErrors]:
-        self._block.__enter__()
-        return self._settings, self._errors
-
-    def __exit__(self, *raised: Any) -> None:
-        self._block.__exit__(*raised)
+@contextmanager
+def connection(settings: Mapping[str, str]) -> Iterator[ClientErrors]:
+    """A block whose clients tell their errors to what it gives; those raised in it become KAFKA_UNREACHABLE."""
+    errors = ClientErrors(settings["bootstrap.servers"])
+    with KafkaErrors(errors.servers, lambda: errors.text):
+        yield errors
 
 
 def find_topics(client: Any, errors: ClientErrors, until: float, topic: str | None = None) -> dict[str, Any]:
