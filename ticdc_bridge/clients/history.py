@@ -82,9 +82,14 @@ class HistoryTables(HttpClient):
     """Table versions of a changefeed's history (schemas.model.ports.TableSource). Each version is asked for once a
     minute.
 
-    changefeed: its name; None for the only one. zone: of literal TIMESTAMP defaults, where the history does not know.
-    wait: seconds to go on trying while the service is away or its history is behind the rows. Pickles without what it
-    was told; objects that were unpickled share that within a process.
+    Pickles without its cache; objects that were unpickled share one within a process.
+
+    Args:
+        url: the service's.
+        changefeed: its name; None for the only one.
+        zone: of literal TIMESTAMP defaults, where the history does not know it.
+        wait: seconds to go on trying while the service is away or its history is behind the rows.
+        timeout: seconds that one request may take.
     """
 
     def __init__(
@@ -220,7 +225,7 @@ class HistoryTables(HttpClient):
         texts, offset = list[DdlText](), 0
         named = {"db": of.db, "table": of.table} if of else {}
         while True:
-            answer = self._get_ok(f"/history/ddl?{self._query(limit=_PAGE, offset=offset, **named)}")
+            answer = self.need(dict, f"/history/ddl?{self._query(limit=_PAGE, offset=offset, **named)}")
             for one in self.read_field(answer, "ddl", list):
                 if one["query"] and one["mode"] != "form":
                     mode = _MODES.get(one["mode"]) or LexicalMode.of_sql_mode(one.get("sql_mode", ""))
@@ -232,16 +237,8 @@ class HistoryTables(HttpClient):
     def _query(self, **more: Any) -> str:
         return urlencode({"changefeed": self.changefeed, **more} if self.changefeed else more)
 
-    def _get_ok(self, path: str) -> Any:
-        status, answer = self.call("GET", path)
-        if status != 200:
-            raise self.refusal_error(path, status, answer)
-        return answer
-
     def _read_sealed(self) -> _SealedState:
-        feeds = self._get_ok("/history/changefeeds")
-        if not isinstance(feeds, list):
-            raise self.refusal_error("/history/changefeeds", 200, feeds)
+        feeds = self.need(list, "/history/changefeeds")
         by_name = {self.read_field(feed, "changefeed", str): feed for feed in feeds}
         name = self.changefeed or (next(iter(by_name)) if len(by_name) == 1 else None)
         if name is None or name not in by_name:
@@ -371,7 +368,7 @@ class HistoryTables(HttpClient):
             answers.names.clear()
             offset = 0
             while True:
-                answer = self._get_ok(f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
+                answer = self.need(dict, f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
                 for one in self.read_field(answer, "tables", list):
                     id_ = TableId(one["db"], one["table"])
                     answers.names.setdefault(id_.sanitised.folded, []).append(id_)

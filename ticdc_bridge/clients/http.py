@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, cast
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 from ticdc_bridge.schemas.model.credentials import mask_credentials, mask_url
@@ -179,21 +179,17 @@ class HttpClient:
 
     def need(self, kind: type[T], target: str, method: str = "GET", body: Any = None) -> T:
         """The JSON of an answer, which has to be 200 and of that kind. Raises SetupError."""
-        answer = self.ask(method, target, body)
-        value = answer.json
-        if answer.status != 200 or not isinstance(value, kind):
-            raise self.refusal_error(f"{method} {target}", answer.status, value)
+        status, value = self.call(method, target, body)
+        if status != 200 or not isinstance(value, kind):
+            raise self.refusal_error(f"{method} {target}", status, value)
         return value
 
     def find(self, kind: type[T], target: str) -> T | None:
         """As `need` of a GET; None where the answer is 404."""
-        answer = self.ask("GET", target)
-        value = answer.json
-        if answer.status == 404:
-            return None
-        if answer.status != 200 or not isinstance(value, kind):
-            raise self.refusal_error(f"GET {target}", answer.status, value)
-        return value
+        status, value = self.call("GET", target)
+        if status != 404 and (status != 200 or not isinstance(value, kind)):
+            raise self.refusal_error(f"GET {target}", status, value)
+        return None if status == 404 else cast(T, value)
 
     def read_field(self, answer: Any, name: str, kind: type[T]) -> T:
         """A field of a good answer. SetupError REGISTRY_REFUSED when it is not what a registry answers."""

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 from ticdc_bridge.clients.http import HttpClient, HttpLogin, message_of
@@ -57,8 +57,12 @@ _SHARED_CACHES: dict[tuple[str, str], _RegistryCache] = {}
 class HttpSchemas(HttpClient):
     """A Confluent-compatible schema registry. Each id is asked for once; one that is not there, again after 5 s.
 
-    wait: seconds to go on trying while the registry can't be reached or answers with a passing error. Of objects that
-    were unpickled, those of one registry share their answers within a process.
+    Of objects that were unpickled, those of one registry share their answers within a process.
+
+    Args:
+        url: the registry's.
+        wait: seconds to go on trying while it can't be reached or answers with a passing error.
+        timeout: seconds that one request may take.
     """
 
     def __init__(self, url: str, wait: float = 5.0, timeout: float = 10.0) -> None:
@@ -73,7 +77,7 @@ class HttpSchemas(HttpClient):
         self._cache.by_id.update(answers.by_id)
         self._cache.ids.update(answers.ids)
 
-    def check(self) -> HttpSchemas:
+    def check(self) -> Self:
         """SetupError REGISTRY_UNREACHABLE or REGISTRY_REFUSED unless the registry answers."""
         status, answer = self.call("GET", "/")
         if status == 404 and self.call("GET", "/schemas/types")[0] == 200:
@@ -223,12 +227,10 @@ class HttpSchemas(HttpClient):
         if version_key not in self._cache.referred:
             version = "latest" if reference.version == -1 else reference.version
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
-            status, answer = self.call("GET", path)
-            if status == 404:
+            answer = self.find(dict, path)
+            if answer is None:
                 what = f"{reference.name} of subject {subject} version {reference.version}"
                 raise ValueError(f"it refers to {what}, which {self.name} does not have")
-            if status != 200:
-                raise self.refusal_error(f"{subject} version {version}", status, answer)
             text = self.read_field(answer, "schema", str)
             self._cache.referred[version_key] = ReferringSchema(text, read_references(answer.get("references")))
         return self._cache.referred[version_key]
@@ -241,11 +243,9 @@ class HttpSchemas(HttpClient):
                 self._cache.by_id.setdefault((entry.id, subject and subject.replace(".", "_")), entry.schema)
 
     def newest(self, subject: str) -> str | None:
-        status, answer = self.call("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
-        if status == 404:
+        answer = self.find(dict, f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if answer is None:
             return None
-        if status != 200:
-            raise self.refusal_error(f"subject {subject}", status, answer)
         text = self.read_field(answer, "schema", str)
         try:
             return self._resolved(answer, str(answer.get("subject") or subject), text)
@@ -275,12 +275,8 @@ class HttpSchemas(HttpClient):
         if not isinstance(schema_id, int):
             return []  # of GUIDs and Apicurio's ids this is not told
         query = f"?subject={quote(subject, safe='')}" if subject else ""
-        status, answer = self.call("GET", f"/schemas/ids/{schema_id}/versions{query}")
-        if status == 404:
-            return []
-        if status != 200 or not isinstance(answer, list):
-            raise self.refusal_error(f"versions of schema id {schema_id}", status, answer)
-        return [(self.read_field(a, "subject", str), self.read_field(a, "version", int)) for a in answer]
+        rows = self.find(list, f"/schemas/ids/{schema_id}/versions{query}") or ()
+        return [(self.read_field(row, "subject", str), self.read_field(row, "version", int)) for row in rows]
 
     def all(self, record_name: Name | None = None) -> Iterator[RegisteredSchema]:
         """Every version of every Avro subject. Costs a request per subject, and one per version not seen before.
@@ -289,7 +285,7 @@ class HttpSchemas(HttpClient):
         asked again for a minute: its next version would have to be incompatible.
         """
         names = self._cache.names
-        for subject in self._list("/subjects"):
+        for subject in self.need(list, "/subjects"):
             until, name = names.get(subject, (0.0, None))
             if record_name is not None and name not in (None, record_name) and time.monotonic() < until:
                 continue
@@ -300,14 +296,12 @@ class HttpSchemas(HttpClient):
 
     def _versions(self, subject: str) -> Iterator[RegisteredSchema]:
         name, versions = quote(str(subject), safe=""), self._cache.versions
-        for version in self._list(f"/subjects/{name}/versions"):
+        for version in self.need(list, f"/subjects/{name}/versions"):
             until, entry = versions.get((subject, version), (0.0, None))
             if time.monotonic() > until:  # a subject that was deleted may begin with version 1 again
-                status, answer = self.call("GET", f"/subjects/{name}/versions/{version}")
-                if status == 404:
+                answer = self.find(dict, f"/subjects/{name}/versions/{version}")
+                if answer is None:
                     continue  # deleted since it was listed
-                if status != 200:
-                    raise self.refusal_error(f"{subject} version {version}", status, answer)
                 is_avro = (answer.get("schemaType") or AVRO) == AVRO
                 id_, text = self.read_field(answer, "id", int), self.read_field(answer, "schema", str)
                 entry = RegisteredSchema(subject, version, id_, text) if is_avro else None
@@ -323,12 +317,6 @@ class HttpSchemas(HttpClient):
             return replace(entry, schema=self._resolved(answer, entry.subject, entry.schema))
         except ValueError:
             return entry
-
-    def _list(self, path: str) -> list[Any]:
-        status, answer = self.call("GET", path)
-        if status != 200 or not isinstance(answer, list):
-            raise self.refusal_error(path, status, answer)
-        return answer
 
 
 Schemas = FileSchemas | HttpSchemas

@@ -247,7 +247,7 @@ def test_a_service_that_is_down_or_is_none(capsys: pytest.CaptureFixture[str]) -
     with serving(lambda method, path, body: answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})) as other:
         assert isinstance(other, Server)
         assert main([*argv, "--history", other.url]) == 2
-    assert "refused /history/changefeeds" in capsys.readouterr().err
+    assert "refused GET /history/changefeeds" in capsys.readouterr().err
 
 
 def test_it_goes_to_workers(url: str) -> None:

@@ -220,15 +220,6 @@ def test_nobody_listens() -> None:
     assert caught.value.code == "REGISTRY_UNREACHABLE"
 
 
-def test_redirects_are_followed_for_reading() -> None:
-    with (
-        serving(golden_registry(GOLDEN)) as real,
-        serving(lambda _method, path, _body: answer(302, b"", Location=real.url + path)) as server,
-    ):
-        entry = next(iter(GOLDEN.schemas.all()))
-        assert HttpSchemas(server.url).by_id(entry.id, "value") == entry.schema
-
-
 def test_what_is_no_registry() -> None:
     def check(url: str) -> None:
         with pytest.raises(SetupError) as caught:
