@@ -39,12 +39,12 @@ def run(run: Run) -> Iterator[Figure]:
 
 
 def _measure(run: Run, root: Path, tables: int, active: int, rows: int) -> float:
+    from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+    from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions, statements_of
     from ticdc_bridge.schemas.model.event import Message, RowChange
     from ticdc_bridge.schemas.model.options import Options
     from ticdc_bridge.schemas.model.table import Table, TableId
     from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
-    from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
-    from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions, statements_of
     from ticdc_bridge.spark_jobs.streaming.batch import run_to_table
 
     root.mkdir()

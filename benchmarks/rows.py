@@ -18,6 +18,7 @@ from typing import Any
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.record import compile_record
 from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inspect import format_lookup
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.event import Message, Op, RowChange, ms_to_tso
@@ -26,7 +27,6 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 from ticdc_bridge.schemas.model.values import bit_size
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 OPTIONS = Options.of({"enable_tidb_extension": True})
 DELETES, INSERTS = 0.05, 0.45  # the rest are updates

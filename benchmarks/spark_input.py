@@ -13,11 +13,11 @@ from zlib import crc32
 from benchmarks import rows as made
 from benchmarks.rows import PARTITIONS, Source, kafka_schema
 from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME
 from ticdc_bridge.spark_jobs.runtime.cache import cache_dir
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,11 +23,11 @@ from benchmarks.rows import PARTITIONS, Source
 from benchmarks.spark_cases import turns
 from benchmarks.spark_input import frame_of
 from ticdc_bridge.schemas.formats.avro import schema as publish
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from ticdc_bridge.spark_jobs.spark.transport import map_batches
 
 if TYPE_CHECKING:

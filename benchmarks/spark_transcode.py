@@ -20,10 +20,10 @@ from benchmarks.spark_cases import Case, figures, measure, ratio
 from benchmarks.spark_input import DISTINCT, frame_of
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.base import OneTable
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table, TableVersion
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -83,7 +83,6 @@ REGISTRY_ERRORS: Final = {row.code: row for row in (
         "There are several changefeeds: choose one with ?changefeed=NAME, of {known}"),
     ErrorRow("INVALID_TIME", 422, 42251, "'{text}' is neither a commit_ts (a TSO) nor an RFC 3339 time"),
     ErrorRow("UNPROCESSABLE", 422, 422, "{details}"),
-    ErrorRow("TOPIC_NOT_FOUND", 404, 40470, "Topic {topic}: {details}"),
     ErrorRow("MESSAGE_NOT_FOUND", 404, 40471, "{details}"),
     ErrorRow("NO_KAFKA", 422, 42270,
         "This service is not connected to Kafka: set BRIDGE_BOOTSTRAP_SERVERS=HOST:PORT "
@@ -109,6 +108,7 @@ SHARED_ANSWERS: Final = {
     "REGISTRY_UNREACHABLE": (503, 0),
     "REGISTRY_REFUSED": (502, 0),
     "KAFKA_UNREACHABLE": (503, 50370),
+    "UNKNOWN_TOPIC": (404, 40470),
     "STORE_UNREACHABLE": (503, 0),
     "TRACKED_TWICE": (409, 0),
 }

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ticdc_bridge.clients.kafka import (
+    SLICE,
+    ClientErrors,
+    TopicWriter,
+    check_name,
+    connection,
+    find_topics,
+    library,
+    list_offsets,
+    make_client,
+    topic_error,
+)
 from ticdc_bridge.schemas.inputs.kafka_settings import client_settings
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.kafka_client import (
-    SLICE,
-    ClientErrors,
-    KafkaConnection,
-    KafkaErrors,
-    check_name,
-    find_topics,
-    library,
-    make_client,
-    topic_error,
-)
 
 SECONDS: Final = 5.0
 MOST_BYTES: Final = 32 << 20
@@ -61,7 +63,8 @@ class LastMessages:
 class KafkaTopics:
     """The Kafka of `--bootstrap-servers` and `--kafka-config`; its file is read again at each call.
 
-    Methods raise SetupError KAFKA_UNREACHABLE, USAGE for settings that can't be used, RegistryError TOPIC_NOT_FOUND.
+    Methods raise SetupError KAFKA_UNREACHABLE, UNKNOWN_TOPIC, USAGE for settings that can't be used; RegistryError
+    MESSAGE_NOT_FOUND.
     """
 
     def __init__(self, servers: str, config: str) -> None:
@@ -70,13 +73,15 @@ class KafkaTopics:
     def topics(self, names: Callable[[str], bool], offset: int, limit: int) -> tuple[list[TopicRow], int]:
         """Those whose names are wanted, by name: a part of the list with its messages counted; and how many in all."""
         until = time.monotonic() + SECONDS
-        with self._connection() as (settings, errors):
+        settings = self._settings()
+        with connection(settings) as errors:
             client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
             every = find_topics(client, errors, until)
             wanted = sorted(name for name, one in every.items() if one.error is None and names(name))
             some = wanted[offset : offset + limit]
             places = [(name, partition) for name in some for partition in every[name].partitions]
-            low, high = (_offsets(client, places, which, until) for which in ("earliest", "latest"))
+            left = max(until - time.monotonic(), 0.5)
+            low, high = (list_offsets(client, places, which, left) for which in ("earliest", "latest"))
         rows = []
         for name in some:
             of = [(name, partition) for partition in every[name].partitions]
@@ -87,7 +92,8 @@ class KafkaTopics:
 
     def names(self) -> set[str]:
         """All topics that there are."""
-        with self._connection() as (settings, errors):
+        settings = self._settings()
+        with connection(settings) as errors:
             client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
             every = find_topics(client, errors, time.monotonic() + SECONDS)
         return {name for name, one in every.items() if one.error is None}
@@ -169,63 +175,54 @@ class KafkaTopics:
             whole = whole and not reader.unread
         return sorted(messages, key=_place), extents, whole
 
-    def sender(self) -> MessageSender:
-        return MessageSender(self._settings())
+    def sender(self) -> TopicWriter:
+        return TopicWriter(None, self._settings(), must_exist=True, seconds=_FLUSH_SECONDS)
 
     # ---- clients
     def _settings(self) -> dict[str, str]:
         return client_settings(self._servers or None, Path(self._config) if self._config else None)
 
-    def _connection(self) -> KafkaConnection:
-        return KafkaConnection(self._settings())
-
-    def _reader(self, topic: str, seconds: float) -> _TopicReader:
-        return _TopicReader(topic, self._settings(), seconds)
+    @contextmanager
+    def _reader(self, topic: str, seconds: float) -> Iterator[_TopicReader]:
+        check_name(topic)
+        until, settings = time.monotonic() + seconds, self._settings()
+        settings.pop("group.instance.id", None)
+        with connection(settings) as errors:
+            config: dict[str, Any] = {
+                **settings, "group.id": "ticdc-bridge-pages", "enable.auto.commit": False,
+                "enable.auto.offset.store": False, "auto.offset.reset": "earliest", "allow.auto.create.topics": False,
+                "enable.partition.eof": True, "queued.max.messages.kbytes": 8192, "error_cb": errors,
+            }  # fmt: skip
+            consumer = make_client(library().Consumer, config)
+            try:
+                yield _TopicReader(topic, consumer, settings, errors, until)
+            finally:
+                consumer.close()
 
 
 class _TopicReader:
-    """A consumer of one topic, from its metadata to its messages, within some seconds."""
+    """A consumer of one topic, from its metadata to its messages, until a time."""
 
-    def __init__(self, topic: str, settings: Mapping[str, str], seconds: float) -> None:
-        check_name(topic)
-        self._topic, self._until = topic, time.monotonic() + seconds
-        self._connection = KafkaConnection(settings)
-        self._settings = settings
+    def __init__(
+        self, topic: str, consumer: Any, settings: Mapping[str, str], errors: ClientErrors, until: float
+    ) -> None:
+        self._topic, self._consumer, self._settings, self._until = topic, consumer, settings, until
         self.unread: set[int] = set()
-        self.extents: Extents = {}
-
-    def __enter__(self) -> _TopicReader:
-        settings, errors = self._connection.__enter__()
-        own: dict[str, Any] = {
-            **settings, "group.id": "ticdc-bridge-pages", "enable.auto.commit": False,
-            "enable.auto.offset.store": False, "auto.offset.reset": "earliest", "allow.auto.create.topics": False,
-            "enable.partition.eof": True, "queued.max.messages.kbytes": 8192, "error_cb": errors,
-        }  # fmt: skip
-        own.pop("group.instance.id", None)
-        self._consumer = make_client(library().Consumer, own)
-        try:
-            self.extents = self._find_extents(errors)
-        except BaseException as error:
-            self._consumer.close()
-            self._connection.__exit__(type(error), error, None)
-            raise
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        self._consumer.close()
-        self._connection.__exit__(*raised)
+        self.extents = self._find_extents(errors)
 
     def _find_extents(self, errors: ClientErrors) -> Extents:
         metadata = find_topics(self._consumer, errors, self._until, self._topic)[self._topic]
         if metadata.error is not None:
-            raise topic_error(self._topic, metadata.error)
-        settings = {**self._settings, "error_cb": errors}
-        client = make_client(library().admin.AdminClient, settings)
+            raise topic_error(self._consumer, self._topic, metadata.error, errors.servers)
+        client = make_client(library().admin.AdminClient, {**self._settings, "error_cb": errors})
         places = [(self._topic, partition) for partition in metadata.partitions]
-        low, high = (_offsets(client, places, which, self._until) for which in ("earliest", "latest"))
+        low, high = (
+            list_offsets(client, places, which, max(self._until - time.monotonic(), 0.5))
+            for which in ("earliest", "latest")
+        )
         if lacking := [place[1] for place in places if place not in low or place not in high]:
             details = f"topic {self._topic}: the offsets of partition {lacking[0]} were not told in time"
-            raise SetupError("KAFKA_UNREACHABLE", servers=self._settings["bootstrap.servers"], details=details)
+            raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details)
         return {place[1]: (low[place], high[place]) for place in sorted(places)}
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
@@ -249,22 +246,6 @@ class _TopicReader:
                 if record.offset() >= ends[place] - 1:
                     open_ends.pop(place, None)
         self.unread |= open_ends.keys()
-
-
-def _offsets(client: Any, places: Collection[tuple[str, int]], which: str, until: float) -> dict[tuple[str, int], int]:
-    """The oldest offset of partitions, or that after the newest; without those that the broker does not tell."""
-    if not places:
-        return {}
-    spec, kind = getattr(library().admin.OffsetSpec, which)(), library().TopicPartition
-    left = max(until - time.monotonic(), 0.5)
-    answers = client.list_offsets({kind(*place): spec for place in places}, request_timeout=left)
-    offsets = {}
-    for place, answer in answers.items():
-        try:
-            offsets[place.topic, place.partition] = int(answer.result(left + 1).offset)
-        except (library().KafkaException, TimeoutError):
-            continue
-    return offsets
 
 
 def _place(message: Message) -> tuple[int, int]:
@@ -292,71 +273,6 @@ class _Newest:
 
 def _size(message: Message) -> int:
     return len(message.key or b"") + len(message.value or b"")
-
-
-class MessageSender:
-    """Sends messages to their own topics, idempotently and in order; each keeps its partition (modulo the topic's).
-
-    No topic is made. `close` raises SetupError KAFKA_UNREACHABLE where a message was not taken.
-    """
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self._servers = settings["bootstrap.servers"]
-        self._errors = ClientErrors(self._servers)
-        own = {
-            **settings, "enable.idempotence": True, "allow.auto.create.topics": False, "error_cb": self._errors,
-            "delivery.timeout.ms": int(_FLUSH_SECONDS * 1000),
-        }  # fmt: skip
-        self._producer = make_client(library().Producer, own)
-        self._counts: dict[str, int] = {}
-        self._failure = ""
-        self.delivered = 0
-
-    def write(self, message: Message) -> None:
-        topic = message.topic or ""
-        check_name(topic)
-        with KafkaErrors(self._servers, self._sent_text):
-            if topic not in self._counts:
-                found = find_topics(self._producer, self._errors, time.monotonic() + SECONDS, topic)[topic]
-                if found.error is not None:
-                    raise topic_error(topic, found.error)
-                self._counts[topic] = len(found.partitions)
-            partition = -1 if message.partition is None else message.partition % self._counts[topic]
-            while True:
-                try:
-                    self._producer.produce(
-                        topic, message.value, message.key, partition=partition, timestamp=message.timestamp or 0,
-                        headers=list(message.headers), on_delivery=self._note_delivery,
-                    )  # fmt: skip
-                    break
-                except BufferError:
-                    self._producer.poll(SLICE)
-            self._producer.poll(0)
-        self._check()
-
-    def close(self) -> None:
-        left = self._producer.flush(_FLUSH_SECONDS)
-        if left and not self._failure:
-            self._failure = f"{left} messages were not taken within {_FLUSH_SECONDS:g} s."
-        self._check()
-
-    def abandon(self) -> None:
-        self._producer.purge()
-        self._producer.flush(SECONDS)
-
-    def _note_delivery(self, error: Any, _record: Any) -> None:
-        if error is None:
-            self.delivered += 1
-        elif not self._failure:
-            self._failure = f"{error.str()}."
-
-    def _check(self) -> None:
-        if self._failure:
-            details = f"{self._failure} {self._sent_text()}"
-            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
-
-    def _sent_text(self) -> str:
-        return f"Messages sent before: {self.delivered}."
 
 
 def make_topics(servers: str, config: str) -> KafkaTopics | None:

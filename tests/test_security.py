@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.each import each
 from tests.support.service import Client
+from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import lookup, register, schemas, subjects
@@ -24,7 +25,6 @@ from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [

@@ -72,7 +72,7 @@ STARTS = [
     Start(
         "spark_jobs --help",
         _JOBS_HELP,
-        _BATCHES | _SERVER | _CLIENTS | {"ticdc_bridge.spark_jobs.jobs", "ticdc_bridge.spark_jobs.sources.http_client"},
+        _BATCHES | _SERVER | _CLIENTS | {"ticdc_bridge.spark_jobs.jobs", "ticdc_bridge.clients.http"},
     ),
     Start("decode", _ONE_MESSAGE, _BATCHES | _SERVER | _CLIENTS),
     Start(

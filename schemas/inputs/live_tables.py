@@ -23,7 +23,6 @@ _URL: Final = re.compile(
     r"(?:mysql|tidb)://(?:(?P<user>[^@/?]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^@/?:\[\]]+)(?::(?P<port>\d{1,5}))?"
     r"(?:/(?P<db>[^/?]*))?(?:\?(?P<query>.*))?"
 )
-NO_CLIENT: Final = "a live TiDB needs the Python package PyMySQL: install it (pip install pymysql)"
 _PORT: Final = 4000
 _SECONDS: Final = 10
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")

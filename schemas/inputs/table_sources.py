@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,16 +30,24 @@ def definition_source(text: str) -> Path | str:
     return text if is_server(text) else Path(text)
 
 
-def source_statements(source: Path | str, db: str, client: Callable[[], Any]) -> TableStatements:
+def source_statements(source: Path | str, db: str) -> TableStatements:
     """The statements that define its tables. db: of names that have none.
 
-    client: gives the PyMySQL module, for a server; ValueError NO_CLIENT where it is not installed. ValueError and
-    OSError say what is wrong, without the source's name.
+    ValueError and OSError say what is wrong, without the source's name.
     """
     if isinstance(source, str):
-        return live_tables(source, client())
+        return live_tables(source, mysql_client())
     texts = _folder(source, db) if source.is_dir() else statements(definition_text(source), db)
     return TableStatements(texts, None)
+
+
+def mysql_client() -> Any:
+    """The module pymysql. ValueError where it is not installed."""
+    try:
+        import pymysql
+    except ImportError as error:
+        raise ValueError("a live TiDB needs the Python package PyMySQL: install it (pip install pymysql)") from error
+    return pymysql
 
 
 def definition_text(path: Path) -> str:

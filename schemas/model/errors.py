@@ -51,6 +51,7 @@ ERRORS: Final[Mapping[str, str]] = {
     "REGISTRY_REFUSED": "schema registry {url} refused {what}: {details}",
     "HISTORY_BEHIND": "the history of changefeed '{changefeed}' at {url} is behind: {details}",
     "KAFKA_UNREACHABLE": "Kafka at {servers}: {details}",
+    "UNKNOWN_TOPIC": "Topic {topic}: {details}",
     "STORE_UNREACHABLE": "{place}: {details}",
     "TRACKED_TWICE": "changefeed '{changefeed}' is tracked by another process too: {details}",
     "JAVA_MISSING": "{details}",

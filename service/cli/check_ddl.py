@@ -195,10 +195,10 @@ def _statements(sql: list[str] | None, file: str | None) -> tuple[str, str]:
 # ---- where the answer comes from
 def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
     """The service's own answer; that of BRIDGE_REGISTRY or of this machine where none is named."""
+    from ticdc_bridge.clients.http import HttpClient
     from ticdc_bridge.service.changefeed.reader import read_config
     from ticdc_bridge.service.ddl_check import render
     from ticdc_bridge.service.ddl_check.report import EXIT
-    from ticdc_bridge.service.http_client import HttpRegistry, need_json
 
     settings: dict[str, Any] = {
         name: feed[name] for name in ("sink_uri", "keyspace", "schema_registry", "ticdc_version") if feed[name]
@@ -210,8 +210,8 @@ def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, 
     body = {**request, "ddl_time_zone": request["zone"], "changefeed": settings}
     asked = {k: v for k, v in body.items() if k not in ("zone", "history")}
     url = registry or os.environ.get("BRIDGE_REGISTRY") or _DEFAULT_SERVICE
-    with closing(HttpRegistry(url, login(wait=0.0))) as remote:
-        answer = need_json(remote, dict, "/history/dry-run", "POST", asked)
+    remote = HttpClient(url, login=login(wait=0.0))
+    answer = remote.need(dict, "/history/dry-run", "POST", asked)
     if answer.get("verdict") not in EXIT:
         raise SetupError(
             "REGISTRY_REFUSED", url=remote.name, what="POST /history/dry-run", details="an answer of another kind"
@@ -263,7 +263,7 @@ def _open_local(
 def _open_trial(url: str | None, definitions: Sequence[DdlText]) -> Iterator[Trial | None]:
     """The TiDB of --try. definitions: the statements that the tables come from."""
     from ticdc_bridge.schemas.inputs.live_tables import server_address
-    from ticdc_bridge.service.cli.table_sources import mysql_client
+    from ticdc_bridge.schemas.inputs.table_sources import mysql_client
     from ticdc_bridge.service.ddl_check.trial import open_trial
 
     if url is None:

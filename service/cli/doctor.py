@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -15,11 +14,11 @@ from ticdc_bridge.service.cli.options import Config, SchemaRegistry, SinkUri, Ti
 from ticdc_bridge.service.cli.output import exit_with
 
 if TYPE_CHECKING:
+    from ticdc_bridge.clients.http import HttpClient
     from ticdc_bridge.schemas.model.table import TableId
     from ticdc_bridge.service.changefeed.doctor import Finding
     from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
     from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
-    from ticdc_bridge.service.http_client import HttpRegistry
 
 _MOST_SUBJECTS: Final = 500
 _ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
@@ -60,10 +59,10 @@ def doctor(
 
     Try it:  ticdc-bridge doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
     """
+    from ticdc_bridge.clients.http import HttpClient
     from ticdc_bridge.service.changefeed.doctor import examine, exit_code
     from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
     from ticdc_bridge.service.changefeed.reader import read_files
-    from ticdc_bridge.service.http_client import HttpRegistry
 
     try:
         if not sink_uri and not config:
@@ -74,8 +73,8 @@ def doctor(
         )
         patient = DoctorInput(feed)
         if registry:
-            with closing(HttpRegistry(registry, login(wait=0.0))) as remote:
-                patient = _ask_registry(remote, feed)
+            remote = HttpClient(registry, login=login(wait=0.0))
+            patient = _ask_registry(remote, feed)
     except SetupError as error:
         exit_with(error.detail)
     findings = examine(patient)
@@ -84,36 +83,34 @@ def doctor(
     raise typer.Exit(exit_code(findings, fail_on))
 
 
-def _ask_registry(remote: HttpRegistry, feed: ChangefeedSettings) -> DoctorInput:
+def _ask_registry(remote: HttpClient, feed: ChangefeedSettings) -> DoctorInput:
     """What a registry says about the changefeed's subjects."""
     from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
-    from ticdc_bridge.service.http_client import need_json
 
     pattern = topic_patterns(feed)
-    names = [s for s in need_json(remote, list, "/subjects") if isinstance(s, str) and pattern.fullmatch(s)]
+    names = [s for s in remote.need(list, "/subjects") if isinstance(s, str) and pattern.fullmatch(s)]
     facts = []
     for name in names[:_MOST_SUBJECTS]:
         path = f"{quote(name, safe='')}?defaultToGlobal=true"
-        config, mode = need_json(remote, dict, f"/config/{path}"), need_json(remote, dict, f"/mode/{path}")
+        config, mode = remote.need(dict, f"/config/{path}"), remote.need(dict, f"/mode/{path}")
         facts.append(SubjectFacts(name, str(config.get("compatibilityLevel", "")), str(mode.get("mode", ""))))
     left = len(names) - len(facts)
     notes = (f"{left} subjects were not looked at: the first {_MOST_SUBJECTS} were",) if left else ()
     if not names:
-        level = str(need_json(remote, dict, "/config").get("compatibilityLevel", ""))
+        level = str(remote.need(dict, "/config").get("compatibilityLevel", ""))
         facts = [SubjectFacts("the server's default", level)]
         notes = ("none of the registry's subjects is of this changefeed; its default level is taken",)
     return DoctorInput(feed, tuple(facts), tuple(_tables(remote)), notes)
 
 
-def _tables(remote: HttpRegistry) -> Iterator[TableId]:
+def _tables(remote: HttpClient) -> Iterator[TableId]:
     """Known tables, of a service that tracks a history; other registries have none."""
     from ticdc_bridge.schemas.model.table import TableId
-    from ticdc_bridge.service.http_client import need_json
 
     offset: int | None = 0
     while offset is not None:
         try:
-            page = need_json(remote, dict, f"/history/tables?offset={offset}")
+            page = remote.need(dict, f"/history/tables?offset={offset}")
         except SetupError:
             return
         rows = page.get("tables")

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.cli.output import exit_with
 
 if TYPE_CHECKING:
-    from ticdc_bridge.service.http_client import RegistryLogin
+    from ticdc_bridge.clients.http import HttpLogin
 
 StoreUrl = Annotated[
     str | None,
@@ -104,12 +104,12 @@ def login(
     wait: float = 30.0,
     *,
     target: bool = False,
-) -> RegistryLogin:
+) -> HttpLogin:
     """Credentials from options, else from the environment; those of a target only from its own."""
-    from ticdc_bridge.service.http_client import RegistryLogin
+    from ticdc_bridge.clients.http import HttpLogin
 
     names = ("BRIDGE_TO_USER", "BRIDGE_TO_TOKEN") if target else ("BRIDGE_REGISTRY_USER", "BRIDGE_REGISTRY_TOKEN")
-    return RegistryLogin(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)
+    return HttpLogin(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)
 
 
 def one_place(argument: str, given: str | None, value: str | None) -> str:

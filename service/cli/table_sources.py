@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ticdc_bridge.schemas.inputs.live_tables import NO_CLIENT, TableStatements
+from ticdc_bridge.schemas.inputs.live_tables import TableStatements
 from ticdc_bridge.schemas.inputs.table_sources import definition_source, source_statements
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -14,14 +12,6 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 def read_tables(source: str, db: str) -> TableStatements:
     """The statements of --tables, and the commit_ts that a TiDB tells. db: of names that have none. SetupError."""
     try:
-        return source_statements(definition_source(source), db, mysql_client)
+        return source_statements(definition_source(source), db)
     except (OSError, ValueError) as error:
         raise SetupError("USAGE", details=f"--tables {mask_credentials(source)}: {reason_of(error)}") from None
-
-
-def mysql_client() -> Any:
-    try:
-        import pymysql
-    except ImportError as error:
-        raise ValueError(NO_CLIENT) from error
-    return pymysql

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ticdc_bridge.clients.http import HttpClient, HttpLogin
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.http_client import HttpRegistry, RegistryLogin
 from ticdc_bridge.service.migration.dump_file import read_records, write_records
 from ticdc_bridge.service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge, with_contents
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
@@ -83,7 +83,7 @@ class Endpoint(Protocol):
 class ConnectionOptions:
     """How places are reached. `overwrite`: a file that is there may be replaced."""
 
-    access: RegistryLogin = field(default_factory=RegistryLogin)
+    access: HttpLogin = field(default_factory=HttpLogin)
     servers: str | None = None
     kafka_config: Path | None = None
     wait_seconds: float = 25.0
@@ -102,11 +102,10 @@ def endpoint_of(text: str, options: ConnectionOptions, *, create: bool = True) -
         if not name:
             raise SetupError("USAGE", details="kafka: needs the name of a topic: kafka:_schemas")
         settings = client_settings(options.servers, options.kafka_config, "a topic")
-        with closing(SchemasTopic(name, settings, options.report)) as topic:
-            yield TopicEndpoint(topic)
+        yield TopicEndpoint(SchemasTopic(name, settings, options.report))
     elif text.startswith(("http://", "https://")):
-        with closing(HttpRegistry(text, options.access)) as http:
-            yield RestEndpoint(http, options.report)
+        http = HttpClient(text, login=options.access)
+        yield RestEndpoint(http, options.report)
     elif text.startswith(_STORES):
         if not create and not store_exists(text):
             raise SetupError("USAGE", details=f"there is no store {mask_url(text)}")
@@ -237,7 +236,7 @@ class FileEndpoint:
 class RestEndpoint:
     """A registry over HTTP."""
 
-    def __init__(self, http: HttpRegistry, report: ReportProgress = ignore_progress) -> None:
+    def __init__(self, http: HttpClient, report: ReportProgress = ignore_progress) -> None:
         self.name = http.name
         self._http = http
         self._report = report

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
 
+from ticdc_bridge.clients.http import CONNECTIONS, HttpClient, escape_name
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.http_client import CONNECTIONS, RegistryClient, find_json, need_json, refusal_error
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot
 from ticdc_bridge.service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
@@ -44,7 +43,7 @@ class RestSource:
     `unread`: the versions of both, and for "/config" or "/mode" those of all scopes but the server.
     """
 
-    def __init__(self, asker: RegistryClient, report: ReportProgress = ignore_progress) -> None:
+    def __init__(self, asker: HttpClient, report: ReportProgress = ignore_progress) -> None:
         self._asker = asker
         self._report = report
         self._now = 0
@@ -77,8 +76,8 @@ class RestSource:
 
     def subjects(self) -> dict[str, bool]:
         """All subjects, each with whether it has an undeleted version."""
-        every = need_json(self._asker, list, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
-        live = set(need_json(self._asker, list, "/subjects?subjectPrefix=%3A*%3A"))
+        every = self._asker.need(list, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
+        live = set(self._asker.need(list, "/subjects?subjectPrefix=%3A*%3A"))
         result = {str(subject): subject in live for subject in {*every, *live}}
         for subject in [name for name in result if not is_nameable(name)]:
             self.left_out[f"subject {subject!r}, which no path can name"] += 1
@@ -93,12 +92,12 @@ class RestSource:
         return [(number, number not in undeleted) for number in sorted({*every, *undeleted})]
 
     def _numbers(self, target: str) -> list[int]:
-        return [int(number) for number in find_json(self._asker, list, target) or ()]
+        return [int(number) for number in self._asker.find(list, target) or ()]
 
     def version(self, subject: str, version: int, deleted: bool) -> StoredVersion | None:
         """A version; None if it is gone, or hidden behind an alias."""
         target = f"/subjects/{escape_name(subject)}/versions/{version}?deleted=true"
-        body = find_json(self._asker, dict, target)
+        body = self._asker.find(dict, target)
         if body is None:
             return None
         if normalize_subject(str(body.get("subject", subject))) != normalize_subject(subject):
@@ -209,7 +208,7 @@ class RestSource:
         if answer.status in (404, 405) or (answer.status == 422 and isinstance(body, dict)):
             return None
         if answer.status != 200 or not isinstance(body, dict):
-            raise refusal_error(self._asker, f"GET {target}", answer)
+            raise self._asker.refusal_error(f"GET {target}", answer.status, answer.json)
         return dict(body)
 
     def aliases(self) -> set[str]:
@@ -280,8 +279,3 @@ def schema_body(content: Content) -> dict[str, Any]:
 def _keys(answers: list[Any]) -> list[tuple[str, int]]:
     versions = [one for one in answers if isinstance(one, dict) and {"subject", "version"} <= one.keys()]
     return [(normalize_subject(str(one["subject"])), one["version"]) for one in versions]
-
-
-def escape_name(name: str) -> str:
-    """A name as a part of a path. Dots too: "." alone would be taken for the folder."""
-    return quote(name, safe="").replace(".", "%2E") if name in (".", "..") else quote(name, safe="")

@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.http_client import (
+from ticdc_bridge.clients.http import (
     CONNECTIONS,
-    RegistryClient,
-    RegistryResponse,
-    refusal_error,
+    HttpClient,
+    HttpResponse,
+    escape_name,
 )
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
-from ticdc_bridge.service.migration.rest_reader import escape_name, is_nameable, schema_body
+from ticdc_bridge.service.migration.rest_reader import is_nameable, schema_body
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, order_by_references, targets
 from ticdc_bridge.service.registry.config import FIELDS
 from ticdc_bridge.service.registry.mode import IMPORT, READWRITE
@@ -57,7 +57,7 @@ def obstacles(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> list[C
 class RestTarget:
     """Writes to a registry; `left_out` says what it could not be told, by reason."""
 
-    def __init__(self, asker: RegistryClient, report: ReportProgress = ignore_progress) -> None:
+    def __init__(self, asker: HttpClient, report: ReportProgress = ignore_progress) -> None:
         self._asker = asker
         self._report = report
         self.left_out: list[str] = []
@@ -127,7 +127,7 @@ class RestTarget:
         answer = self._ask_ok("POST", f"/subjects/{escape_name(stored.subject)}/versions", body).json
         if not isinstance(answer, dict) or answer.get("id") != stored.id:
             what = f"{stored.subject} version {stored.version} with id {stored.id}"
-            raise refusal_error(self._asker, what, RegistryResponse(200, f"it took another id: {answer}".encode()))
+            raise self._asker.refusal_error(what, 200, f"it took another id: {answer}")
 
     def _delete(self, versions: list[StoredVersion]) -> None:
         """Softly, whoever refers before what it refers to."""
@@ -156,10 +156,10 @@ class RestTarget:
         body |= {_AS_REQUESTED[name]: value for name, value in config.items()}
         self._ask_ok("PUT", _path("/config", scope), body)
 
-    def _ask_ok(self, method: str, target: str, body: Any, *, missing: bool = False) -> RegistryResponse:
+    def _ask_ok(self, method: str, target: str, body: Any, *, missing: bool = False) -> HttpResponse:
         answer = self._asker.ask(method, target, body)
         if answer.status >= 300 and not (missing and answer.status == 404):
-            raise refusal_error(self._asker, f"{method} {target}", answer)
+            raise self._asker.refusal_error(f"{method} {target}", answer.status, answer.json)
         return answer
 
 

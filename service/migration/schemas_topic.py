@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
+from ticdc_bridge.clients.kafka import (
+    KafkaErrors,
+    TopicWriter,
+    extents,
+    library,
+    make_client,
+    partition_counts,
+    read_range,
+)
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.kafka_client import KafkaErrors, library, make_client
+from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.topic_records import TopicRecord
 
 _TIMEOUT: Final = 10.0
-_SILENCE: Final = 30
-_NO_TIMESTAMP: Final = 0
-_ONE: Final = 1
-_FLUSH_SECONDS: Final = 60.0
 
 
 class SchemasTopic:
@@ -23,110 +28,46 @@ class SchemasTopic:
     def __init__(self, name: str, settings: Mapping[str, str], report: ReportProgress = ignore_progress) -> None:
         self.name = name
         self._settings = settings
-        self._errors = KafkaErrors(settings["bootstrap.servers"])
         self._report = report
-        self._consumer: Any = None
 
     def exists(self) -> bool:
-        """True if there is such a topic."""
-        with self._errors:
-            metadata = self._reader().list_topics(timeout=_TIMEOUT).topics.get(self.name)
-        if metadata is None:
-            return False
-        if len(metadata.partitions) != _ONE:
-            details = f"topic {self.name!r} has {len(metadata.partitions)} partitions; a registry's topic has one"
+        """True if there is such a topic. SetupError USAGE for one that is no registry's."""
+        count = partition_counts(self._settings, None).get(self.name)
+        if count not in (None, 1):
+            details = f"topic {self.name!r} has {count} partitions; a registry's topic has one"
             raise SetupError("USAGE", details=details)
-        return True
+        return count is not None
 
     def records(self) -> Iterator[TopicRecord]:
         """From the beginning up to the high watermark of now."""
         if not self.exists():
-            raise SetupError(
-                "USAGE", details=f"there is no topic {self.name!r} at {self._settings['bootstrap.servers']}"
-            )
-        with self._errors:
-            reader = self._reader()
-            start, high = reader.get_watermark_offsets(library().TopicPartition(self.name, 0), _TIMEOUT)
-            reader.assign([library().TopicPartition(self.name, 0, start)])
-            next_offset, waited = start, 0
-            while next_offset < high:
-                batch = reader.consume(1000, 1.0)
-                for message in batch:
-                    if message.error() is not None:
-                        raise library().KafkaException(message.error())
-                    offset = message.offset()
-                    if offset is None or offset >= high:
-                        return
-                    next_offset = offset + 1
-                    yield _record(message)
-                    self._report("records", offset + 1 - start, high - start)
-                # Offsets without a record (compaction, transactions) end before the watermark: ask where we are.
-                position = reader.position([library().TopicPartition(self.name, 0)])[0].offset
-                next_offset = max(next_offset, position)
-                waited = 0 if batch else waited + 1
-                if waited > _SILENCE:
-                    details = f"topic {self.name}: nothing came after offset {next_offset} for {_SILENCE} s"
-                    raise SetupError("KAFKA_UNREACHABLE", servers=self._settings["bootstrap.servers"], details=details)
+            details = f"there is no topic {self.name!r} at {self._settings['bootstrap.servers']}"
+            raise SetupError("USAGE", details=details)
+        start, high = extents(self.name, self._settings)[0]
+        for message in read_range(self.name, 0, start, high, self._settings):
+            offset = message.offset or 0
+            where = f"topic {self.name} partition 0 offset {offset}"
+            yield TopicRecord(message.key, message.value, where, message.timestamp)
+            self._report("records", offset + 1 - start, high - start)
 
     def create(self) -> None:
         """Make the topic: one partition, compacted, as registries want it."""
-        with self._errors:
+        with KafkaErrors(self._settings["bootstrap.servers"]):
             admin = make_client(library().admin.AdminClient, self._settings)
-            topic = library().admin.NewTopic(self.name, num_partitions=_ONE, config={"cleanup.policy": "compact"})
+            topic = library().admin.NewTopic(self.name, num_partitions=1, config={"cleanup.policy": "compact"})
             admin.create_topics([topic])[self.name].result(timeout=_TIMEOUT)
 
     def write(self, records: Iterable[TopicRecord], total: int) -> None:
         """Write records in order, each with its time. An error says how many were written for certain."""
-        written = 0
-        failed: list[Any] = []
-
-        def on_delivery(error: Any, _message: Any) -> None:
-            nonlocal written
-            if error is None:
-                written += 1
-                self._report("written", written, total)
-            else:
-                failed.append(error)
-
-        with self._errors:
-            producer = make_client(library().Producer, {"enable.idempotence": True, "linger.ms": 20, **self._settings})
+        servers = self._settings["bootstrap.servers"]
+        writer = TopicWriter(self.name, self._settings)
+        try:
             for record in records:
-                stamp = {} if record.ts is None else {"timestamp": record.ts}
-                while True:
-                    try:
-                        producer.produce(
-                            self.name, record.value, record.key, 0, on_delivery=on_delivery, **stamp
-                        )  # no partitioner: there is one partition
-                        break
-                    except BufferError:
-                        producer.poll(1.0)
-                producer.poll(0)
-                if failed:
-                    break
-            left = producer.flush(_FLUSH_SECONDS)
-        if failed or left:
-            reason = failed[0].str() if failed else f"no answer within {_FLUSH_SECONDS:g} s"
-            details = f"topic {self.name}: {written} of {total} records were written, then: {reason}. Run it again"
-            raise SetupError("KAFKA_UNREACHABLE", servers=self._settings["bootstrap.servers"], details=details)
-
-    def close(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-
-    def _reader(self) -> Any:
-        if self._consumer is None:
-            config = {
-                "group.id": "ticdc-bridge-moving",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "allow.auto.create.topics": False,
-                **self._settings,
-            }
-            self._consumer = make_client(library().Consumer, config)
-        return self._consumer
-
-
-def _record(message: Any) -> TopicRecord:
-    kind, timestamp = message.timestamp()
-    where = f"topic {message.topic()} partition {message.partition()} offset {message.offset()}"
-    return TopicRecord(message.key(), message.value(), where, None if kind == _NO_TIMESTAMP else timestamp)
+                writer.write(Message(record.key, record.value, partition=0, timestamp=record.ts))
+                self._report("written", writer.delivered, total)
+            writer.close()
+        except SetupError as error:
+            reason = f"of {total} records, then: {error.fields['details']} Run it again"
+            details = f"topic {self.name}: {writer.delivered} {reason}"
+            raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=details) from error
+        self._report("written", writer.delivered, total)

@@ -10,13 +10,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.clients.kafka import KafkaErrors, library, make_client, partitions, watermarks
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.history.model import Place
-from ticdc_bridge.service.kafka_client import KafkaErrors, library, make_client
 from ticdc_bridge.service.tracker.sources import MOST_BYTES, SourceBatch
 
-_TIMEOUT: Final = 10.0
 _LOOK_EVERY: Final = 30.0
 _LOT: Final = 50
 
@@ -32,11 +30,11 @@ class KafkaSource:
             "error_cb": self._remember,
         }  # fmt: skip
         self._failure: type[Exception] = library().KafkaException
-        self._errors = KafkaErrors(self._servers, lambda: self._told)
+        self._errors = KafkaErrors(self._servers, lambda: self._client_error)
         self._ends: dict[Place, int] = {}
         self._position: dict[Place, int] = {}
         self._looked = 0.0
-        self._told = ""
+        self._client_error = ""
         self._high: dict[Place, int] = {}
         self._kept: dict[Place, int | None] = {}
         self._gaps: list[str] = []
@@ -44,7 +42,7 @@ class KafkaSource:
         self._consumer = make_client(library().Consumer, config)
 
     def _remember(self, error: Any) -> None:
-        self._told = str(error)
+        self._client_error = str(error)
 
     def start(self, places: dict[Place, int | None]) -> None:
         self._kept = {place: offset for place, offset in places.items() if place[0] in self._topics}
@@ -58,13 +56,9 @@ class KafkaSource:
         self._looked = time.monotonic()
         places: set[Place] = set()
         for topic in self._topics:
-            metadata = self._consumer.list_topics(topic, timeout=_TIMEOUT).topics[topic]
-            if metadata.error is not None:
-                details = f"topic {topic!r}: {metadata.error.str()}"
-                raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
-            places |= {(topic, partition) for partition in metadata.partitions}
+            places |= {(topic, number) for number in partitions(self._consumer, topic, self._servers)}
         for place in places - self._position.keys():
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(*place), _TIMEOUT)
+            low, high = watermarks(self._consumer, *place)
             self._high[place] = high
             self._position[place] = self._begin(place, self._kept.get(place), low, high)
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._position.items()])
@@ -99,7 +93,7 @@ class KafkaSource:
             if trouble is not None:
                 if trouble.fatal():
                     raise self._errors.error_of(trouble)
-                self._told = str(trouble)
+                self._client_error = str(trouble)
                 continue
             message = Message.of_record(record)
             self._position[message.topic or "", message.partition or 0] = (message.offset or 0) + 1

@@ -88,34 +88,31 @@ class TrackerMetrics(Collector):
         return [events, drift, sealed]
 
     def _of_trackers(self) -> Iterator[Metric]:
-        reports = self._reports()
-        messages = CounterMetricFamily("bridge_tracker_messages", "Messages read", labels=("changefeed",))
-        events = CounterMetricFamily("bridge_tracker_events", "Events read, by kind", labels=("changefeed", "kind"))
-        errors = CounterMetricFamily(
-            "bridge_tracker_errors", "Messages that can't be read, by code", labels=("changefeed", "code")
-        )
-        skipped = CounterMetricFamily(
-            "bridge_tracker_skipped", "Events of no use, by reason", labels=("changefeed", "reason")
-        )
-        lag = GaugeMetricFamily("bridge_tracker_lag_messages", "Messages not read yet", labels=("changefeed", "topic"))
-        behind = GaugeMetricFamily(
-            "bridge_tracker_behind_seconds", "How far what is sealed lies behind the clock", labels=("changefeed",)
-        )
-        running = GaugeMetricFamily("bridge_tracker_running", "1: it follows", labels=("changefeed",))
-        for progress, seconds in reports:
+        def counter(name: str, text: str, *labels: str) -> CounterMetricFamily:
+            return CounterMetricFamily(f"bridge_tracker_{name}", text, labels=("changefeed", *labels))
+
+        def gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+            return GaugeMetricFamily(f"bridge_tracker_{name}", text, labels=("changefeed", *labels))
+
+        messages = counter("messages", "Messages read")
+        events = counter("events", "Events read, by kind", "kind")
+        errors = counter("errors", "Messages that can't be read, by code", "code")
+        skipped = counter("skipped", "Events of no use, by reason", "reason")
+        lag = gauge("lag_messages", "Messages not read yet", "topic")
+        behind = gauge("behind_seconds", "How far what is sealed lies behind the clock")
+        running = gauge("running", "1: it follows")
+        numbers = {field: counter(field, text) for field, text in _COUNTED}
+        for progress, seconds in self._reports():
             name = progress.changefeed
             messages.add_metric([name], progress.messages)
-            for family, counter in ((events, progress.events), (errors, progress.errors), (skipped, progress.skipped)):
-                for key, count in sorted(counter.items()):
+            for family, counts in ((events, progress.events), (errors, progress.errors), (skipped, progress.skipped)):
+                for key, count in sorted(counts.items()):
                     family.add_metric([name, key], count)
             for topic, count in progress.lag_by_topic().items():
                 lag.add_metric([name, topic], count)
             if seconds is not None:
                 behind.add_metric([name], seconds)
             running.add_metric([name], 0 if progress.stopped else 1)
-        yield from (messages, events, errors, skipped, lag, behind, running)
-        for field, what in _COUNTED:
-            family = CounterMetricFamily(f"bridge_tracker_{field}", what, labels=("changefeed",))
-            for progress, _ in reports:
-                family.add_metric([progress.changefeed], getattr(progress, field))
-            yield family
+            for field, family in numbers.items():
+                family.add_metric([name], getattr(progress, field))
+        yield from (messages, events, errors, skipped, lag, behind, running, *numbers.values())

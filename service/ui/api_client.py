@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from fastapi import Request
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message
 
-from ticdc_bridge.service.http_client import ask_app, json_body
+from ticdc_bridge.clients.http import HttpResponse
 
 # What says who the user is.
 _CREDENTIALS: Final = ("authorization", "x-request-id")
@@ -69,7 +71,9 @@ class ApiClient:
         )
         headers = self._headers if body is None else {**self._headers, "content-type": "application/json"}
         scope = {**self._scope, "state": dict(self._scope.get("state") or {})}  # a request keeps its body there
-        answer = await ask_app(self._app, method, target, json_body(body), headers, scope)
+        answer = await ask_app(
+            self._app, method, target, b"" if body is None else json.dumps(body).encode(), headers, scope
+        )
         return ApiAnswer(answer.status, answer.json)
 
     async def need(self, *path: str, **query: str | int | bool | None) -> Any:
@@ -78,6 +82,47 @@ class ApiClient:
         if not answer.is_ok:
             raise ApiError(answer)
         return answer.value
+
+
+async def ask_app(
+    app: ASGIApp, method: str, target: str, body: bytes, headers: Mapping[str, str], scope: Mapping[str, Any] = {}
+) -> HttpResponse:
+    """Ask an ASGI app without a socket. target: path and query, escaped. scope: what else its scope has."""
+    path, _, query = target.partition("?")
+    incoming: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return incoming.pop() if incoming else await never
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    request = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 0),
+        "server": ("127.0.0.1", 0),
+        "state": {},
+    }
+    try:
+        await app({**request, **scope}, receive, send)
+    except Exception:
+        if not sent:
+            raise  # else it has answered 500, and raised for the log of a server
+    start = next(message for message in sent if message["type"] == "http.response.start")
+    media = {name.lower(): value for name, value in start.get("headers", ())}.get(b"content-type", b"").decode()
+    content = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
+    return HttpResponse(start["status"], content, media.partition(";")[0].strip().lower())
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,7 @@ from functools import cache, wraps
 from typing import Any, ParamSpec
 
 from ticdc_bridge.schemas.formats.base import OneTable
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId
@@ -18,7 +19,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 _Given = ParamSpec("_Given")
 _OPTIONS = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})

@@ -11,9 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ticdc_bridge.clients.history import HistoryTables
+from ticdc_bridge.clients.registry import HttpSchemas, Schemas
 from ticdc_bridge.schemas.formats.base import Format
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -31,9 +35,6 @@ from ticdc_bridge.spark_jobs.pipeline.storage_definitions import StorageDefiniti
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, TableView, table_id, table_of
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema, Schemas
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
-from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 
 # These learn tables from the DDL they read; decode does with --ddl stream.
 _LEARN = ("transcode", "encode", "explain", "verify", "merge")

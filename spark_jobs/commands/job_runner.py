@@ -189,7 +189,7 @@ def count_waiting(place: str, kafka: KafkaClient) -> int | None:
     topics = topics_of_location(place)
     if topics is None or not sys.stderr.isatty():
         return None
-    from ticdc_bridge.spark_jobs.io.kafka import extents
+    from ticdc_bridge.clients.kafka import extents
 
     settings = kafka.settings()
     ranges = [one for topic in topics.find(settings) for one in extents(topic, settings).values()]

@@ -65,13 +65,13 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ticdc_bridge.schemas.inputs.table_definitions import statements_of
     from ticdc_bridge.schemas.inspect.format_lookup import format_named
     from ticdc_bridge.spark_jobs.commands.codec_arguments import choose_tables, default_database, read_side, view_of
     from ticdc_bridge.spark_jobs.commands.job_runner import run_job
     from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
     from ticdc_bridge.spark_jobs.pipeline.job import Job
     from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, check_rule, is_rule
-    from ticdc_bridge.spark_jobs.sources.table_definitions import statements_of
 
     places = {"--out": args.out, "--changelog": args.changelog, "--versions": args.versions}
     given = {option: place for option, place in places.items() if place is not None}

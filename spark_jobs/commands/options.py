@@ -12,11 +12,11 @@ from urllib.parse import quote
 from ticdc_bridge.command_table import COMMANDS
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+from ticdc_bridge.schemas.inputs.subject_names import STRATEGIES
 from ticdc_bridge.schemas.inputs.table_sources import definition_source
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.commands import job_file
 from ticdc_bridge.spark_jobs.pipeline.table_choice import means_definitions
-from ticdc_bridge.spark_jobs.sources.subject_names import STRATEGIES
 
 READ = [*sorted(FORMATS), "auto"]
 EPILOG = """\

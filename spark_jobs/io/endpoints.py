@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
+from ticdc_bridge.clients.kafka import TopicChoice
 from ticdc_bridge.schemas.codec.compression import UNREADABLE
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
@@ -44,7 +45,6 @@ from ticdc_bridge.spark_jobs.io.message_files import (
 )  # fmt: skip
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
-from ticdc_bridge.spark_jobs.io.topics import TopicChoice
 
 _NO_OPTIONS = Options()
 _NO_FILES = (
@@ -80,7 +80,7 @@ def read_source(
 
 def _read_topics(topics: TopicChoice, kafka: KafkaClient) -> Iterator[Message]:
     """Topics one after the other, by name."""
-    from ticdc_bridge.spark_jobs.io.kafka import read_topic
+    from ticdc_bridge.clients.kafka import read_topic
 
     settings = kafka.settings()
     for name in [topics.only] if topics.only else topics.find(settings):
@@ -195,7 +195,7 @@ def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sin
     """
     topic = topic_of_location(place, empty=True)
     if topic is not None:
-        from ticdc_bridge.spark_jobs.io.kafka import TopicWriter
+        from ticdc_bridge.clients.kafka import TopicWriter
 
         return TopicWriter(None if rule else topic or None, kafka.settings(), kafka.read)
     refuse_table(place)

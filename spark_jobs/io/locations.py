@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from ticdc_bridge.clients.kafka import TopicChoice
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC, client_settings, java_settings
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl
-from ticdc_bridge.spark_jobs.io.topics import TopicChoice
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,14 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ticdc_bridge.clients.registry import HttpSchemas
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.plain.writer import b64
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.pipeline.progress import step
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -38,7 +38,7 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
     check_is_path(place)
     at = _AT.match(place)
     if at and not path_of(place).exists():
-        from ticdc_bridge.spark_jobs.io.kafka import read_one
+        from ticdc_bridge.clients.kafka import read_one
 
         return read_one(at[1], int(at[2]), int(at[3]), kafka.settings()), []
     line = None if path_of(place).exists() else _LINE.match(place)

@@ -11,9 +11,9 @@ from ticdc_bridge.schemas.formats.avro.record_encoder import RecordEncoder
 from ticdc_bridge.schemas.formats.base import Encoder
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.spark_jobs.io.avro_files import ArchiveWriter
+from ticdc_bridge.spark_jobs.pipeline.avro_versions import registered_versions
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
-from ticdc_bridge.spark_jobs.sources.avro_versions import registered_versions
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,11 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
+from ticdc_bridge.clients.history import HistoryTables
+from ticdc_bridge.clients.registry import HttpSchemas, Schemas
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inputs.table_sources import definition_source
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
@@ -18,9 +22,6 @@ from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
 from ticdc_bridge.spark_jobs.runtime.spark_version import check_spark_version
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
-from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 
 File = str | os.PathLike[str]
 P = ParamSpec("P")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.formats.base import Context, Decoder, Encoder
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
+from ticdc_bridge.schemas.inputs.subject_names import Strategy, with_strategy
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, TableView, ViewDecoder
-from ticdc_bridge.spark_jobs.sources.schema_registry import Schemas
-from ticdc_bridge.spark_jobs.sources.subject_names import Strategy, with_strategy
 
 PLAIN = "plain"
 """The format of change events as lines: what `encode` reads."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from difflib import get_close_matches
 
+from ticdc_bridge.clients.history import HistoryTables
+from ticdc_bridge.schemas.inputs.schema_files import name_of
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.sources.schema_files import name_of
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
-from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 
 _SHOWN = 5
 
@@ -23,7 +23,7 @@ def newest_table(side: CodecConfig, id_: TableId) -> Table:
         version = side.tables.at(id_, None)
         if version is not None:
             return version.table
-    from ticdc_bridge.spark_jobs.sources.avro_versions import newest_of, registered_versions
+    from ticdc_bridge.spark_jobs.pipeline.avro_versions import newest_of, registered_versions
 
     versions = registered_versions(side.schemas, id_)
     if not versions.values:

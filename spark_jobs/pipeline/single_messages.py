@@ -11,6 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from ticdc_bridge.clients.registry import Schemas
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.inputs.subject_names import STRATEGIES, Strategy
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
@@ -31,8 +34,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, encode_event
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema, Schemas
-from ticdc_bridge.spark_jobs.sources.subject_names import STRATEGIES, Strategy
 
 Registry = str | File | Mapping[SchemaId, str | Mapping[str, Any]] | SchemaSource
 """A registry's URL, a file of schemas as --schemas takes it, schemas by id (text or parsed), or a SchemaSource."""
@@ -44,11 +45,18 @@ _NO_OPTIONS: Mapping[str, Any] = {}
 class Decoder:
     """Reads messages of one format (or "auto") into change events.
 
-    registry: see Registry; a URL is asked when the decoder is made, and for each id once. ddl: a file of definitions as
-    --ddl takes it, or a TableSource; "stream": DDL messages define the tables of the rows after them. history: URL of a
-    service that tracks the tables. time_zone: of TIMESTAMP text without a zone. options: of the format, by TiCDC's or
-    Debezium's names. claim_checks: a folder of claim-check files. on_lossy: "error" makes an error of a value that the
-    format can't keep exactly, which is flagged else. SetupError for wrong arguments and a registry that is away.
+    Args:
+        registry: see Registry; a URL is asked when the decoder is made, and for each id once.
+        ddl: a file of definitions as --ddl takes it, or a TableSource; "stream": DDL messages define the tables of the
+            rows after them.
+        history: URL of a service that tracks the tables.
+        time_zone: of TIMESTAMP text without a zone.
+        options: of the format, by TiCDC's or Debezium's names.
+        claim_checks: a folder of claim-check files.
+        on_lossy: "error" makes an error of a value that the format can't keep exactly, which is flagged else.
+
+    Raises:
+        SetupError: wrong arguments, or a registry that is away.
     """
 
     @with_parameter_names
@@ -88,8 +96,12 @@ class Decoder:
     ) -> list[Event]:
         """A Kafka record → its events in order, none for a message without one (a tombstone after a delete).
 
-        timestamp: ms. WireError says what is wrong with the message (`code`, `detail`); SetupError where the registry
-        is away.
+        Args:
+            timestamp: ms since 1970.
+
+        Raises:
+            WireError: what is wrong with the message (`code`, `detail`).
+            SetupError: the registry is away.
         """
         _check_bytes({"key": key, "value": value})
         message = Message(key, value, topic, partition, offset, timestamp, _pairs(headers))
@@ -102,10 +114,17 @@ class Decoder:
 class Encoder:
     """Writes change events as messages of one format.
 
-    registry, ddl, history, time_zone, options: as Decoder has them, of the format written; an Avro format registers its
-    schemas at a URL, and finds them among those given else. ddl: the tables of events given as objects. on_lossy:
-    "flag" writes a value that the format can't hold exactly, and flags the event. topic: a rule for the topics written,
-    such as "{schema}_{table}". subject_strategy: topic, record or topic-record.
+    Args:
+        registry: as Decoder has it; an Avro format registers its schemas at a URL, and finds them among those given
+            else.
+        ddl, history: the tables of events given as objects.
+        time_zone, options: as Decoder has them, of the format written.
+        on_lossy: "flag" writes a value that the format can't hold exactly, and flags the event.
+        topic: a rule for the topics written, such as "{schema}_{table}".
+        subject_strategy: topic, record or topic-record.
+
+    Raises:
+        SetupError: wrong arguments, or a registry that is away.
     """
 
     @with_parameter_names
@@ -146,9 +165,13 @@ class Encoder:
         """An event, or its object (`plain_event`, a line of `decode`) → its messages; none where the format has none
         for it (DDL, watermark).
 
-        topic, partition, offset, timestamp, headers: of the message that the event was read from; topic is also the
-        one written, unless a rule names it; headers are carried on, but those that say how that message was written.
-        An object's own position and headers go first. WireError where a value can't be written (`code`, `detail`).
+        Args:
+            topic, partition, offset, timestamp, headers: of the message that the event was read from; topic is also
+                the one written, unless a rule names it; headers are carried on, but those that say how that message
+                was written. An object's own position and headers go first.
+
+        Raises:
+            WireError: a value that can't be written (`code`, `detail`).
         """
         origin = Message(None, None, topic, partition, offset, timestamp, _pairs(headers))
         if not isinstance(event, RowChange | DdlEvent | Watermark | Mapping):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.table import TableVersion
 from ticdc_bridge.spark_jobs.io.storage_tables import TableFile
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import StreamDefinitions
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 
 class StorageDefinitions(TableDefinitions):

@@ -13,6 +13,8 @@ from typing import Any, Literal
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ticdc_bridge.clients.registry import Schemas
+from ticdc_bridge.schemas.inputs.subject_names import STRATEGIES, Strategy
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.options import Options
@@ -34,8 +36,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
-from ticdc_bridge.spark_jobs.sources.schema_registry import Schemas
-from ticdc_bridge.spark_jobs.sources.subject_names import STRATEGIES, Strategy
 from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import observed_metrics, without_unwritten
 from ticdc_bridge.spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
 from ticdc_bridge.spark_jobs.spark.frames import kafka_columns, kinds_of

@@ -186,7 +186,7 @@ class SourceOptions:
         return {**client_settings(servers, None), **settings_for_librdkafka(self.kafka)}
 
     def extents(self) -> dict[int, tuple[int, int]]:
-        from ticdc_bridge.spark_jobs.io.kafka import extents
+        from ticdc_bridge.clients.kafka import extents
 
         return extents(self.given["topic"], self.settings)
 
@@ -255,7 +255,7 @@ class _PartitionDecoder:
 
     def _items(self, part: InputPartition) -> Iterator[Read]:
         if isinstance(part, TopicPart):
-            from ticdc_bridge.spark_jobs.io.kafka import read_range
+            from ticdc_bridge.clients.kafka import read_range
 
             assert self._topic is not None
             return read_range(self._topic, part.partition, part.start, part.end, self._kafka)

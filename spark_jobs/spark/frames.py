@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_bridge.clients.kafka import TopicChoice
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.endpoints import lines_file
 from ticdc_bridge.spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
 from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_place
-from ticdc_bridge.spark_jobs.io.topics import TopicChoice
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ticdc_bridge.clients.kafka import number_sources
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, table_location_of, topic_of_location, topics_of_location
-from ticdc_bridge.spark_jobs.io.topics import number_sources
 from ticdc_bridge.spark_jobs.pipeline.codec_config import check_any_order
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
@@ -68,7 +68,7 @@ def _run(
     topics = topics_of_location(source)
     client, sources = kafka.java_settings() if topics else None, None
     if topics is not None and topics.only is not None:
-        from ticdc_bridge.spark_jobs.io.kafka import extents
+        from ticdc_bridge.clients.kafka import extents
 
         extents(topics.only, kafka.settings())  # says that Kafka or the topic is not there, before Spark starts
     elif topics is not None:

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ticdc_bridge.clients.kafka import number_sources
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import spark_place
-from ticdc_bridge.spark_jobs.io.topics import number_sources
 from ticdc_bridge.spark_jobs.runtime.cache import write_atomically
 
 
@@ -85,7 +85,7 @@ class Checkpoint:
             _write(path, json.dumps({**known, **ids}))
 
     def number_sources(self, counts: Mapping[str, int]) -> list[tuple[str, int]]:
-        """(topic, partition) by number (spark_jobs.io.topics.number_sources): the same at every start."""
+        """(topic, partition) by number (ticdc_bridge.clients.kafka.number_sources): the same at every start."""
         path = self.folder / "sources.json"
         known = [(topic, n) for topic, n in json.loads(path.read_text("utf-8"))] if path.exists() else []
         numbered = number_sources(counts, known)

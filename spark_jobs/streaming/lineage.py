@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ticdc_bridge.clients.http import HttpClient, HttpLogin
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import Summary, Used
-from ticdc_bridge.spark_jobs.sources.http_client import JsonClient
 
 _FAILED = 300
 _NAMES = ("topic", "db", "table", "table_version", "schema_id")
@@ -45,7 +45,7 @@ def tell(url: str | None, body: dict[str, Any]) -> None:
     if not url:
         return
     try:
-        client = JsonClient(url, "--lineage", wait=0.0)
+        client = HttpClient(url, "--lineage", HttpLogin(wait=0.0, timeout=0.5))
         status, answer = client.call("POST", "/lineage", body)
         if status >= _FAILED:
             raise client.refusal_error("/lineage", status, answer)

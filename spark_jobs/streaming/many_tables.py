@@ -19,6 +19,7 @@ from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_bridge.clients.http import WaitInterrupted
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
@@ -28,7 +29,6 @@ from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
 from ticdc_bridge.spark_jobs.pipeline.event_order import BINLOG_ORDER
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace, location_by_rule
-from ticdc_bridge.spark_jobs.sources.http_client import WaitInterrupted
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent
@@ -25,7 +26,6 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableProgress
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule
 from ticdc_bridge.spark_jobs.pipeline.watermark_buffer import no_watermark_error
-from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.spark.transport import map_messages
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint

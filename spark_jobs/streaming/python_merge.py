@@ -9,6 +9,9 @@ from typing import Any, Literal, Required, TypedDict, Unpack
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ticdc_bridge.clients.history import HistoryTables
+from ticdc_bridge.clients.registry import Schemas
+from ticdc_bridge.schemas.inputs.table_definitions import statements_of
 from ticdc_bridge.schemas.inputs.table_sources import definition_source
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -30,9 +33,6 @@ from ticdc_bridge.spark_jobs.pipeline.arguments import (
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from ticdc_bridge.spark_jobs.pipeline.job import Job, OnError, WithoutKey
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy, TableView, table_id
-from ticdc_bridge.spark_jobs.sources.schema_registry import Schemas
-from ticdc_bridge.spark_jobs.sources.table_definitions import statements_of
-from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 from ticdc_bridge.spark_jobs.spark.frames import kafka_columns
 from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ticdc_bridge.spark_jobs.sources.http_client import stop_requested
+from ticdc_bridge.clients.http import stop_requested
 
 GRACE = 20.0
 """Seconds that the micro-batch at hand has to end by itself."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_bridge.clients.kafka import TopicChoice
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line, plain_error
@@ -15,7 +16,6 @@ from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, TableLocation, table_location_of, topic_of_location
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter, message_line, message_of_row, parse_line
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
-from ticdc_bridge.spark_jobs.io.topics import TopicChoice
 from ticdc_bridge.spark_jobs.lake import tables
 from ticdc_bridge.spark_jobs.lake.engines import delta_files
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
@@ -63,7 +63,7 @@ class TopicSink:
 
     def counts(self) -> dict[str, int]:
         """Partitions of the topics that are there. SetupError KAFKA_UNREACHABLE."""
-        from ticdc_bridge.spark_jobs.io.kafka import partition_counts
+        from ticdc_bridge.clients.kafka import partition_counts
 
         return partition_counts(self._settings, self.fixed, (self._rule or "").partition("{")[0])
 
@@ -112,7 +112,7 @@ class TopicSink:
         A batch that a broker refuses is split; of what is refused again Spark is never told (up to kafka-clients
         3.9.1), or the producer never ends. A message that is alone in its batch fails, and Spark with it.
         """
-        from ticdc_bridge.spark_jobs.io.kafka import largest_messages
+        from ticdc_bridge.clients.kafka import largest_messages
 
         if self.fixed not in self._taken:
             new = self.counts().keys() - self._taken.keys()
@@ -138,7 +138,7 @@ def _with_ids(rows: DataFrame) -> DataFrame:
 
 def _topic_or_error(read: TopicChoice) -> Column:
     """A row's topic; a topic that is read ends the job."""
-    from ticdc_bridge.spark_jobs.io.kafka import same_topic_error
+    from ticdc_bridge.clients.kafka import same_topic_error
 
     topic = F.col("topic")
     is_read = topic.isin(*read.names) if read.pattern is None else topic.rlike(rf"\A(?:{read.pattern.pattern})\z")

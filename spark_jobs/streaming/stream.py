@@ -19,6 +19,9 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from ticdc_bridge.clients.history import HistoryTables
+from ticdc_bridge.clients.http import stop_requested
+from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
@@ -29,9 +32,6 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, table_lines, tell_slow_work, tell_summary
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
-from ticdc_bridge.spark_jobs.sources.http_client import stop_requested
-from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
-from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 from ticdc_bridge.spark_jobs.spark.errors import (
     error_of,
     is_kafka_away,
@@ -135,14 +135,14 @@ def refuse_connect(spark: SparkSession) -> None:
 
 
 def _wait_for_kafka(stream: StreamJob, source: KafkaSource) -> None:
-    """SetupError KAFKA_UNREACHABLE where the topic is not there, or Kafka is away for longer than is waited for it."""
+    """SetupError UNKNOWN_TOPIC where the topic is not there, KAFKA_UNREACHABLE where Kafka is away for too long."""
     end, pause = time.monotonic() + stream.patience * stream.is_patient, _PAUSE
     while True:
         try:
             source.find()
             return
         except SetupError as error:
-            is_away = error.code == "KAFKA_UNREACHABLE" and not str(error.fields["details"]).startswith("topic ")
+            is_away = error.code == "KAFKA_UNREACHABLE"
             if not is_away or time.monotonic() + pause > end:
                 raise
             print(f"{stream.command}: {error.detail}; again in {pause:g} s", file=sys.stderr)

@@ -10,13 +10,13 @@ from tests.schemas.test_regressions import G, compact, decode, extra_field, good
 from tests.support.each import each
 from tests.support.golden import Golden
 from tests.support.rows import Pair, Tables, change, column, field, table
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.types import BY_NAME
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 
 def test_b1_datetime_default_current_timestamp_from_avro_without_ddl() -> None:

@@ -14,6 +14,8 @@ from tests.support.golden import Golden, Registry
 from tests.support.rows import ORIGIN, Pair, Tables, change, column, field, payload, table
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -23,8 +25,6 @@ from ticdc_bridge.schemas.plain.reader import PlainDecoder, plain_message
 from ticdc_bridge.schemas.plain.writer import json_line, plain_event
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 G = Golden("debezium", "pk_int.ext.schema")
 

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 from tests.support.golden import GOLDEN
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 FOLDER = GOLDEN / "debezium-mysql"
 

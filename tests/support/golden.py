@@ -14,6 +14,8 @@ from typing import Any
 
 from ticdc_bridge.schemas.formats import format_table
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Event, Message
 from ticdc_bridge.schemas.model.options import Options
@@ -21,8 +23,6 @@ from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"

@@ -25,11 +25,11 @@ from tests.support.tidb_connector import tidb_messages
 from ticdc_bridge.schemas.codec import compression
 from ticdc_bridge.schemas.formats.base import BatchEncoder, Decoder
 from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 MIB = 1 << 20
 PER_BYTE, FLAT = 32, 64 * MIB  # what a message may take

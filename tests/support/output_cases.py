@@ -10,11 +10,11 @@ from pathlib import Path
 from tests import fuzzing
 from tests.support import connector
 from tests.support.golden import CONNECTOR, Golden, cases
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from uuid import UUID
 
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 _GUID = UUID(int=0x0102030405060708090A0B0C0D0E0F10)
 

@@ -6,11 +6,12 @@ import json
 from importlib.resources import files
 from pathlib import Path
 
+from ticdc_bridge.clients.registry import HttpSchemas
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 
 ZONE = "Asia/Shanghai"
 _FILES = Path(str(files("schemas") / "files"))

@@ -15,8 +15,8 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from tests.support.proxy import Trouble, proxied
 from tests.support.service import Client
 from tests.survival.acknowledged_writes import Told, schema
+from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.model.errors import BridgeError
-from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
 
 WRITES = 200
 T = TypeVar("T")

@@ -16,7 +16,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.formats.framing import SCHEMA_HEADERS, frame
+from ticdc_bridge.schemas.inputs.schema_files import RegisteredSchema
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.spark_types import MAX_SPARK_PRECISION, row_type, spark_type, widens
@@ -24,18 +26,17 @@ from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema, metric, tidb_row
 from ticdc_bridge.spark_jobs.arrow.worker_functions import rescue, rescued_type
-from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
-from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
-from ticdc_bridge.spark_jobs.pipeline.table_view import Missing
-from ticdc_bridge.spark_jobs.sources.avro_versions import (
+from ticdc_bridge.spark_jobs.pipeline.avro_versions import (
     WriterSchema,
     newest_of,
     registered_versions,
     topics_of,
     unique_writers,
 )
-from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
+from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
+from ticdc_bridge.spark_jobs.pipeline.table_view import Missing
 from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import ANSWER, ask_python, leave_out
 from ticdc_bridge.spark_jobs.spark.avro_jvm.program_codes import EIGHT_BYTE_ID, OTHER_TABLE, REFUSALS, RESULT

@@ -23,8 +23,8 @@ from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.spark_types import python_value, spark_type, widens
 from ticdc_bridge.schemas.model.table import Column, Table, Value
 from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.pipeline.avro_versions import WriterSchema
 from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, default_of
-from ticdc_bridge.spark_jobs.sources.avro_versions import WriterSchema
 from ticdc_bridge.spark_jobs.spark.avro_jvm import program_codes as java
 
 ERRORS: Mapping[int, tuple[str, str]] = {

@@ -18,10 +18,10 @@ from ticdc_bridge.schemas.codec import compression
 from ticdc_bridge.schemas.codec.byte_signatures import name_body
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 _JSON = b'{"id":0,"database":"shop","text":"' + "zwölf Boxkämpfer ".encode() * 8 + b'"}'
 _TEXT = _JSON.decode()

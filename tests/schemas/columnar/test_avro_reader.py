@@ -31,6 +31,7 @@ from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.decoder import AvroDecoder
 from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
 from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -38,7 +39,6 @@ from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.types import BY_NAME
 from ticdc_bridge.schemas.model.values import bit_size
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 

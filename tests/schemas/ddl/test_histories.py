@@ -16,9 +16,9 @@ from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.inputs.table_definitions import _version
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.service.history.table_json import HistoryMode, replay
-from ticdc_bridge.spark_jobs.sources.table_definitions import _version
 
 MODES: tuple[HistoryMode, ...] = ("wire", "typed")
 

@@ -20,13 +20,13 @@ from tests.support.each import each
 from tests.support.fuzz import SEED, SMALL, counted, damaged, is_error, lines, material, mutate, mutated
 from tests.support.golden import READ, Golden, Registry, cases, sample
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WRITTEN
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inspect.auto_decoder import AUTO
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.writer import json_line, plain_event
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 DDL = pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
 ALL = [g for name in READ for g in cases(name)]

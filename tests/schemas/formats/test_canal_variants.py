@@ -14,11 +14,11 @@ from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
 from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
 from ticdc_bridge.schemas.model.ports import TableSource
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 _GOOD: dict[str, Any] = {
     "id": 0, "database": "shop", "table": "orders", "pkNames": ["id"], "isDdl": False, "type": "INSERT",

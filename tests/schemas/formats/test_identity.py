@@ -11,13 +11,13 @@ import pytest
 from tests.support.each import each
 from tests.support.golden import Golden, Registry, both, cases, pairs
 from ticdc_bridge.schemas.formats.base import BatchEncoder, Decoder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 
 def _encoder(golden: Golden, **options: Any) -> Any:

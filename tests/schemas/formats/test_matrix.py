@@ -22,12 +22,12 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
 from ticdc_bridge.schemas.ddl.parser.lexer import LexicalMode
 from ticdc_bridge.schemas.formats.format_table import WRITTEN
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark, ms_to_tso
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableVersion
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
 SOME = ("wide.", "pk_types.", "charset.", "names.", "generated.")

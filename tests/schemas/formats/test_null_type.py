@@ -15,13 +15,13 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
 from ticdc_bridge.schemas.formats.open_protocol import OpenDecoder, OpenEncoder
 from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 _KEY = b'{"ts":462413824000000001,"scm":"shop","tbl":"orders","t":1}'
 _TABLES = TableDefinitions(

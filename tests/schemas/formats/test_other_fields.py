@@ -16,12 +16,12 @@ from ticdc_bridge.schemas.codec.avro_schema import parse_schema, reader, writer
 from ticdc_bridge.schemas.formats.base import BatchEncoder
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.other_fields import EXTRA
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.writer import json_line, plain_event
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 NEW = {"startTs": 463299738777157634, "newField": {"a": [1, None, "x"]}}
 

@@ -15,12 +15,12 @@ from tests.support.golden import CONNECTOR, Golden
 from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value, split_key, split_value
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 _CASES = (
     "canal-json/evolution.ext", "simple/evolution.json", "simple/evolution.avro", "debezium/evolution.ext.schema",

@@ -15,6 +15,7 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.codec.avro_references import Reference
 from ticdc_bridge.schemas.formats.base import Context, Decoder
 from ticdc_bridge.schemas.formats.framing import json_body, names_schema, unframe_part
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
@@ -22,7 +23,6 @@ from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 AVROS = ("avro", "debezium-avro", "debezium-mysql")
 _ID = 0x77000000  # of schemas that are taken out of a golden's

@@ -17,13 +17,13 @@ from ticdc_bridge.schemas.formats.avro import schema
 from ticdc_bridge.schemas.formats.debezium import avro_schema as dbz_avro
 from ticdc_bridge.schemas.formats.debezium import json_schema as dbz
 from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent
 from ticdc_bridge.schemas.model.names import avro_subject
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 AVRO = cases("avro")
 

@@ -13,6 +13,7 @@ import pytest
 from tests.support.each import each
 from tests.support.golden import Golden, case_check, cases
 from ticdc_bridge.schemas.formats.base import Context, Decoder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inspect import checksum
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
@@ -21,7 +22,6 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 ALL = [*cases("simple"), *cases("canal-json")]
 BOTH = ("simple", "canal-json")

@@ -31,10 +31,6 @@ ORDERS = """CREATE TABLE `orders` (
 EVENTS = "CREATE TABLE `ev``ents` (\n  `n` int DEFAULT NULL\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
 
 
-def client() -> Any:
-    return pymysql
-
-
 def tables(statements: Any) -> dict[str, Table]:
     return {str(version.table.id): version.table for version in versions(statements)}
 
@@ -70,16 +66,16 @@ def test_folders(tmp_path: Path) -> None:
         (folder := tmp_path / name).mkdir()
         for path, data in files.items():
             (folder / path).write_bytes(data)
-        made = tables(source_statements(folder, "given", client).statements)
+        made = tables(source_statements(folder, "given").statements)
         assert {id_: [c.name for c in table.columns] for id_, table in made.items()} == expected
 
     check_rows(FOLDERS, check, name=lambda row: row[0])
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match=r"no .sql file.*orders-schema.sql"):
-        source_statements(tmp_path / "empty", "", client)
+        source_statements(tmp_path / "empty", "")
     (tmp_path / "compressed" / "x.e-schema.sql").write_text("CREATE TABEL x (a int)")
     with pytest.raises(ValueError, match=r"^x.e-schema.sql: the statement of line 1"):
-        source_statements(tmp_path / "compressed", "", client)
+        source_statements(tmp_path / "compressed", "")
 
 
 def test_compressed_files(tmp_path: Path) -> None:
@@ -88,14 +84,14 @@ def test_compressed_files(tmp_path: Path) -> None:
     path = tmp_path / "t.sql"
     for data in whole:
         path.write_bytes(data)
-        assert list(tables(source_statements(definition_source(str(path)), "", client).statements)) == ["d.t"]
+        assert list(tables(source_statements(definition_source(str(path)), "").statements)) == ["d.t"]
     for data in whole[:4]:
         path.write_bytes(data[:-3] if data[:3] != b"BZh" else data[:20])
         with pytest.raises(ValueError, match=r"cut, or damaged|or a damaged one"):
-            source_statements(path, "", client)
+            source_statements(path, "")
     path.write_bytes(b"CREATE TABLE d.t (a INT COMMENT '\xff');")
     with pytest.raises(ValueError, match="it is neither UTF-8 nor UTF-16 text"):
-        source_statements(path, "", client)
+        source_statements(path, "")
 
 
 def test_text_in_utf_16(tmp_path: Path) -> None:
@@ -125,7 +121,7 @@ def test_a_live_tidb(tidb: PlayedTidb, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(query.split()[0] in ("SET", "BEGIN", "SELECT", "SHOW") for query in tidb.queries), "only reading"
     asked = tidb.queries.index("SET SESSION time_zone = '+00:00', sql_mode = ''")
     assert tidb.queries.index("BEGIN") > asked
-    shop = source_statements(f"tidb://root@127.0.0.1:{tidb.port}/shop", "", client)
+    shop = source_statements(f"tidb://root@127.0.0.1:{tidb.port}/shop", "")
     [orders] = {v.table.id: v for v in versions(shop.statements)}
     assert str(orders) == "shop.orders"
 

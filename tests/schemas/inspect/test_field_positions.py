@@ -7,10 +7,10 @@ import pytest
 from tests.support.each import each
 from ticdc_bridge.schemas.codec import json_spans
 from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inspect.field_positions import traces
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 
 class _NoTracer:

@@ -15,13 +15,13 @@ import pytest
 from tests.support.each import each
 from tests.support.golden import GOLDEN, READ, Golden, cases
 from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inspect.auto_decoder import AutoDecoder
 from ticdc_bridge.schemas.inspect.format_detection import sniff
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 NAMED = {"open-tiflow": "open"}
 EMPTY = "key and value are null: nothing is there to tell"
@@ -131,9 +131,9 @@ def test_damaged_messages_raise_nothing() -> None:
 
 def test_auto_reads_each_message_as_what_it_is() -> None:
     """Messages of all formats that are built, mixed: the same lines as from each format's own decoder."""
+    from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
     from ticdc_bridge.schemas.model.options import Options
     from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-    from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
     golden = {n: next(g for g in cases(n) if g.name.startswith("pk_int.")) for n in READ}
     avro = golden["avro"]

@@ -17,16 +17,15 @@ import typer
 from tests.support.access import ADMIN, PASSWORD, TOKENS, basic, bearer, files
 from tests.support.service import Client, listening_at, serve
 from tests.support.table import check_rows
+from ticdc_bridge.clients.http import HttpClient, HttpLogin
+from ticdc_bridge.clients.kafka import library, make_client
 from ticdc_bridge.schemas.inputs.kafka_settings import settings_for_librdkafka
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.changefeed.reader import read_files
 from ticdc_bridge.service.cli.output import exit_with
-from ticdc_bridge.service.http_client import HttpRegistry, RegistryLogin
-from ticdc_bridge.service.kafka_client import library, make_client
 from ticdc_bridge.service.server import logs
 from ticdc_bridge.service.store import dialect_of, open_store
-from ticdc_bridge.spark_jobs.sources.http_client import JsonClient
 from ticdc_bridge.spark_jobs.streaming import lineage
 
 SECRET = "s3cr3t-of-nobody"
@@ -107,13 +106,13 @@ def kafka_refused(**settings: str) -> str:
 
 
 NOBODY = f"http://alice:{SECRET}@127.0.0.1:1"
-LOGIN = RegistryLogin(f"alice:{SECRET}", SECRET, wait=0.0)
+LOGIN = HttpLogin(f"alice:{SECRET}", SECRET, wait=0.0)
 DSN = f"alice:{SECRET}@h/d?sslpassword={SECRET}"
 MESSAGES: dict[str, Callable[[], str]] = {
-    "a registry that is away": lambda: refused(lambda: HttpRegistry(NOBODY, LOGIN).ask("GET", "/")),
-    "a registry's bad URL": lambda: refused(lambda: HttpRegistry(f"ftp://alice:{SECRET}@h")),
-    "a registry's URL with a / in its password": lambda: refused(lambda: HttpRegistry(f"http://a:{SECRET}/x@h")),
-    "a registry's bad port": lambda: refused(lambda: HttpRegistry(f"http://a:{SECRET}@h:many")),
+    "a registry that is away": lambda: refused(lambda: HttpClient(NOBODY, login=LOGIN).ask("GET", "/")),
+    "a registry's bad URL": lambda: refused(lambda: HttpClient(f"ftp://alice:{SECRET}@h")),
+    "a registry's URL with a / in its password": lambda: refused(lambda: HttpClient(f"http://a:{SECRET}/x@h")),
+    "a registry's bad port": lambda: refused(lambda: HttpClient(f"http://a:{SECRET}@h:many")),
     "credentials, printed": lambda: repr(LOGIN),
     "a store's URL": lambda: dialect_of(f"postgresql://{DSN}", 1, 1).url,
     "a store of no kind": lambda: refused(lambda: dialect_of(f"nosuch://{DSN}", 1, 1)),
@@ -131,8 +130,6 @@ MESSAGES: dict[str, Callable[[], str]] = {
     "a sink URI": lambda: repr(
         read_files(f"kafka://alice:{SECRET}@h/t?protocol=avro&sasl-password={SECRET}&no-such={SECRET}", None).problems
     ),
-    "a job's registry": lambda: refused(lambda: JsonClient(f"ftp://alice:{SECRET}@h", "--registry")),
-    "a job's registry that is away": lambda: refused(lambda: JsonClient(NOBODY, "--registry", 0.0).call("GET", "/")),
     "a job's lineage": lambda: warned(NOBODY),
     "a job's lineage, bad URL": lambda: warned(f"ftp://alice:{SECRET}@h"),
 }

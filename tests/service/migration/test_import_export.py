@@ -235,7 +235,7 @@ def test_rule_sets(tmp_path: Path) -> None:
 WHAT_CANNOT_BE_DONE: list[tuple[tuple[str, ...], str]] = [
     (("import", "nowhere.jsonl"), "nowhere.jsonl: No such file or directory"),
     (("import", "kafka:_schemas"), "a topic needs --bootstrap-servers"),
-    (("import", "http://u:p/w@host"), "is no URL of a registry"),
+    (("import", "http://u:p/w@host"), "http://host:port or https"),
     (("import", "http://127.0.0.1:9", "--dry-run"), "can't be reached"),
     (("export", "a", "--store", "sqlite:///absent.db"), "there is no store sqlite:///absent.db"),
     (("export", "a", "b", "c"), "export takes a TARGET, or a SOURCE and a TARGET"),

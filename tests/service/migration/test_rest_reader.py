@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,8 +14,8 @@ import pytest
 from tests.service.migration.test_import_export import command
 from tests.service.migration.test_snapshot_and_plan import schema, snapshot
 from tests.support.service import Client
+from ticdc_bridge.clients.http import HttpClient, HttpLogin, HttpResponse
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.http_client import HttpRegistry, RegistryLogin, RegistryResponse
 from ticdc_bridge.service.migration.plan import plan_merge
 from ticdc_bridge.service.migration.progress import LineProgress
 from ticdc_bridge.service.migration.rest_reader import RestSource
@@ -68,9 +67,9 @@ def seven() -> Iterator[str]:
 
 
 def test_a_registry_that_tells_less(seven: str) -> None:
-    with closing(HttpRegistry(seven, RegistryLogin(user="u:p:w"))) as http:
-        source = RestSource(http)
-        found = source.read()
+    http = HttpClient(seven, login=HttpLogin(user="u:p:w"))
+    source = RestSource(http)
+    found = source.read()
     assert {key: (one.id, one.deleted) for key, one in found.versions.items()} == {
         ("s", 1): (3, False),
         ("s", 2): (4, True),
@@ -112,9 +111,9 @@ def test_versions_behind_an_alias_are_counted(client: Client) -> None:
     for subject in ("s", "hidden"):
         assert client.register(subject, '"int"').status == 200
     assert client.send("PUT", "/config/hidden", {"alias": "s"}).status == 200
-    with closing(HttpRegistry(client.url)) as http:
-        source = RestSource(http)
-        assert list(source.read().versions) == [("s", 1)]
+    http = HttpClient(client.url)
+    source = RestSource(http)
+    assert list(source.read().versions) == [("s", 1)]
     assert source.left_out == {"versions that REST hides because their subject's config has an alias": 1}
 
 
@@ -127,21 +126,20 @@ def test_progress_without_a_terminal() -> None:
     assert said == ["versions: 3 of 10", "writing: 1"]
 
 
-class Refusing:
+class Refusing(HttpClient):
     """A target without DELETE /mode (Confluent 7.x), where one subject's mode can't be changed."""
 
-    name = "http://old"
-
     def __init__(self) -> None:
+        super().__init__("http://old")
         self.modes: list[str] = []
 
-    def ask(self, method: str, target: str, body: Any = None) -> RegistryResponse:
+    def ask(self, method: str, target: str, body: Any = None) -> HttpResponse:
         if method == "DELETE":
-            return RegistryResponse(405, b"{}")
+            return HttpResponse(405, b"{}")
         if "stuck" in target and body != {"mode": "IMPORT"}:
-            return RegistryResponse(422, b'{"message":"no"}')
+            return HttpResponse(422, b'{"message":"no"}')
         self.modes.append(f"{target} {body['mode']}" if "mode" in body else target)
-        return RegistryResponse(200, json.dumps({"id": body.get("id")}).encode())
+        return HttpResponse(200, json.dumps({"id": body.get("id")}).encode())
 
 
 def test_modes_are_put_back_as_far_as_it_goes() -> None:

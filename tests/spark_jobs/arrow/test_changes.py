@@ -21,6 +21,8 @@ from ticdc_bridge.schemas.columnar.kernels.text import fill_decimals
 from ticdc_bridge.schemas.columnar.plain_lines import EXTRA_FIELDS
 from ticdc_bridge.schemas.columnar.rows import freeze
 from ticdc_bridge.schemas.formats.base import BatchEncoder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -45,8 +47,6 @@ from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView, check_number
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 from ticdc_bridge.spark_jobs.spark import data_source
 from ticdc_bridge.spark_jobs.streaming.pieces import Form, PieceBatches
 

@@ -13,13 +13,13 @@ from tests.spark_jobs.arrow.test_messages import _batch
 from tests.support.each import each
 from tests.support.rows import Tables
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 TABLE = Table(TableId("shop", "t"), (Column("f", BY_NAME["float"]), Column("n", BY_NAME["int"])))

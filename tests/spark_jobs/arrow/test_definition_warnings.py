@@ -10,11 +10,11 @@ from tests.schemas.formats.test_definition_mismatch import DEFINITIONS, canal_me
 from tests.spark_jobs.arrow.test_changes import _CHANGES
 from tests.spark_jobs.arrow.test_messages import _batch
 from tests.support.rows import Tables
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.jobs.verify import ComparedInput, VerifyReport, compare
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 
 def _side() -> CodecConfig:

@@ -18,6 +18,7 @@ from tests.support.golden import Golden, Registry, cases
 from tests.support.reference_codecs import SlowReader, SlowWriter
 from ticdc_bridge.schemas.formats.framing import carried_headers
 from ticdc_bridge.schemas.inputs.dead_letters import DETAIL, REASON
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import DdlEvent, Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.writer import json_line
@@ -34,7 +35,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 from ticdc_bridge.spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
 from ticdc_bridge.spark_jobs.streaming.pieces import BatchCounts, PieceBatches, TaskCodecs
 

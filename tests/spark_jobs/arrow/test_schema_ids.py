@@ -15,6 +15,7 @@ from tests.support import shop
 from tests.support.schema_ids import WAYS, with_guids
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.arrow import batches
@@ -25,7 +26,6 @@ from ticdc_bridge.spark_jobs.jobs import in_process_batches
 from ticdc_bridge.spark_jobs.jobs.in_process_batches import KernelWarmUp
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 

@@ -20,17 +20,17 @@ from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
 from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME
 from ticdc_bridge.spark_jobs.arrow.table_rows import TableRows, rows_schema
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
+from ticdc_bridge.spark_jobs.pipeline.avro_versions import newest_of
+from ticdc_bridge.spark_jobs.pipeline.avro_versions import registered_versions as registered
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, TableView
-from ticdc_bridge.spark_jobs.sources.avro_versions import newest_of
-from ticdc_bridge.spark_jobs.sources.avro_versions import registered_versions as registered
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

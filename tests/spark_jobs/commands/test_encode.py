@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.golden import Golden, Registry
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.arrow.event_encoder import EncodeBatches
@@ -20,8 +22,6 @@ from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line, read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 # Formats with DDL in the stream learn the tables from it; Avro's schemas are in the meta.
 CASES = (

@@ -17,6 +17,7 @@ from tests.spark_jobs.spark.test_temporal_sql import _expected, _frame, _got, _r
 from tests.support import connector
 from tests.support.golden import Golden
 from ticdc_bridge import count_changes, decode, transcode
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
@@ -26,7 +27,6 @@ from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

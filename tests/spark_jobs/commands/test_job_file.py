@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.table import check_rows
+from ticdc_bridge.clients.kafka import TopicChoice, number_sources
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.commands.main import _parse, main, parser
 from ticdc_bridge.spark_jobs.io.locations import topics_of_location
-from ticdc_bridge.spark_jobs.io.topics import TopicChoice, number_sources
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace
 
 JOB = """\

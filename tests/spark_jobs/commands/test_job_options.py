@@ -12,6 +12,8 @@ import pytest
 
 from tests.spark_jobs.commands.test_encode import found, numbered, written
 from tests.support.golden import Golden
+from ticdc_bridge.clients.kafka import TopicChoice
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
@@ -20,11 +22,9 @@ from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.commands.options import with_login
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
-from ticdc_bridge.spark_jobs.io.topics import TopicChoice
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 from ticdc_bridge.spark_jobs.streaming import stream
 from ticdc_bridge.spark_jobs.streaming.kafka_source import KafkaSource
 from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics, check

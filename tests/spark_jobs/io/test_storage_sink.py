@@ -12,6 +12,7 @@ import pytest
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
@@ -22,7 +23,6 @@ from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.storage_csv import CsvDialect
 from ticdc_bridge.spark_jobs.io.storage_sink import schema_files
 from ticdc_bridge.spark_jobs.pipeline.storage_definitions import StorageDefinitions, stated_tables
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 V1, V2, V3 = 462413824000000001, 462413824000000101, 462413824000000201
 

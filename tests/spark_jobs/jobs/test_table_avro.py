@@ -16,6 +16,7 @@ from tests.support.each import each
 from tests.support.golden import READ, Golden, cases, sampled
 from tests.support.record_outputs import run_quietly
 from tests.support.rows import ORIGIN, change
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import RowChange, tso_physical_ms
@@ -28,7 +29,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 
 def _sides(golden: Golden) -> tuple[CodecConfig, RecordConfig] | None:

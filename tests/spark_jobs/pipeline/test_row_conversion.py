@@ -14,6 +14,8 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED
 from ticdc_bridge.schemas.formats.avro.record import compile_record
 from ticdc_bridge.schemas.formats.avro.schema import value_schema
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
@@ -25,8 +27,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 ID = TableId("shop", "t")
 OLD, NEW = 100, 200

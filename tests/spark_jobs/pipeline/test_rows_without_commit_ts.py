@@ -9,10 +9,10 @@ from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.formats.avro.definitions import DefinitionsOfRecords
 from ticdc_bridge.schemas.formats.avro.record import compile_record
 from ticdc_bridge.schemas.formats.avro.schema import value_schema
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableVersion
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 # Statements, and which version (from 1) a row without commit_ts of each version is taken for; 0: none; -1: for one that
 # has only what the versions say alike.

@@ -17,11 +17,11 @@ from tests.support.python_words import assert_no_python_words
 from tests.support.registries import golden_registry, serving
 from tests.support.table import check_rows
 from ticdc_bridge import Decoder, Encoder, plain_event
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.event import Message as Record
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 AVRO = Golden("avro", "evolution.ext1")
 _GOLDENS = ("avro/evolution.ext1", "debezium/evolution.default", "open/evolution.default", "craft/evolution.default",

@@ -7,10 +7,10 @@ import random
 from tests.support.ddl_histories import recorded
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.event import DdlEvent
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import StreamDefinitions
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 T = TableId("d", "t")
 

@@ -10,9 +10,9 @@ import pytest
 from tests.support.golden import Golden
 from tests.support.table import check_rows
 from ticdc_bridge import decode, encode, transcode
+from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
 from ticdc_bridge.spark_jobs.spark.frames import read_files
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from ticdc_bridge import decode
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import frame
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inspect import format_lookup
 from ticdc_bridge.schemas.model.event import Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from ticdc_bridge.spark_jobs.spark.frames import kafka_columns
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import frame
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inspect import format_lookup
 from ticdc_bridge.schemas.model.event import Message, Op, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -27,7 +28,6 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.spark.avro_jvm.plan import AvroPlan
 

@@ -17,10 +17,10 @@ from tests.spark_jobs.spark.test_avro_header import ID, NAME, OPTIONS
 from ticdc_bridge import decode
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inspect import format_lookup
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from ticdc_bridge.spark_jobs.spark import avro_jvm, decode_plan
 from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import observed_metrics
 

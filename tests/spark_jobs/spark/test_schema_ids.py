@@ -17,12 +17,13 @@ from tests.support.schema_ids import WAYS, with_guids
 from tests.support.service import Client
 from tests.support.table import check_rows
 from ticdc_bridge import decode, transcode
+from ticdc_bridge.clients.registry import HttpSchemas
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

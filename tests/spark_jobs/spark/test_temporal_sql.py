@@ -16,6 +16,8 @@ from tests.support.table import check_rows
 from ticdc_bridge import decode
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED as AS_TYPED
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -27,8 +29,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

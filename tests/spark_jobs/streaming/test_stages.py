@@ -14,6 +14,7 @@ from tests.spark_jobs.commands.test_encode import numbered, written
 from tests.support.golden import Golden
 from tests.support.progress_lines import without_progress
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.commands.main import main
@@ -21,7 +22,6 @@ from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
 

@@ -18,11 +18,11 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.codec.avro import write_long
 from ticdc_bridge.schemas.formats.base import Decoder
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, frame, unframe
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 AVRO = Golden("avro", "pk_int.ext1")
 

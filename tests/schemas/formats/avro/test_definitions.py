@@ -9,9 +9,9 @@ from tests.support.rows import ORIGIN, Tables, change, column, table
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.formats.avro.record import compile_record
 from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.schema_files import name_of
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import RowChange
-from ticdc_bridge.spark_jobs.sources.schema_files import name_of
 
 ROWS = [
     # the database's names, the definition's, and how rows call them

@@ -23,12 +23,12 @@ from ticdc_bridge.schemas.codec import avro_schema
 from ticdc_bridge.schemas.codec.avro import TruncatedValue, write_long
 from ticdc_bridge.schemas.formats.base import Decoder
 from ticdc_bridge.schemas.formats.debezium.connect.document import document
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 TABLES = ByName({v.table.id: v for v in VERSIONS})
 # How the bridge writes without schema, where nothing is set.

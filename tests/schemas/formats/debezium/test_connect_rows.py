@@ -11,11 +11,11 @@ from tests.schemas.formats.debezium.connect_messages import envelope, keyed, mes
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.event_order import binlog_position
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 ORDERS = "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20))"
 PAIRS = "CREATE TABLE orders (a INT, b VARCHAR(9), n INT, PRIMARY KEY (a, b))"

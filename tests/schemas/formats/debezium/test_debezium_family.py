@@ -16,13 +16,13 @@ from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, 
 from ticdc_bridge.schemas.formats.base import Context, commit_ts_of
 from ticdc_bridge.schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
 from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, RowChange, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, Value
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 AVRO: dict[str, Any] = {
     "enable_tidb_extension": True,

@@ -18,6 +18,7 @@ from tests.support.each import each
 from tests.support.golden import Registry
 from tests.support.rows import Tables
 from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
@@ -28,7 +29,6 @@ from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 WIDE = [n for n in connector.settings() if not n.startswith(("edge", "ticdc_foo"))]
 MODES: dict[str, dict[str, Any]] = {

@@ -13,12 +13,12 @@ from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 from tests.support.tidb_connector import tidb_messages
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inspect.format_detection import sniff
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
 
 FORMAT = "debezium-tidb"
 MADE = table(column("v", "varchar", length=20), column("n", "decimal", length=30, scale=2), column("b", "varbinary"))

@@ -12,7 +12,6 @@ from typing import Any
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.inputs.definition_files import meta_of
-from ticdc_bridge.schemas.inputs.live_tables import NO_CLIENT
 from ticdc_bridge.schemas.inputs.table_sources import definition_text, source_statements
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
@@ -96,17 +95,9 @@ def statements_of(source: Path | str | None, db: str = "") -> list[DdlText]:
     if source is None or source == Path("stream"):
         return []
     try:
-        return source_statements(source, db, _mysql_client).statements
+        return source_statements(source, db).statements
     except (OSError, ValueError) as error:
         raise _usage_error(source, reason_of(error)) from error
-
-
-def _mysql_client() -> Any:
-    try:
-        import pymysql
-    except ImportError as error:
-        raise ValueError(NO_CLIENT) from error
-    return pymysql
 
 
 def _usage_error(source: Path | str, details: str) -> SetupError:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from ticdc_bridge.schemas.codec.avro_references import Reference, ReferringSchema, record_of, resolve
 from ticdc_bridge.schemas.inputs import definition_files
+from ticdc_bridge.schemas.inputs.subject_names import without_context
 from ticdc_bridge.schemas.inputs.table_sources import definition_text
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.names import record_names
 from ticdc_bridge.schemas.model.ports import SchemaId, apicurio_id
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.spark_jobs.sources.subject_names import without_context
 
 AVRO = "AVRO"
 KIND_NAMES = {"JSON": "a JSON Schema", "PROTOBUF": "a Protobuf schema"}

@@ -21,6 +21,7 @@ from tests.support.registries import Server, answer, serving
 from tests.support.rows import change
 from tests.support.service import Client
 from tests.support.table import check_rows
+from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.table import TableId, Value
@@ -30,7 +31,6 @@ from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
-from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -247,7 +247,7 @@ def test_a_service_that_is_down_or_is_none(capsys: pytest.CaptureFixture[str]) -
     with serving(lambda method, path, body: answer(404, {"error_code": 404, "message": "HTTP 404 Not Found"})) as other:
         assert isinstance(other, Server)
         assert main([*argv, "--history", other.url]) == 2
-    assert "refused /history/changefeeds" in capsys.readouterr().err
+    assert "refused GET /history/changefeeds" in capsys.readouterr().err
 
 
 def test_it_goes_to_workers(url: str) -> None:

@@ -16,16 +16,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
+from ticdc_bridge.clients.http import SILENT, HttpClient, HttpLogin, message_of
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.column_ids import with_ids_of
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso
 from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion
-from ticdc_bridge.spark_jobs.sources.http_client import SILENT, JsonClient, message_of
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 _SURE_FOR, _UNSURE_FOR, _NAMES_FOR = 60.0, 5.0, 60.0  # seconds
 _LONGEST_NAME = 256  # TiDB's have 64 characters at most
@@ -61,7 +61,7 @@ class _SealedState:
     zone: str | None
 
 
-class _Answers:
+class _HistoryCache:
     """What a service told this process."""
 
     def __init__(self) -> None:
@@ -75,32 +75,37 @@ class _Answers:
 
 
 # By service, credentials, changefeed and zone: what is unpickled into a Spark worker goes on with what was asked there.
-_TOLD: dict[tuple[str, ...], _Answers] = {}
+_SHARED_CACHES: dict[tuple[str, ...], _HistoryCache] = {}
 
 
-class HistoryTables(JsonClient):
+class HistoryTables(HttpClient):
     """Table versions of a changefeed's history (schemas.model.ports.TableSource). Each version is asked for once a
     minute.
 
-    changefeed: its name; None for the only one. zone: of literal TIMESTAMP defaults, where the history does not know.
-    wait: seconds to go on trying while the service is away or its history is behind the rows. Pickles without what it
-    was told; objects that were unpickled share that within a process.
+    Pickles without its cache; objects that were unpickled share one within a process.
+
+    Args:
+        url: the service's.
+        changefeed: its name; None for the only one.
+        zone: of literal TIMESTAMP defaults, where the history does not know it.
+        wait: seconds to go on trying while the service is away or its history is behind the rows.
+        timeout: seconds that one request may take.
     """
 
     def __init__(
         self, url: str, changefeed: str | None = None, zone: str | None = None, wait: float = 5.0, timeout: float = 10.0
     ) -> None:
-        super().__init__(url, "--history", wait, timeout)
+        super().__init__(url, "--history", HttpLogin(wait=wait, timeout=timeout))
         self.changefeed, self._zone = changefeed, zone
-        self._told = _Answers()
+        self._cache = _HistoryCache()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_told"}
+        return {name: value for name, value in self.__dict__.items() if name != "_cache"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         of = (self.name, self._headers.get("Authorization", ""), self.changefeed or "", self._zone or "")
-        self._told = _TOLD.setdefault(of, _Answers())
+        self._cache = _SHARED_CACHES.setdefault(of, _HistoryCache())
 
     def check(self) -> Self:
         """SetupError unless the service answers and has the changefeed, the only one where none is named."""
@@ -120,14 +125,14 @@ class HistoryTables(JsonClient):
         """
         now = time.monotonic()
         if commit_ts is None:
-            span = self._told.newest.get(table)
+            span = self._cache.newest.get(table)
             if span is None or span.expires < now:
-                span = self._told.newest[table] = self._newest(table)
+                span = self._cache.newest[table] = self._newest(table)
             return span.get_version()
         return self._span(table, commit_ts).get_version()
 
     def _span(self, table: TableId, commit_ts: int) -> _Span:
-        spans = self._told.spans.get(table)
+        spans = self._cache.spans.get(table)
         if spans:
             index = bisect_left(spans, commit_ts, key=lambda one: one.from_ts)
             if index and (span := spans[index - 1]).until >= commit_ts and span.expires >= time.monotonic():
@@ -144,9 +149,12 @@ class HistoryTables(JsonClient):
             except WireError as broken:
                 error = broken
         key = (table, columns, commit_ts is None, *map(id, candidates))
-        entry = self._told.fits.get(key)
+        entry = self._cache.fits.get(key)
         if entry is None:
-            entry = self._told.fits[key] = candidates, TableDefinitions(candidates).sanitised(table, columns, commit_ts)
+            entry = self._cache.fits[key] = (
+                candidates,
+                TableDefinitions(candidates).sanitised(table, columns, commit_ts),
+            )
         if entry[1] is None and error is not None:
             raise error
         return entry[1]
@@ -161,7 +169,7 @@ class HistoryTables(JsonClient):
         after, until = -1, MAX_TSO
         for id_ in self._find_by_avro_name(table):
             span = self._span(id_, commit_ts)
-            later = (one.from_ts for one in self._told.spans.get(id_, ()) if one.from_ts >= commit_ts)
+            later = (one.from_ts for one in self._cache.spans.get(id_, ()) if one.from_ts >= commit_ts)
             after, until = max(after, span.from_ts), min(until, span.until, *later)
         return min(after, commit_ts - 1), max(until, commit_ts)
 
@@ -169,12 +177,12 @@ class HistoryTables(JsonClient):
     def table_ids(self) -> list[TableId]:
         """The tables that the history knows, under all their names."""
         self._find_by_avro_name(TableId("", ""))
-        return [one for ids in self._told.names.values() for one in ids]
+        return [one for ids in self._cache.names.values() for one in ids]
 
     def forget_newest(self) -> None:
         """The next question without a commit_ts is asked anew."""
-        self._told.newest.clear()
-        self._told.every.clear()
+        self._cache.newest.clear()
+        self._cache.every.clear()
 
     def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table]:
         """Two versions of a table with the column ids that the DDL gives them, else those that SHOW CREATE TABLE of all
@@ -193,14 +201,14 @@ class HistoryTables(JsonClient):
 
     def _by_statements(self, id_: TableId) -> list[TableVersion]:
         """A table's versions as the DDL makes them; none where it can't be applied from the start."""
-        expires, made = self._told.made.get(id_, (0.0, []))
+        expires, made = self._cache.made.get(id_, (0.0, []))
         if expires < time.monotonic():
             try:
                 made = versions(self.statements(id_), "UTC" if self._zone else None)
             except DdlError:
                 made = []
             made = [v for v in made if v.table.id.folded == id_.folded]
-            self._told.made[id_] = time.monotonic() + _UNSURE_FOR, made
+            self._cache.made[id_] = time.monotonic() + _UNSURE_FOR, made
         return made
 
     def _by_show_create(self, id_: TableId) -> list[TableVersion]:
@@ -217,7 +225,7 @@ class HistoryTables(JsonClient):
         texts, offset = list[DdlText](), 0
         named = {"db": of.db, "table": of.table} if of else {}
         while True:
-            answer = self._get_ok(f"/history/ddl?{self._query(limit=_PAGE, offset=offset, **named)}")
+            answer = self.need(dict, f"/history/ddl?{self._query(limit=_PAGE, offset=offset, **named)}")
             for one in self.read_field(answer, "ddl", list):
                 if one["query"] and one["mode"] != "form":
                     mode = _MODES.get(one["mode"]) or LexicalMode.of_sql_mode(one.get("sql_mode", ""))
@@ -229,16 +237,8 @@ class HistoryTables(JsonClient):
     def _query(self, **more: Any) -> str:
         return urlencode({"changefeed": self.changefeed, **more} if self.changefeed else more)
 
-    def _get_ok(self, path: str) -> Any:
-        status, answer = self.call("GET", path)
-        if status != 200:
-            raise self.refusal_error(path, status, answer)
-        return answer
-
     def _read_sealed(self) -> _SealedState:
-        feeds = self._get_ok("/history/changefeeds")
-        if not isinstance(feeds, list):
-            raise self.refusal_error("/history/changefeeds", 200, feeds)
+        feeds = self.need(list, "/history/changefeeds")
         by_name = {self.read_field(feed, "changefeed", str): feed for feed in feeds}
         name = self.changefeed or (next(iter(by_name)) if len(by_name) == 1 else None)
         if name is None or name not in by_name:
@@ -251,21 +251,20 @@ class HistoryTables(JsonClient):
 
     def _ask_resolved(self, table: TableId, commit_ts: int) -> _Span:
         """What the service says, once it is resolved; kept. SetupError HISTORY_BEHIND when it is not within `wait`."""
-        began, pause, is_told = time.monotonic(), 0.1, False
-        end = began + self._wait
+        began, pause, announced = time.monotonic(), 0.1, False
+        end = began + self.login.wait
         while (span := self._answer(table, commit_ts, resolved=True)) is None:
             if time.monotonic() + pause > end:
-                details = (
-                    f"{table} at commit_ts {commit_ts} is not resolved (tried for {self._wait:g} s); is it tracked?"
-                )
+                state = f"is not resolved (tried for {self.login.wait:g} s); is it tracked?"
+                details = f"{table} at commit_ts {commit_ts} {state}"
                 raise SetupError("HISTORY_BEHIND", url=self.name, changefeed=self.changefeed, details=details)
-            if not is_told and time.monotonic() + pause - began > SILENT:
+            if not announced and time.monotonic() + pause - began > SILENT:
                 text = f"the history of {table} at {self.name} to reach commit_ts {commit_ts}"
-                print(f"waiting up to {self._wait:g} s for {text}", file=sys.stderr, flush=True)
-                is_told = True
+                print(f"waiting up to {self.login.wait:g} s for {text}", file=sys.stderr, flush=True)
+                announced = True
             time.sleep(pause)
             pause = min(pause * 2, 5.0)
-        spans = self._told.spans.setdefault(table, [])
+        spans = self._cache.spans.setdefault(table, [])
         for one in [one for one in spans if one.from_ts == span.from_ts]:
             spans.remove(one)
             if one.version == span.version:  # decoders are compiled by object
@@ -284,7 +283,7 @@ class HistoryTables(JsonClient):
         ):
             span = self._answer(table, span.from_ts, resolved=False)
         assert span is not None
-        spans = self._told.spans.get(table, [])
+        spans = self._cache.spans.get(table, [])
         same = next((one.version for one in spans if one.version is not None and one.version == span.version), None)
         return _Span(0, MAX_TSO, time.monotonic() + _UNSURE_FOR, same or span.version, span.error)
 
@@ -346,10 +345,10 @@ class HistoryTables(JsonClient):
 
     def _all(self, id_: TableId) -> list[TableVersion]:
         """A table's versions, oldest first, back to where it is not known."""
-        expires, table_versions = self._told.every.get(id_, (0.0, []))
+        expires, table_versions = self._cache.every.get(id_, (0.0, []))
         if expires < time.monotonic():
             table_versions = list(self._walk(id_))[::-1]
-            self._told.every[id_] = time.monotonic() + _UNSURE_FOR, table_versions
+            self._cache.every[id_] = time.monotonic() + _UNSURE_FOR, table_versions
         return table_versions
 
     def _walk(self, id_: TableId) -> Iterator[TableVersion]:
@@ -363,13 +362,13 @@ class HistoryTables(JsonClient):
 
     def _find_by_avro_name(self, table: TableId) -> list[TableId]:
         """The tables whose names Avro makes into this one."""
-        answers, now, table = self._told, time.monotonic(), table.folded
+        answers, now, table = self._cache, time.monotonic(), table.folded
         tables = answers.names.get(table, [])
         if now - answers.names_at > (_NAMES_FOR if tables else _UNSURE_FOR):
             answers.names.clear()
             offset = 0
             while True:
-                answer = self._get_ok(f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
+                answer = self.need(dict, f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
                 for one in self.read_field(answer, "tables", list):
                     id_ = TableId(one["db"], one["table"])
                     answers.names.setdefault(id_.sanitised.folded, []).append(id_)

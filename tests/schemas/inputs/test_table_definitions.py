@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.support.golden import FORMATS, GOLDEN, Golden, cases
 from tests.support.mysql_server import PlayedTidb, serving
 from tests.support.table import check_rows
+from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.types import BY_NAME
 from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.pipeline.arguments import tables_of
-from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 
 ID = TableId("d", "t")
 

@@ -7,25 +7,16 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
+from ticdc_bridge.clients.http import HttpClient, HttpLogin, message_of
 from ticdc_bridge.schemas.codec.avro_references import Reference, ReferringSchema, read_references, record_of, resolve
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
+from ticdc_bridge.schemas.inputs.schema_files import AVRO, FileSchemas, Name, RegisteredSchema, name_of, not_avro_error
+from ticdc_bridge.schemas.inputs.subject_names import is_of_topic, record_name, without_context
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.ports import EITHER, ApicurioId, SchemaId, apicurio_id
-from ticdc_bridge.spark_jobs.sources.http_client import JsonClient, message_of
-from ticdc_bridge.spark_jobs.sources.schema_files import (
-    AVRO,
-    FileSchemas,
-    Name,
-    RegisteredSchema,
-    name_of,
-    not_avro_error,
-)
-from ticdc_bridge.spark_jobs.sources.subject_names import is_of_topic, record_name, without_context
-
-__all__ = ["FileSchemas", "HttpSchemas", "Name", "RegisteredSchema", "Schemas", "name_of"]
 
 _MISSING_FOR, _KNOWN_FOR = 5.0, 60.0  # seconds
 _NOT_FOUND = 40403
@@ -35,19 +26,19 @@ _NATIVE = ("/apis/registry/v3", "/apis/registry/v2")
 _SPACES = {"globalId": ("globalIds",), "contentId": ("contentIds",), EITHER: ("globalIds", "contentIds")}
 """Apicurio's spaces of ids → where its own API has them."""
 
-_Asked = tuple[SchemaId, str | None]
+_IdKey = tuple[SchemaId, str | None]
 """A schema id, and the subject that it is asked for with, `_` for each dot: TiCDC's Avro knows no other form."""
 
 
-class _Answers:
+class _RegistryCache:
     """What a registry told this process. What an id stands for, for a subject, does not change.
 
     failed: until when an id's error is not asked about again. warned: subjects that a warning was printed for.
     """
 
     def __init__(self) -> None:
-        self.by_id: dict[_Asked, str] = {}
-        self.failed: BoundedCache[_Asked, tuple[float, WireError]] = BoundedCache(10_000)
+        self.by_id: dict[_IdKey, str] = {}
+        self.failed: BoundedCache[_IdKey, tuple[float, WireError]] = BoundedCache(10_000)
         self.ids: dict[tuple[str, str], SchemaId | WireError] = {}
         self.versions: dict[tuple[str, int], tuple[float, RegisteredSchema | None]] = {}
         self.referred: dict[tuple[str, int], ReferringSchema] = {}
@@ -56,33 +47,37 @@ class _Answers:
 
     def __getstate__(self) -> dict[str, Any]:
         """Not which subjects have what: that changes, and is all that the registry has."""
-        return {**_Answers().__dict__, "by_id": self.by_id, "ids": self.ids}
+        return {**_RegistryCache().__dict__, "by_id": self.by_id, "ids": self.ids}
 
 
 # By registry and credentials: what is unpickled into a Spark worker goes on with what earlier tasks there asked.
-_ANSWERS: dict[tuple[str, str], _Answers] = {}
+_SHARED_CACHES: dict[tuple[str, str], _RegistryCache] = {}
 
 
-class HttpSchemas(JsonClient):
+class HttpSchemas(HttpClient):
     """A Confluent-compatible schema registry. Each id is asked for once; one that is not there, again after 5 s.
 
-    wait: seconds to go on trying while the registry can't be reached or answers with a passing error. Of objects that
-    were unpickled, those of one registry share their answers within a process.
+    Of objects that were unpickled, those of one registry share their answers within a process.
+
+    Args:
+        url: the registry's.
+        wait: seconds to go on trying while it can't be reached or answers with a passing error.
+        timeout: seconds that one request may take.
     """
 
     def __init__(self, url: str, wait: float = 5.0, timeout: float = 10.0) -> None:
-        super().__init__(url, "--registry", wait, timeout)
-        self._told_by = _Answers()
+        super().__init__(url, "--registry", HttpLogin(wait=wait, timeout=timeout))
+        self._cache = _RegistryCache()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """What it knew when it was pickled goes to what this process knows of the registry."""
         self.__dict__.update(state)
-        answers = self._told_by
-        self._told_by = _ANSWERS.setdefault((self.name, self._headers.get("Authorization", "")), answers)
-        self._told_by.by_id.update(answers.by_id)
-        self._told_by.ids.update(answers.ids)
+        answers = self._cache
+        self._cache = _SHARED_CACHES.setdefault((self.name, self._headers.get("Authorization", "")), answers)
+        self._cache.by_id.update(answers.by_id)
+        self._cache.ids.update(answers.ids)
 
-    def check(self) -> HttpSchemas:
+    def check(self) -> Self:
         """SetupError REGISTRY_UNREACHABLE or REGISTRY_REFUSED unless the registry answers."""
         status, answer = self.call("GET", "/")
         if status == 404 and self.call("GET", "/schemas/types")[0] == 200:
@@ -98,20 +93,20 @@ class HttpSchemas(JsonClient):
         An id that the registry has under other subjects than the topic's is an error where the topic's has schemas of
         another record, else a warning, once a topic.
         """
-        asked, told = (schema_id, subject and subject.replace(".", "_")), self._told_by
-        text = told.by_id.get(asked)
+        key, cached = (schema_id, subject and subject.replace(".", "_")), self._cache
+        text = cached.by_id.get(key)
         if text is None:
-            until, last = told.failed.get(asked, (0.0, None))
+            until, last = cached.failed.get(key, (0.0, None))
             if last is not None and time.monotonic() < until:
                 raise WireError(last.code, **{**last.fields, "where": where})
             try:
-                text = told.by_id[asked] = self._ask(schema_id, where, subject)
+                text = cached.by_id[key] = self._request_id(schema_id, where, subject)
             except WireError as error:
-                told.failed[asked] = time.monotonic() + _MISSING_FOR, error
+                cached.failed[key] = time.monotonic() + _MISSING_FOR, error
                 raise
         return text
 
-    def _ask(self, schema_id: SchemaId, where: str, subject: str | None) -> str:
+    def _request_id(self, schema_id: SchemaId, where: str, subject: str | None) -> str:
         status, answer = self._answer_of_id(schema_id, subject)
         if status != 200:
             code = answer.get("error_code") if isinstance(answer, dict) else None
@@ -182,26 +177,26 @@ class HttpSchemas(JsonClient):
         if isinstance(owner, str) and is_of_topic(owner, subject, name):
             return
         subjects = self._subjects_of_id(schema_id)
-        if not subjects or any(is_of_topic(one, subject, name) for one in subjects):
+        if not subjects or any(is_of_topic(holder, subject, name) for holder in subjects):
             return
         holders = " and ".join(subjects[:3])
-        own = self._newest_if_told(subject)
+        newest = self._newest_if_allowed(subject)
         advice = "give the URL of the context or registry that has them"
-        if own is not None and record_name(record_of(own)) != name:
+        if newest is not None and record_name(record_of(newest)) != name:
             details = (
                 f"schema id {schema_id} is that of {holders} ({name}) in {self.name}, and {subject} has no such id: "
                 f"the topic's schemas are elsewhere; {advice}"
             )
             raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
-        if subject not in self._told_by.warned:
-            self._told_by.warned.add(subject)
+        if subject not in self._cache.warned:
+            self._cache.warned.add(subject)
             text = (
                 f"warning: schema id {schema_id} of a topic whose subject would be {subject} is that of {holders} in "
                 f"{self.name}; it is used. If the topic's schemas are elsewhere, {advice}"
             )
             print(text, file=sys.stderr)
 
-    def _newest_if_told(self, subject: str) -> str | None:
+    def _newest_if_allowed(self, subject: str) -> str | None:
         """As `newest`; None, too, where the registry refuses to say."""
         try:
             return self.newest(subject)
@@ -228,33 +223,29 @@ class HttpSchemas(JsonClient):
     def _referred(self, reference: Reference, context: str) -> ReferringSchema:
         """The version referred to; a subject that names no context is in that of the schema that refers to it."""
         subject = reference.subject if reference.subject.startswith(":.") else context + reference.subject
-        place = (subject, reference.version)
-        if place not in self._told_by.referred:
+        version_key = (subject, reference.version)
+        if version_key not in self._cache.referred:
             version = "latest" if reference.version == -1 else reference.version
             path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
-            status, answer = self.call("GET", path)
-            if status == 404:
+            answer = self.find(dict, path)
+            if answer is None:
                 what = f"{reference.name} of subject {subject} version {reference.version}"
                 raise ValueError(f"it refers to {what}, which {self.name} does not have")
-            if status != 200:
-                raise self.refusal_error(f"{subject} version {version}", status, answer)
             text = self.read_field(answer, "schema", str)
-            self._told_by.referred[place] = ReferringSchema(text, read_references(answer.get("references")))
-        return self._told_by.referred[place]
+            self._cache.referred[version_key] = ReferringSchema(text, read_references(answer.get("references")))
+        return self._cache.referred[version_key]
 
     # ---- subjects
     def add_known(self, entries: Iterable[RegisteredSchema]) -> None:
         """What `all` told: those that this is sent to need not ask for these ids."""
         for entry in entries:
             for subject in (None, without_context(entry.subject)):
-                self._told_by.by_id.setdefault((entry.id, subject and subject.replace(".", "_")), entry.schema)
+                self._cache.by_id.setdefault((entry.id, subject and subject.replace(".", "_")), entry.schema)
 
     def newest(self, subject: str) -> str | None:
-        status, answer = self.call("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
-        if status == 404:
+        answer = self.find(dict, f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if answer is None:
             return None
-        if status != 200:
-            raise self.refusal_error(f"subject {subject}", status, answer)
         text = self.read_field(answer, "schema", str)
         try:
             return self._resolved(answer, str(answer.get("subject") or subject), text)
@@ -262,7 +253,7 @@ class HttpSchemas(JsonClient):
             return text  # whoever compiles it says which type lacks
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
-        result = self._told_by.ids.get((subject, schema))
+        result = self._cache.ids.get((subject, schema))
         if result is None:
             body = {"schema": schema}
             status, answer = self.call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
@@ -274,7 +265,7 @@ class HttpSchemas(JsonClient):
                 result = WireError("UNSUPPORTED_SCHEMA", where="registering", details=details)
             else:
                 raise self.refusal_error(f"registering {subject}", status, answer)
-            self._told_by.ids[subject, schema] = result
+            self._cache.ids[subject, schema] = result
         if isinstance(result, WireError):
             raise result
         return result
@@ -284,12 +275,8 @@ class HttpSchemas(JsonClient):
         if not isinstance(schema_id, int):
             return []  # of GUIDs and Apicurio's ids this is not told
         query = f"?subject={quote(subject, safe='')}" if subject else ""
-        status, answer = self.call("GET", f"/schemas/ids/{schema_id}/versions{query}")
-        if status == 404:
-            return []
-        if status != 200 or not isinstance(answer, list):
-            raise self.refusal_error(f"versions of schema id {schema_id}", status, answer)
-        return [(self.read_field(a, "subject", str), self.read_field(a, "version", int)) for a in answer]
+        rows = self.find(list, f"/schemas/ids/{schema_id}/versions{query}") or ()
+        return [(self.read_field(row, "subject", str), self.read_field(row, "version", int)) for row in rows]
 
     def all(self, record_name: Name | None = None) -> Iterator[RegisteredSchema]:
         """Every version of every Avro subject. Costs a request per subject, and one per version not seen before.
@@ -297,8 +284,8 @@ class HttpSchemas(JsonClient):
         record_name: only records of this name are wanted. Then a subject whose versions all have another name is not
         asked again for a minute: its next version would have to be incompatible.
         """
-        names = self._told_by.names
-        for subject in self._list("/subjects"):
+        names = self._cache.names
+        for subject in self.need(list, "/subjects"):
             until, name = names.get(subject, (0.0, None))
             if record_name is not None and name not in (None, record_name) and time.monotonic() < until:
                 continue
@@ -308,15 +295,13 @@ class HttpSchemas(JsonClient):
             yield from versions
 
     def _versions(self, subject: str) -> Iterator[RegisteredSchema]:
-        name, versions = quote(str(subject), safe=""), self._told_by.versions
-        for version in self._list(f"/subjects/{name}/versions"):
+        name, versions = quote(str(subject), safe=""), self._cache.versions
+        for version in self.need(list, f"/subjects/{name}/versions"):
             until, entry = versions.get((subject, version), (0.0, None))
             if time.monotonic() > until:  # a subject that was deleted may begin with version 1 again
-                status, answer = self.call("GET", f"/subjects/{name}/versions/{version}")
-                if status == 404:
+                answer = self.find(dict, f"/subjects/{name}/versions/{version}")
+                if answer is None:
                     continue  # deleted since it was listed
-                if status != 200:
-                    raise self.refusal_error(f"{subject} version {version}", status, answer)
                 is_avro = (answer.get("schemaType") or AVRO) == AVRO
                 id_, text = self.read_field(answer, "id", int), self.read_field(answer, "schema", str)
                 entry = RegisteredSchema(subject, version, id_, text) if is_avro else None
@@ -332,12 +317,6 @@ class HttpSchemas(JsonClient):
             return replace(entry, schema=self._resolved(answer, entry.subject, entry.schema))
         except ValueError:
             return entry
-
-    def _list(self, path: str) -> list[Any]:
-        status, answer = self.call("GET", path)
-        if status != 200 or not isinstance(answer, list):
-            raise self.refusal_error(path, status, answer)
-        return answer
 
 
 Schemas = FileSchemas | HttpSchemas

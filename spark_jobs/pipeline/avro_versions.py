@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.formats.avro.record import RecordReader, compile_record
+from ticdc_bridge.schemas.inputs.schema_files import Name, RegisteredSchema, name_of
+from ticdc_bridge.schemas.inputs.subject_names import topics_of_subjects, without_context
 from ticdc_bridge.schemas.model.column_ids import with_ids_of
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.spark_jobs.sources.schema_registry import Name, RegisteredSchema, Schemas, name_of
-from ticdc_bridge.spark_jobs.sources.subject_names import topics_of_subjects, without_context
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,16 @@ import pytest
 from tests.support.golden import Golden, cases
 from tests.support.registries import Answer, answer, golden_registry, serving
 from tests.support.table import check_rows
+from ticdc_bridge.clients.http import message_of
+from ticdc_bridge.clients.registry import HttpSchemas
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.pipeline.avro_versions import registered_versions
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
-from ticdc_bridge.spark_jobs.sources.avro_versions import registered_versions
-from ticdc_bridge.spark_jobs.sources.http_client import message_of
-from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema
 
 GOLDEN = Golden("avro", "evolution.ext1")
 RECORD = '{"type":"record","name":"t","namespace":"default.d","fields":[]}'
@@ -217,15 +218,6 @@ def test_nobody_listens() -> None:
         with pytest.raises(SetupError, match="can't be reached") as caught:
             HttpSchemas(url, wait=0.2).check()
     assert caught.value.code == "REGISTRY_UNREACHABLE"
-
-
-def test_redirects_are_followed_for_reading() -> None:
-    with (
-        serving(golden_registry(GOLDEN)) as real,
-        serving(lambda _method, path, _body: answer(302, b"", Location=real.url + path)) as server,
-    ):
-        entry = next(iter(GOLDEN.schemas.all()))
-        assert HttpSchemas(server.url).by_id(entry.id, "value") == entry.schema
 
 
 def test_what_is_no_registry() -> None:

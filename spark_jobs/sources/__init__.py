@@ -1,1 +1,0 @@
-"""Where schemas and definitions come from: registries, histories, files; over HTTP."""
