@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
 from ticdc_bridge.spark_jobs.lake.dropped_columns import WholeHistory
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
-from ticdc_bridge.spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
+from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME, PastRows
 from ticdc_bridge.spark_jobs.pipeline.result import REPEATED, Summary
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
@@ -159,9 +159,9 @@ class Changelog(PastRows):
     # ---- statements
     def _apply_clearing(self, history: WholeHistory) -> None:
         """A row for each TRUNCATE and the like, its op the statement's word."""
-        until = int(self.delta.properties().get(CLEARED, -1))
-        new = [one for one in history.clearing if one.commit_ts > until]
+        new = self._new_clearing(history)
         if not new:
+            self._record_cleared(history)
             return
         texts = [(one.word, one.commit_ts, f"{one.commit_ts}/{one.word}") for one in new]
         rows = self.spark.createDataFrame(texts, f"_tidb_op string, _tidb_commit_ts bigint, {CHANGE} string")
@@ -169,7 +169,7 @@ class Changelog(PastRows):
         rows = rows.withColumn(DAY, F.expr(_DAY.format("_tidb_commit_time")))
         others = [f for f in self.delta.read().schema.fields if f.name not in rows.columns]
         self._append(rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in others)))
-        self.delta.set_property(CLEARED, str(max(one.commit_ts for one in new)))
+        self._record_cleared(history)
 
 
 def _identity_kind(history: WholeHistory) -> str:

@@ -136,7 +136,7 @@ class MergeTarget(RowValues):
         if is_there:
             forgotten_ts = self._follow(table, steps)
         else:
-            self._create(table, max((s.commit_ts for s in steps), default=0))
+            self._create(table, steps)
         if servers is not None:
             self.delta.set_property(SERVERS, servers)
         if counts.emptied:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,7 +13,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.spark_jobs.lake.binlog_changes import ORDER, check_columns
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, types_over_time
-from ticdc_bridge.spark_jobs.lake.dropped_columns import WholeHistory, whole_history
+from ticdc_bridge.spark_jobs.lake.dropped_columns import ClearingStatement, WholeHistory, whole_history
 from ticdc_bridge.spark_jobs.lake.merge_columns import NUMBERS
 from ticdc_bridge.spark_jobs.lake.row_values import INEXACT_KEY, RowValues
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
@@ -29,6 +29,8 @@ COMMIT_TIME = "CAST(timestamp_millis(shiftright({0}, 18)) AS timestamp)"
 class PastRows(RowValues, ABC):
     """A table of the lake that has every change of a table's rows, over its DDL."""
 
+    keeps_past: ClassVar[bool] = True
+
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the table, if there is one, to where the history is."""
         if self.delta.exists() and self.delta.properties().get(ORDER) != "binlog":
@@ -39,6 +41,20 @@ class PastRows(RowValues, ABC):
     @abstractmethod
     def _apply_clearing(self, history: WholeHistory) -> None:
         """Statements that took rows away, those that the table has not yet."""
+
+    def _new_clearing(self, history: WholeHistory) -> list[ClearingStatement]:
+        """The statements that are not applied yet and took rows away."""
+        until = int(self.delta.properties().get(CLEARED, -1))
+
+        def has_older(one: ClearingStatement) -> bool:
+            return not self.delta.read().where(f"{self.time_column} <= {one.commit_ts}").isEmpty()
+
+        return [one for one in history.clearing if one.commit_ts > until and not (one.is_first and not has_older(one))]
+
+    def _record_cleared(self, history: WholeHistory) -> None:
+        cleared = str(max((one.commit_ts for one in history.clearing), default=-1))
+        if history.clearing and int(self.delta.properties().get(CLEARED, -1)) < int(cleared):
+            self.delta.set_property(CLEARED, cleared)
 
     def _history(self, changes: DataFrame, table: Table, steps: list[SchemaChange]) -> WholeHistory:
         """SetupError USAGE for a table with a column that is called as one of ours."""
@@ -54,7 +70,7 @@ class PastRows(RowValues, ABC):
         if self.delta.exists():
             self._follow(history.table, history.steps)
         else:
-            self._create(history.table, max((s.commit_ts for s in history.steps), default=0))
+            self._create(history.table, history.steps)
 
     # ---- values
     def _past_value(self, side: str, column: Column, history: WholeHistory) -> Any:

@@ -264,17 +264,14 @@ class RowVersions(PastRows):
     def _apply_clearing(self, history: WholeHistory) -> None:
         """TRUNCATE and the like end all versions."""
         self._refuse_unsure(history, None)
-        until = int(self.delta.properties().get(CLEARED, -1))
-        new = [one for one in history.clearing if one.commit_ts > until]
-        for one in (one for one in new if one.is_sure):
+        for one in (one for one in self._new_clearing(history) if one.is_sure):
             at, time = one.commit_ts, COMMIT_TIME.format(one.commit_ts)
             # Of a row that was deleted by then, nothing tells when but that it was before.
             self.delta.update({TO: time}, f"{FROM_TS} <= {at} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
             self._keep_later_ends(at, history)
             open_then = f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
             self.delta.update({TO: time, TO_TS: f"CAST({at} AS bigint)"}, open_then)
-        if new:
-            self.delta.set_property(CLEARED, str(max(one.commit_ts for one in new)))
+        self._record_cleared(history)
 
     def _keep_later_ends(self, at: int, history: WholeHistory) -> None:
         """Where a version that was open at the commit_ts of a TRUNCATE has a later end, that is the end of a row which
