@@ -9,7 +9,7 @@ from typing import Any
 from ticdc_bridge.schemas.ddl.executor.apply import apply
 from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
-from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, mode_of
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, mode_of
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.ddl.parser.statements import (
     AlterTable,
@@ -76,12 +76,9 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
         before, statement, is_shown = catalog.table(old) if old else None, None, False
         try:
             statement = parse(one.query, one.mode, one.db)
-            is_shown = one.mode is SHOW and isinstance(statement, CreateTable)
-            there = catalog
-            if isinstance(statement, CreateTable) and (one.mode in (SHOW, WIRE) or not statement.if_not_exists):
-                # TiDB made it, so a DROP is missing if it was there.
-                there = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
-            catalog = apply(there, statement, one.db)
+            if is_shown := one.mode is SHOW and isinstance(statement, CreateTable):
+                catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
+            catalog = apply(catalog, statement, one.db)
         except DdlError as error:
             if isinstance(statement, RecoverTable) and statement.table is None:  # by a job's number: it may be ours
                 changes += (

