@@ -26,7 +26,6 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, metadata_of, spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.lake.binlog_changes import ORDER, check_order
 from ticdc_bridge.spark_jobs.lake.column_history import (
     SchemaChange,
     column_before,
@@ -44,6 +43,8 @@ from ticdc_bridge.spark_jobs.spark.temporal_sql import READ
 
 APPLIED = "bridge.schema_ts"
 """Table property: the commit_ts up to which the history is followed."""
+ORDER = "bridge.order"
+"""Table property: "offset" where Kafka's offsets order the changes."""
 _TYPES, _RENAMED, _NAME, _UNBURIED = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
@@ -54,7 +55,7 @@ NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 @dataclass(frozen=True)
 class MergeColumns:
     """A Delta table that mirrors a table of TiDB. engine: what writes it. zone: of TIMESTAMP text. names: the table's,
-    by time (history_names.table_names). by_binlog: binlog positions stand for commit_ts.
+    by time (history_names.table_names). by_offset: Kafka has the order of the changes, which have no commit_ts.
     null_values: their format has null values after deletes (spark_jobs.lake.null_values).
     """
 
@@ -65,7 +66,7 @@ class MergeColumns:
     types: SparkTypes = EXACT
     zone: str = "UTC"
     names: Sequence[tuple[int, TableId | None]] = ()
-    by_binlog: bool = False
+    by_offset: bool = False
     null_values: bool = False
 
     time_column: ClassVar[str] = COMMIT_TS
@@ -134,7 +135,13 @@ class MergeColumns:
         if types != self.types.types:
             details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
             raise SetupError("USAGE", details=details)
-        check_order(properties, self.by_binlog, self.delta.location)
+        if (properties.get(ORDER) == "offset") != self.by_offset:
+            words = ("commit_ts", "Kafka's offsets")
+            details = (
+                f"its rows are ordered by {words[not self.by_offset]}, and these changes by {words[self.by_offset]}"
+                " (--order): the two can't be compared. Merge them into another place"
+            )
+            raise SetupError("STOPPED", where=self.delta.location, details=details)
         self._refuse_other(properties, int(properties.get(APPLIED, 0)))
         applied = self._check_columns(table, steps, properties)
         keys = [c for c in table.columns if c.handle_key]
@@ -310,8 +317,8 @@ class MergeColumns:
             properties[APPLIED] = str(max(s.commit_ts for s in steps))
         if self.names:
             properties[_NAME] = str(self.names[-1][1])
-        if self.by_binlog:
-            properties[ORDER] = "binlog"
+        if self.by_offset:
+            properties[ORDER] = "offset"
         self.delta.create([*columns, *self.metadata], properties, *self._layout(table))
 
     def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:

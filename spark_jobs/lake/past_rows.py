@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.spark_jobs.lake.binlog_changes import ORDER, check_columns
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, types_over_time
 from ticdc_bridge.spark_jobs.lake.dropped_columns import ClearingStatement, WholeHistory, whole_history
-from ticdc_bridge.spark_jobs.lake.merge_columns import NUMBERS
+from ticdc_bridge.spark_jobs.lake.merge_columns import NUMBERS, ORDER
 from ticdc_bridge.spark_jobs.lake.row_values import INEXACT_KEY, RowValues
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import NOT_TYPED
@@ -33,7 +32,7 @@ class PastRows(RowValues, ABC):
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the table, if there is one, to where the history is."""
-        if self.delta.exists() and self.delta.properties().get(ORDER) != "binlog":
+        if self.delta.exists() and self.delta.properties().get(ORDER) != "offset":
             history = whole_history(table, steps)
             self._prepare(history)
             self._apply_clearing(history)
@@ -58,9 +57,9 @@ class PastRows(RowValues, ABC):
 
     def _history(self, changes: DataFrame, table: Table, steps: list[SchemaChange]) -> WholeHistory:
         """SetupError USAGE for a table with a column that is called as one of ours."""
-        if self.by_binlog:
-            check_columns(changes, table)
-            steps = []  # no position is before or after a statement
+        if self.by_offset:
+            self._refuse_other_columns(changes, table)
+            steps = []  # no offset is before or after a statement
         history = whole_history(table, steps)
         self._refuse_names(history.table)
         return history
@@ -91,6 +90,7 @@ class PastRows(RowValues, ABC):
         bad = F.coalesce(*(self._bad_column(c, steps) for c in typed), F.lit(None).cast("string"))
         kinds = changes.select(
             "commit_ts",
+            F.expr("op <> 'd' AND commit_ts IS NULL").alias("untimed"),
             self._find_unfit(history.table, steps).alias("unfit"),
             F.array_contains("flags", "handle_key_only").alias("key_only"),
             bad.alias("bad"),
@@ -98,6 +98,7 @@ class PastRows(RowValues, ABC):
         )
         row = kinds.agg(
             F.count_if("unfit").alias("unfit"),
+            F.count_if("untimed").alias("untimed"),
             F.min(F.when(F.col("unfit"), F.col("commit_ts"))).alias("first_unfit"),
             F.min(F.when(F.col("key_only"), F.col("commit_ts"))).alias("key_only"),
             F.min(F.when(F.col("bad").isNotNull(), F.struct("commit_ts", "bad"))).alias("bad"),
@@ -110,6 +111,8 @@ class PastRows(RowValues, ABC):
                 f"the change at commit_ts {row['first_unfit']} has a date or time that Spark's types can't hold:"
                 " --types exact keeps it as text, --on-lossy flag writes NULL"
             )
+        elif row["untimed"] and not self.by_offset:
+            details = f"{row['untimed']} changes have no commit_ts, so that nothing orders them: {self.untimed}"
         elif row["key_only"] is not None:
             details = f"a change at commit_ts {row['key_only']} carries only its key (a large message)"
         elif row["bad"] is not None:
