@@ -55,6 +55,12 @@ def add(commands: Any) -> None:
     p.add_argument("--changelog", metavar="TABLE", help="a table of all changes, appended exactly once")
     p.add_argument("--versions", metavar="TABLE", help="a table of all row versions with their validity (SCD type 2)")
     p.add_argument(
+        "--order",
+        choices=("commit_ts", "offset"),
+        default="commit_ts",
+        help="which of a key's changes wins: by commit_ts, or, for messages without one, the last in Kafka (commit_ts)",
+    )
+    p.add_argument(
         "--without-key",
         choices=("refuse", "append"),
         default="refuse",
@@ -93,6 +99,9 @@ def run(args: argparse.Namespace) -> int:
     if args.out is None and any(one.location for one in args.places):
         details = "[[table]]: target is a place of current tables, and this job has none: give --out, or leave it out"
         raise SetupError("USAGE", details=details)
+    if args.order == "offset" and (args.versions or any(one.versions for one in args.places)):
+        details = "--versions needs the changes' commit_ts: it can't be given with --order offset"
+        raise SetupError("USAGE", details=details)
     has_current, args.out = args.out is not None, next(iter(given.values()))
     chosen = choose_tables(args)
     zoned = args.types == "typed" and format_named(args.format).zone is None
@@ -100,6 +109,6 @@ def run(args: argparse.Namespace) -> int:
     work = Job(
         read, None, None, args.on_error, merge=args.engine, at_once=args.at_once, current=has_current,
         changelog=args.changelog, versions=args.versions, without_key=args.without_key, places=args.places,
-        layout=TableLayout.of(args.partition_by, args.cluster_by),
+        order=args.order, layout=TableLayout.of(args.partition_by, args.cluster_by),
     )  # fmt: skip
     return run_job(args, work, statements_of(args.ddl, default_database(args)))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from zlib import crc32
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.plain.writer import plain_value
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.event_order import BinlogPosition, binlog_position, change_id, split_key_change
+from ticdc_bridge.spark_jobs.pipeline.event_order import change_id, split_key_change
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, position_text
 from ticdc_bridge.spark_jobs.pipeline.result import Used, mismatch_warning
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
@@ -125,6 +125,31 @@ def compare(first: ComparedInput, second: ComparedInput, report: VerifyReport) -
     return report
 
 
+class BinlogPosition(NamedTuple):
+    """Where a change without commit_ts stands in MySQL's binlog: changes of both inputs meet by it.
+
+    file: the number of the binlog file. gtid: tells the transactions of two servers apart, and orders nothing.
+    """
+
+    file: int
+    pos: int
+    row: int
+    gtid: str | None = None
+
+
+def binlog_position(event: RowChange) -> BinlogPosition | None:
+    """The position of a change that Debezium's MySQL or MariaDB connector read; None where its source tells none."""
+    source = event.extra.get("source")
+    if event.commit_ts is not None or not isinstance(source, dict):
+        return None
+    file, pos, row, gtid = (source.get(name) for name in ("file", "pos", "row", "gtid"))
+    suffix = file.rpartition(".")[2] if isinstance(file, str) else ""
+    if not (suffix.isascii() and suffix.isdigit()) or type(pos) is not int or pos < 0:
+        return None
+    row = row if type(row) is int and row >= 0 else 0
+    return BinlogPosition(int(suffix), pos, row, gtid if isinstance(gtid, str) else None)
+
+
 class _Spool:
     """Rows in files by the hash of their key; tables stay in memory, once each."""
 
@@ -192,9 +217,10 @@ def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> se
                 report.mismatches[str(event.mismatch)] += 1
             report.used[message.topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
             # With its values: a change that comes again and says something else is no repetition.
-            id_ = change_id(event, message, number) + repr((event.before, event.after)).encode("utf-8", "replace")
-            id_ = blake2b(id_, digest_size=16).digest()
             place = binlog_position(event)
+            known = change_id(event, message, number) if place is None else (_key_of(event), event.op, place)
+            id_ = repr((known, event.before, event.after)).encode("utf-8", "backslashreplace")
+            id_ = blake2b(id_, digest_size=16).digest()
             if event.key and (event.commit_ts is not None or place is not None) and seen_ids.get(id_):
                 report.repeated[n] += 1  # sent at least once: a repeated change is the same change
                 continue

@@ -1,6 +1,6 @@
 """The changelog of a table: a row for each change, appended once. Metadata columns have the names of TiCDC's own sink.
 
-A change is known by its commit_ts (or binlog position), its op and the key of its row; one without any of them by its
+A change is known by its commit_ts, its op and the key of its row; one without any of them by its
 place in Kafka. One that is there already is not appended again, whether a run was cut off or TiCDC sent it again.
 """
 
@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
 from ticdc_bridge.spark_jobs.lake.dropped_columns import WholeHistory
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
-from ticdc_bridge.spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
+from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME, PastRows
 from ticdc_bridge.spark_jobs.pipeline.result import REPEATED, Summary
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
@@ -26,7 +26,6 @@ CHANGE, DAY = "_change", "_commit_date"
 """Columns of a changelog: what a change is known by; the day of its commit (UTC), or of its message where the commit is
 not known: the table is partitioned by it.
 """
-_POSITION = TableColumn("_binlog_position", "bigint")
 _METADATA = (
     TableColumn("_tidb_op", "string"),
     TableColumn("_tidb_commit_ts", "bigint"),
@@ -58,7 +57,7 @@ class Changelog(PastRows):
 
     @property
     def metadata(self) -> tuple[TableColumn, ...]:
-        return (*_METADATA, _POSITION) if self.by_binlog else _METADATA
+        return _METADATA
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Appends row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many.
@@ -94,17 +93,14 @@ class Changelog(PastRows):
         with_keys = changes.withColumn("_new", identity).withColumn("_old", old)
         whole = F.expr("size(`key`) > 0 AND NOT exists(_new, v -> v IS NULL)")
         ordered = whole & F.col("commit_ts").isNotNull()
-        if self.by_binlog:
-            ordered = ordered & (F.col("op") != "r")  # all of them stand at one place, those of a second snapshot too
         time = F.col("commit_time")
         place = "source.topic, source.partition, source.offset, unix_millis(source.timestamp), row"
         change = F.when(ordered, F.concat_ws("/", "commit_ts", F.expr(_OPS), F.to_json("_new"))).otherwise(
             F.expr(f"concat_ws('/', 'kafka', {place})")
         )
         is_placed = F.expr("source.topic IS NOT NULL AND source.partition IS NOT NULL AND source.offset IS NOT NULL")
-        commit_ts = F.lit(None).cast("bigint") if self.by_binlog else F.col("commit_ts")
         metadata = {
-            "_tidb_op": F.expr(_OPS), "_tidb_commit_ts": commit_ts, "_tidb_commit_time": time,
+            "_tidb_op": F.expr(_OPS), "_tidb_commit_ts": F.col("commit_ts"), "_tidb_commit_time": time,
             "_tidb_table_version": F.col("table_version"),
             "_tidb_row_identity": F.when(whole, F.to_json("_new")),
             "_tidb_old_row_identity": F.when(whole, F.to_json("_old")),
@@ -113,7 +109,6 @@ class Changelog(PastRows):
             DAY: F.expr(_DAY.format("coalesce(commit_time, source.timestamp)")),
             "_kafka_topic": F.col("source.topic"), "_kafka_partition": F.col("source.partition"),
             "_kafka_offset": F.col("source.offset"), "_kafka_timestamp": F.col("source.timestamp"),
-            "_binlog_position": F.col("commit_ts"),
         }  # fmt: skip
         # The columns get their names last: a table may have one that is called as one of ours (`position`, `row`).
         told = with_keys.withColumns({CHANGE: change, "complete": ordered | is_placed})
@@ -159,9 +154,9 @@ class Changelog(PastRows):
     # ---- statements
     def _apply_clearing(self, history: WholeHistory) -> None:
         """A row for each TRUNCATE and the like, its op the statement's word."""
-        until = int(self.delta.properties().get(CLEARED, -1))
-        new = [one for one in history.clearing if one.commit_ts > until]
+        new = self._new_clearing(history)
         if not new:
+            self._record_cleared(history)
             return
         texts = [(one.word, one.commit_ts, f"{one.commit_ts}/{one.word}") for one in new]
         rows = self.spark.createDataFrame(texts, f"_tidb_op string, _tidb_commit_ts bigint, {CHANGE} string")
@@ -169,7 +164,7 @@ class Changelog(PastRows):
         rows = rows.withColumn(DAY, F.expr(_DAY.format("_tidb_commit_time")))
         others = [f for f in self.delta.read().schema.fields if f.name not in rows.columns]
         self._append(rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in others)))
-        self.delta.set_property(CLEARED, str(max(one.commit_ts for one in new)))
+        self._record_cleared(history)
 
 
 def _identity_kind(history: WholeHistory) -> str:

@@ -39,10 +39,10 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import plain_default
 class SchemaChange:
     """What one statement did to the table. before, after: None where the table was not there.
 
-    renamed: old name → new, other letters of the same name too. emptied: all rows went (TRUNCATE, or CREATE after a
-    DROP; a DROP alone leaves the copy, which RECOVER TABLE makes right again). unsure: what the statement is called,
-    where it took rows away or brought some back and nothing tells which. unclear: why nobody knows which columns stayed
-    (SHOW CREATE TABLE with others than before).
+    renamed: old name → new, other letters of the same name too. emptied: no row from before is the table's (TRUNCATE;
+    CREATE, whether or not the DROP before it is known; a DROP alone leaves the copy, which RECOVER TABLE makes right
+    again). unsure: what the statement is called, where it took rows away or brought some back and nothing tells which.
+    unclear: why nobody knows which columns stayed (SHOW CREATE TABLE with others than before).
     """
 
     commit_ts: int
@@ -94,7 +94,9 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
         after = catalog.table(new)
         truncated = isinstance(statement, TruncateTable) and same_table(statement.table.in_db(one.db), id_)
         back = isinstance(statement, RecoverTable | FlashbackDatabase)
-        again = before is None and after is not None and is_gone and not back
+        is_created = isinstance(statement, CreateTable) and not is_shown and after is not None and after != before
+        before = None if is_created else before
+        again = is_created or (before is None and after is not None and is_gone and not back)
         unsure = _unclear_change(statement, one, id_)
         if back and before is None and after is not None and not (is_gone and _by_its_name(statement)):
             unsure = "FLASHBACK" if isinstance(statement, FlashbackDatabase) else "RECOVER or FLASHBACK TABLE"
@@ -105,7 +107,7 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
             if isinstance(statement, AlterTable) and any(
                 same_table(statement.table.in_db(one.db), i) for i in (id_, before.id)
             ):
-                renamed |= _column_renames(statement, before)
+                renamed |= _column_renames(statement, before, after)
         unclear = _unclear_columns(before, after) if is_shown else ""
         if truncated or again or renamed or unsure or before != after:
             changes.append(SchemaChange(one.commit_ts, before, after, renamed, truncated or again, unsure, unclear))
@@ -158,15 +160,17 @@ def _case_renames(before: Table, after: Table) -> dict[str, str]:
     return {c.name: now[c.name.lower()] for c in before.columns if now.get(c.name.lower(), c.name) != c.name}
 
 
-def _column_renames(statement: AlterTable, before: Table) -> dict[str, str]:
-    """Old names, as the table writes them (DDL may name a column in other letters), → new ones."""
+def _column_renames(statement: AlterTable, before: Table, after: Table) -> dict[str, str]:
+    """Old names, as the table writes them (DDL may name a column in other letters), → new ones. RENAME COLUMN to other
+    letters does nothing in TiDB.
+    """
     own = {c.name.lower(): c.name for c in before.columns}
     renames: dict[str, str] = {}
     for clause in statement.clauses:
-        if isinstance(clause, RenameColumn):
-            renames[own.get(clause.old.lower(), clause.old)] = clause.new
-        elif isinstance(clause, ChangeColumn) and clause.old.lower() != clause.column.name.lower():
-            renames[own.get(clause.old.lower(), clause.old)] = clause.column.name
+        if isinstance(clause, RenameColumn | ChangeColumn):
+            new = clause.new if isinstance(clause, RenameColumn) else clause.column.name
+            if clause.old.lower() != new.lower() and clause.old.lower() in own and new in after.by_name:
+                renames[own[clause.old.lower()]] = new
     return renames
 
 

@@ -17,12 +17,14 @@ from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
 @dataclass(frozen=True, slots=True)
 class ClearingStatement:
     """A statement that took rows away without telling which. word: TRUNCATE, DROP, or the word of an unsure
-    SchemaChange; `is_sure`: no row was left.
+    SchemaChange; `is_sure`: no row was left. is_first: it is a CREATE, and nothing is known of the table from before:
+    mostly there was none.
     """
 
     commit_ts: int
     word: str
     is_sure: bool
+    is_first: bool = False
 
 
 @dataclass(slots=True)
@@ -46,8 +48,9 @@ def whole_history(table: Table, steps: Sequence[SchemaChange]) -> WholeHistory:
             gone_at = step.commit_ts
         again = step.emptied and step.before is None
         if step.emptied:
-            statement = (gone_at, "DROP", True) if again and gone_at else (step.commit_ts, "TRUNCATE", True)
-            history.clearing.append(ClearingStatement(*statement))
+            at, word = (gone_at or step.commit_ts, "DROP") if again else (step.commit_ts, "TRUNCATE")
+            history.clearing.append(ClearingStatement(at, word, True, is_first=again and whole is None))
+            gone_at = 0
         if step.unsure:
             history.clearing.append(ClearingStatement(step.commit_ts, step.unsure, False))
         if step.after is None:

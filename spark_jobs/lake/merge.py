@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -21,11 +22,10 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.spark_jobs.lake.bare_deletes import CLOCKS_AGREE, is_since, place_changes, place_of_source
-from ticdc_bridge.spark_jobs.lake.binlog_changes import ORDER, SERVERS, check_columns, check_servers
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, types_over_time, unsure_step
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
-from ticdc_bridge.spark_jobs.lake.merge_columns import APPLIED, NUMBERS, column_names
+from ticdc_bridge.spark_jobs.lake.merge_columns import APPLIED, NUMBERS, ORDER, column_names
 from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE
 from ticdc_bridge.spark_jobs.lake.row_values import INEXACT_KEY, RowValues
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
@@ -90,11 +90,8 @@ class NewestCounts:
 
 @dataclass(frozen=True)
 class MergeTarget(RowValues):
-    """A Delta table that changes are merged into. untimed: what to do where changes have neither commit_ts nor binlog
-    position. layout: of a table that is made.
-    """
+    """A Delta table that changes are merged into. layout: of a table that is made."""
 
-    untimed: str = "the newest one can't be known"
     layout: TableLayout = NO_LAYOUT
 
     def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:
@@ -116,14 +113,12 @@ class MergeTarget(RowValues):
         table: the columns as they are now. steps: the table's history, [] where no DDL is known.
         SetupError USAGE for a table without handle key, STOPPED where a change can't be made exactly.
         """
-        began, servers, is_there = time.monotonic(), None, self.delta.exists()
+        began, is_there = time.monotonic(), self.delta.exists()
         self._check_key(table, is_there)
         self._refuse_names(table)
-        if self.by_binlog:
-            check_columns(changes, table)
-            steps = []  # no position is before or after a statement
-            stored = self.delta.properties().get(SERVERS) if is_there else None
-            servers = check_servers(changes, stored, self._newest_ts, self.id)
+        if self.by_offset:
+            self._refuse_other_columns(changes, table)
+            steps = []  # no offset is before or after a statement
         emptied = emptied_at(steps)
         stays = is_since(emptied)
         self._refuse_older_key(changes.where(stays), steps)
@@ -136,16 +131,13 @@ class MergeTarget(RowValues):
         if is_there:
             forgotten_ts = self._follow(table, steps)
         else:
-            self._create(table, max((s.commit_ts for s in steps), default=0))
-        if servers is not None:
-            self.delta.set_property(SERVERS, servers)
+            self._create(table, steps)
         if counts.emptied:
             summary.skipped["before TRUNCATE"] += counts.emptied
         if counts.unfit:
             summary.flags[NOT_TYPED] += counts.unfit
         written = self._write(changes, table, steps, counts, forgotten_ts, summary)
-        newest_ts = None if self.by_binlog else counts.newest_ts
-        summary.merges[str(self.id)] = TableMerge(time.monotonic() - began, newest_ts)
+        summary.merges[str(self.id)] = TableMerge(time.monotonic() - began, counts.newest_ts)
         return written
 
     def _check_key(self, table: Table, is_there: bool) -> None:
@@ -188,7 +180,7 @@ class MergeTarget(RowValues):
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
-        if self.delta.exists() and self.delta.properties().get(ORDER) != "binlog":
+        if self.delta.exists() and self.delta.properties().get(ORDER) != "offset":
             emptied = emptied_at(steps)
             unsure = unsure_step(steps, emptied)
             if unsure is not None and self._has_rows_before(unsure, emptied):
@@ -243,7 +235,9 @@ class MergeTarget(RowValues):
                 f"the change at commit_ts {counts.first_unfit} has a date or time that Spark's types can't hold:"
                 " --types exact keeps it as text, --on-lossy flag writes NULL"
             )
-        elif counts.untimed:
+        elif self.by_offset and counts.newest_ts is not None:
+            details = "changes have a commit_ts, which orders them: leave out --order offset"
+        elif counts.untimed and not self.by_offset:
             details = f"{counts.untimed} changes have no commit_ts, so that nothing orders them: {self.untimed}"
         elif counts.key_only:
             details = f"a change at commit_ts {counts.first_key_only} carries only its key (a large message)"
@@ -289,36 +283,23 @@ class MergeTarget(RowValues):
         `buried`: up to where older changes bring no row of the key back. Where deletes have no commit_ts:
         `delete_place`, of the last one; `early`, `_buried`, `_delete_place` as Tombstones.mark_late takes them.
         """
-        columns, keys = [c for c in table.columns if not c.virtual], tombstones.keys
-        written_keys = [self._value("after", c, steps) for c in keys]
-        new = [c.alias(f"k_{n}") for n, c in enumerate(written_keys)]
-        # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
-        old_keys = (F.coalesce(self._value("before", c, steps), now) for c, now in zip(keys, written_keys, strict=True))
-        old = [c.alias(f"k_{n}") for n, c in enumerate(old_keys)]
-        values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(columns)]
-        none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
+        keys = tombstones.keys
         placed = bool(counts.bare_deletes) or tombstones.have_places()
         place = [F.col("commit_ts"), F.col("position"), F.col("row"), *([place_of_source()] if placed else [])]
         message = F.expr(f"if({IS_DELETE}, source, NULL)" if self.null_values else "NULL").cast(MESSAGE)
-        place.append(message.alias("message"))
-        changed = [c for c in columns if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
-        bad = F.coalesce(*(self._bad_column(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
-        upserts = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values, bad)
-        none.append(F.lit(None).cast("string").alias("bad"))
-        deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
+        both = self._changes_of_keys(rows, table, steps, [*place, message.alias("message")])
         names = [f"k_{n}" for n in range(len(keys))]
         if self.null_values:  # a table of before a DROP may have had another key
-            deleted = deleted.where(
-                is_since(emptied_at(steps)) | F.expr(" AND ".join(f"{n} IS NOT NULL" for n in names))
-            )
-        both = upserts.unionByName(deleted).withColumn("known", F.col("commit_ts").isNotNull())
+            has_key = F.expr("turn = 1 OR " + " AND ".join(f"{n} IS NOT NULL" for n in names))
+            both = both.where(is_since(emptied_at(steps)) | has_key)
+        both = both.withColumn("known", F.col("commit_ts").isNotNull())
         both = both.withColumn("gone", (F.col("turn") == 0) | ~F.col("known"))
         # At one commit_ts a delete comes before an insert.
         bound, order = F.lit(None).cast("bigint"), [F.desc_nulls_last("commit_ts"), F.desc("turn")]
         if placed:
             times = self._row_times(keys, names) if counts.bare_deletes else None
-            clocks = counts.clocks_agree and not self.by_binlog
-            both, bound, order = place_changes(both, names, times, tombstones.by_key(names), clocks, emptied_at(steps))
+            deleted_keys = tombstones.by_key(names)
+            both, bound, order = place_changes(both, names, times, deleted_keys, counts.clocks_agree, emptied_at(steps))
         last = Window.partitionBy(*names).orderBy(*order, F.desc("position"), F.desc("row"))
         both = both.withColumn("_n", F.row_number().over(last)).withColumn("buried", bound)
         buried = F.greatest("buried", F.expr("if(gone AND known, commit_ts, NULL)"))
@@ -329,10 +310,26 @@ class MergeTarget(RowValues):
         both = both.withColumn("buried", buried)
         return both.where("_n = 1").drop("_n", "position", "row", "turn", "bound", "moment", "place", "message")
 
-    def _newest_ts(self) -> int | None:
-        """The newest commit_ts, or position, of the rows that are there."""
-        newest: int | None = self.delta.read().agg(F.max(COMMIT_TS)).collect()[0][0]
-        return newest
+    def _changes_of_keys(
+        self, rows: DataFrame, table: Table, steps: list[SchemaChange], more: Sequence[SparkColumn]
+    ) -> DataFrame:
+        """A row of each key (k_0 …) that a change brings (`turn` 1, with v_0 …) and takes away (`turn` 0); more: other
+        columns. `bad`: the name of a column whose value is none of its type.
+        """
+        columns, keys = [c for c in table.columns if not c.virtual], [c for c in table.columns if c.handle_key]
+        written_keys = [self._value("after", c, steps) for c in keys]
+        new = [c.alias(f"k_{n}") for n, c in enumerate(written_keys)]
+        # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
+        old_keys = (F.coalesce(self._value("before", c, steps), now) for c, now in zip(keys, written_keys, strict=True))
+        old = [c.alias(f"k_{n}") for n, c in enumerate(old_keys)]
+        values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(columns)]
+        none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
+        none.append(F.lit(None).cast("string").alias("bad"))
+        changed = [c for c in columns if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
+        bad = F.coalesce(*(self._bad_column(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
+        upserts = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *more, *new, *values, bad)
+        deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *more, *old, *none)
+        return upserts.unionByName(deleted)
 
     def _row_times(self, keys: Sequence[Column], names: list[str]) -> DataFrame:
         """The commit_ts (_row_ts) of the rows that are there, by key (`names`)."""
@@ -358,8 +355,7 @@ class MergeTarget(RowValues):
             f"s.gone AND (s.commit_ts > t.{COMMIT_TS}"
             f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
-        # All rows of all snapshots stand at one binlog position; else the row is that of this commit_ts already.
-        update_if = f"NOT s.gone AND s.commit_ts {'>=' if self.by_binlog else '>'} t.{COMMIT_TS}"
+        update_if = f"NOT s.gone AND s.commit_ts > t.{COMMIT_TS}"
         rows = newest.where("NOT late").drop("bad", "buried", "late", "messages", _PLACED)
         self.delta.merge(rows, Upsert(pairs, values, update_if, "NOT s.gone", delete_if))
         return counts.keys

@@ -8,7 +8,8 @@ tell what that is, the job stops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -25,8 +26,13 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, metadata_of, spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.lake.binlog_changes import ORDER, check_order
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_before, is_added_by, with_defaults
+from ticdc_bridge.spark_jobs.lake.column_history import (
+    SchemaChange,
+    column_before,
+    emptied_at,
+    is_added_by,
+    with_defaults,
+)
 from ticdc_bridge.spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter
@@ -37,7 +43,11 @@ from ticdc_bridge.spark_jobs.spark.temporal_sql import READ
 
 APPLIED = "bridge.schema_ts"
 """Table property: the commit_ts up to which the history is followed."""
+ORDER = "bridge.order"
+"""Table property: "offset" where Kafka's offsets order the changes."""
 _TYPES, _RENAMED, _NAME, _UNBURIED = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
+_KEY = "bridge.key"
+"""Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
 NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
@@ -45,7 +55,7 @@ NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 @dataclass(frozen=True)
 class MergeColumns:
     """A Delta table that mirrors a table of TiDB. engine: what writes it. zone: of TIMESTAMP text. names: the table's,
-    by time (history_names.table_names). by_binlog: binlog positions stand for commit_ts.
+    by time (history_names.table_names). by_offset: Kafka has the order of the changes, which have no commit_ts.
     null_values: their format has null values after deletes (spark_jobs.lake.null_values).
     """
 
@@ -56,11 +66,13 @@ class MergeColumns:
     types: SparkTypes = EXACT
     zone: str = "UTC"
     names: Sequence[tuple[int, TableId | None]] = ()
-    by_binlog: bool = False
+    by_offset: bool = False
     null_values: bool = False
 
     time_column: ClassVar[str] = COMMIT_TS
     """That of the metadata columns which tells the commit_ts of a row."""
+    keeps_past: ClassVar[bool] = False
+    """Whether rows of a table that was there before stay."""
     partitioned_by: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -119,16 +131,22 @@ class MergeColumns:
         Deletes up to this commit_ts are not kept by key any more; -1: all are.
         """
         properties = self.delta.prepare()
-        applied, types = int(properties.get(APPLIED, 0)), properties.get(_TYPES, "exact")
+        types = properties.get(_TYPES, "exact")
         if types != self.types.types:
             details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
             raise SetupError("USAGE", details=details)
-        check_order(properties, self.by_binlog, self.delta.location)
-        self._refuse_other(properties, applied)
-        self._refuse_unknown(steps, applied)
+        if (properties.get(ORDER) == "offset") != self.by_offset:
+            words = ("commit_ts", "Kafka's offsets")
+            details = (
+                f"its rows are ordered by {words[not self.by_offset]}, and these changes by {words[self.by_offset]}"
+                " (--order): the two can't be compared. Merge them into another place"
+            )
+            raise SetupError("STOPPED", where=self.delta.location, details=details)
+        self._refuse_other(properties, int(properties.get(APPLIED, 0)))
+        applied = self._check_columns(table, steps, properties)
         keys = [c for c in table.columns if c.handle_key]
         tombstones = self._tombstones(keys)
-        forgotten = [int(properties.get(_UNBURIED, -1))]
+        forgotten, key = [int(properties.get(_UNBURIED, -1))], properties.get(_KEY)
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
@@ -141,9 +159,13 @@ class MergeColumns:
                 if step.after is not None:
                     self._adapt_columns(step.after, step, drop=True)
                 forgotten.append(self._record_forgotten(tombstones.follow(step, self._key_conversions(step))))
+                key = self._record_key(step.after or table, key)
             self.delta.set_property(APPLIED, str(commit_ts))
         self._adapt_columns(table, None, drop=bool(steps))
         forgotten.append(self._record_forgotten(tombstones.fit() if keys else None))
+        self._record_key(table, key)
+        if steps and APPLIED not in properties and applied == 0 == steps[-1].commit_ts:
+            self.delta.set_property(APPLIED, "0")
         if self.names and properties.get(_NAME) != str(self.names[-1][1]):
             self.delta.set_property(_NAME, str(self.names[-1][1]))
         return max(forgotten)
@@ -188,30 +210,88 @@ class MergeColumns:
         )
         raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _refuse_unknown(self, steps: list[SchemaChange], applied: int) -> None:
-        """The columns that are there come of other statements than those given: one came late, or is not given now.
+    def _record_key(self, table: Table, recorded: str | None) -> str:
+        if (key := _key_text(table)) != recorded:
+            self.delta.set_property(_KEY, key)
+        return key
 
-        To follow what is given would drop columns with all their values, and fill others with NULL.
+    def _check_columns(self, table: Table, steps: list[SchemaChange], properties: Mapping[str, str]) -> int:
+        """Up to which commit_ts the columns that are there follow the statements.
+
+        SetupError STOPPED where rows are there and what is given does not lead from their columns, or from their key,
+        to those of now: it is another table's, or a statement came late, is missing, or was changed. To follow it would
+        drop columns with all their values, and fill others with NULL.
         """
-        then = [s.after for s in steps if s.commit_ts <= applied and s.after is not None]
-        if not then or not applied:  # a definition without a commit_ts is that of now, whenever that is
-            return
-        columns, have = column_names(then[-1]), self._columns().keys() - self._metadata_names()
+        applied, key = int(properties.get(APPLIED, 0)), properties.get(_KEY)
+        have = self._columns().keys() - self._metadata_names()
         if any(name.startswith(_BETWEEN) for name in have):
-            return  # a run was cut off while columns got new names
-        # Or it was while a later step was followed.
-        later = [column_names(s.after) for s in steps if s.commit_ts > applied and s.after is not None]
-        extra = have.difference(columns, *later)
-        missing = {name for name in columns - have if all(name in names for names in later)}
-        if extra or missing:
+            return applied  # a run was cut off while columns got new names
+        is_followed = APPLIED in properties
+        if not is_followed and any(s.commit_ts for s in steps):
+            applied = self.delta.read().agg(F.max(self.time_column)).collect()[0][0] or 0
+        created = next((s for s in reversed(steps) if s.emptied and s.before is None and s.commit_ts > applied), None)
+        if created is not None and not self.keeps_past:
+            applied = created.commit_ts - 1  # no row from before is this table's: what is followed begins here
+            if self.delta.read().where(f"{self.time_column} > {created.commit_ts}").isEmpty():
+                return applied
+        else:
+            created = None
+        done, todo = ([s for s in steps if (s.commit_ts <= applied) is is_done] for is_done in (True, False))
+        last = created or next((s for s in reversed(done) if s.after is not None), None)
+        then = (last.after if last is not None else todo[0].after if todo else None) or table
+        # A definition without a commit_ts is that of now, whenever that is; a snapshot's comes of any other.
+        is_exact = last is not None and last.commit_ts > 0
+        columns, later = column_names(then), [s.after for s in todo if s.after is not None]
+        # A run may have been cut off while a later step was followed.
+        extra = have.difference(columns, *map(column_names, later))
+        missing = {name for name in columns - have if all(name in column_names(t) for t in later)}
+        keys = {_key_text(t) for t in (then, *later)}
+        is_other_key = key not in keys if key is not None else bool(set(then.handle_key) & missing)
+        is_other = bool(extra or missing) if is_exact else bool(steps and extra and missing)
+        if (is_other_key or is_other) and not self.delta.read().isEmpty():
             differ = ", ".join([*sorted(extra), *(f"no {name}" for name in sorted(missing))])
+            differ = f"key {key}, not {_key_text(then)}" if is_other_key and key is not None else differ
             details = (
-                f"{self.path} follows the table's history up to commit_ts {applied}, and the history that is given has"
-                f" other columns there ({differ}): a statement is missing now, came late, or was changed. Give all of"
-                " them, and a new definition with a newer commit_ts; if one came late, merge the whole changelog into a"
-                " new place"
+                f"{self.path} follows the table's history up to commit_ts {applied}, and the definitions that are given"
+                f" have other columns there ({differ}): its rows are another table's, or a statement is missing, came"
+                " late, or was changed. Give all statements, and a new definition with a newer commit_ts; if it is"
+                " another table, or a statement came late, merge the whole changelog into a new place"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
+        if not is_followed and applied:
+            self._catch_up(done)
+        return applied
+
+    def _catch_up(self, done: list[SchemaChange]) -> None:
+        """Of a table that was made without statements: what these did to older rows."""
+        emptied = -1 if self.keeps_past else emptied_at(done)
+        if emptied > 0:
+            self.delta.delete(f"{self.time_column} <= {emptied}")
+            self._tombstones([]).forget(emptied)
+        fills = list[tuple[int, dict[str, str]]]()
+        for step in (s for s in done if s.commit_ts > max(emptied, 0)):
+            if step.before is None or step.after is None:
+                continue
+            pairs = [(column_before(step, c.name), c) for c in step.after.columns if not c.virtual]
+            filled = {new.name: text for _, new in pairs if (text := self._fill_sql(step, new)) is not None}
+            changed = [new.name for old, new in pairs if old is not None and self._changes_values(old, new)]
+            changed += [new for old, new in step.renamed.items() if old.lower() != new.lower()]
+            if not (filled or changed):
+                continue
+            if self.delta.read().where(f"{self.time_column} <= {step.commit_ts}").isEmpty():
+                continue
+            if changed:
+                details = (
+                    f"column {changed[0]}: it was changed at commit_ts {step.commit_ts}, and {self.path} was made"
+                    " without that statement: its older rows do not follow it. Merge the whole changelog into a new"
+                    " place"
+                )
+                raise SetupError("STOPPED", where=str(self.id), details=details)
+            fills.append((step.commit_ts, filled))
+        for commit_ts, values_ in fills:
+            self.delta.update(values_, f"{self.time_column} <= {commit_ts}")
+        if done:
+            self.delta.set_property(APPLIED, str(done[-1].commit_ts))
 
     def _rename(self, renamed: dict[str, str], name: str) -> None:
         """Old names → new ones, all at once. name: of the step."""
@@ -230,13 +310,15 @@ class MergeColumns:
         for between in (c for c in self._columns() if c.startswith(_BETWEEN)):
             self.delta.rename(between, between.removeprefix(_BETWEEN))
 
-    def _create(self, table: Table, applied: int) -> None:
+    def _create(self, table: Table, steps: list[SchemaChange]) -> None:
         columns = [self._lake_column(c) for c in table.columns if not c.virtual]
-        properties = {APPLIED: str(applied), "bridge.table": str(self.id), _TYPES: self.types.types}
+        properties = {"bridge.table": str(self.id), _TYPES: self.types.types, _KEY: _key_text(table)}
+        if steps:
+            properties[APPLIED] = str(max(s.commit_ts for s in steps))
         if self.names:
             properties[_NAME] = str(self.names[-1][1])
-        if self.by_binlog:
-            properties[ORDER] = "binlog"
+        if self.by_offset:
+            properties[ORDER] = "offset"
         self.delta.create([*columns, *self.metadata], properties, *self._layout(table))
 
     def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:
@@ -269,7 +351,7 @@ class MergeColumns:
                 self.delta.update(fills, f"{self.time_column} <= {step.commit_ts}")
         self._tell_types(columns)
         names = {c.name for c in columns} | self._metadata_names()
-        for name in set(have) - names if drop else ():
+        for name in set(have) - names if drop and not self.keeps_past else ():
             self.delta.drop(name)
         self.delta.reorder([c.name for c in columns])
 
@@ -361,6 +443,10 @@ class MergeColumns:
 
 def column_names(table: Table) -> set[str]:
     return {c.name for c in table.columns if not c.virtual}
+
+
+def _key_text(table: Table) -> str:
+    return json.dumps(sorted(c.name.lower() for c in table.columns if c.handle_key))
 
 
 def _sql_type(column: Column) -> str:

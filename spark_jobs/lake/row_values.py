@@ -45,10 +45,12 @@ def _changes_key(step: SchemaChange) -> bool:
 class RowValues(MergeColumns):
     """A table of the lake, and what the changes have for its columns.
 
-    on_lossy: a value that its type can't hold stops the job, or is NULL and counted.
+    on_lossy: a value that its type can't hold stops the job, or is NULL and counted. untimed: what to do where changes
+    have no commit_ts.
     """
 
     on_lossy: OnLossy = "error"
+    untimed: str = "the order of the changes can't be known"
 
     def _refuse_names(self, table: Table) -> None:
         """SetupError USAGE for a table with a column that is called as one of ours; deleted keys have more of ours."""
@@ -56,6 +58,26 @@ class RowValues(MergeColumns):
         for column in table.columns:
             if column.name.lower() in (ours | of_keys if column.handle_key else ours):
                 raise SetupError("USAGE", details=f"table {self.id} has a column {column.name} of its own")
+
+    def _refuse_other_columns(self, changes: DataFrame, table: Table) -> None:
+        """SetupError STOPPED for a row that has other columns than the definition, or has them of another type."""
+        columns = [c for c in table.columns if not c.virtual]
+        names = F.array(*(F.lit(c.name.lower()) for c in columns))
+        needed = [c.name.lower() for c in columns if not c.nullable or c.default is not None]
+        have = F.transform(F.map_keys("after"), F.lower)
+        other = F.array_except(have, names)
+        lacking = F.array_except(F.array(*map(F.lit, needed)).cast("array<string>"), have)
+        mismatch = F.expr("get(filter(flags, f -> startswith(f, 'definition_mismatch:')), 0)")
+        first = F.when(F.col("after").isNotNull(), F.coalesce(F.get(other, 0), F.get(lacking, 0)))
+        odd = F.coalesce(F.substring_index(mismatch, ":", -1), first).alias("name")
+        row = changes.select(odd).where("name IS NOT NULL").first()
+        if row is not None:
+            details = (
+                f"column {row['name']}: a change does not have it as the definition does, and an offset does not tell"
+                " whether the change is older. Give the definition that the changes have (--ddl), and merge those from"
+                " before it was changed into another place"
+            )
+            raise SetupError("STOPPED", where=str(table.id), details=details)
 
     def _refuse_older_key(self, changes: DataFrame, steps: list[SchemaChange]) -> None:
         """SetupError STOPPED for updates without their old row from before the table got the key that it has now: the

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FROM_TS, TO_TS, FROM, TO = "_valid_from_ts", "_valid_to_ts", "_valid_from", "_valid_to"
-"""Columns: the commit_ts (or binlog position) and the time of a version's change, and of the one that ended it."""
+"""Columns: the commit_ts and the time of a version's change, and of the one that ended it."""
 MESSAGE = "_valid_to_message"
 """Column: the message of the delete that ended a version and has no commit_ts; TO_TS is NULL then, TO Kafka's time."""
 
@@ -43,9 +43,7 @@ _STORED = {
 
 @dataclass(frozen=True)
 class RowVersions(PastRows):
-    """A table of row versions, which need not be there yet. untimed: what to do where changes have no commit_ts."""
-
-    untimed: str = "the order of the changes can't be known"
+    """A table of row versions, which need not be there yet."""
 
     time_column: ClassVar[str] = FROM_TS
 
@@ -129,26 +127,23 @@ class RowVersions(PastRows):
     # ---- what can't be known
     def _check_times(self, changes: DataFrame) -> tuple[bool, bool]:
         """Whether some are deletes without a commit_ts; whether Kafka had no message before its commit. SetupError
-        STOPPED for other changes without one, and for such deletes of which Kafka's time is not known.
+        STOPPED for such deletes of which Kafka's time is not known.
         """
         is_untimed, is_delete = F.col("commit_ts").isNull(), F.col("op") == "d"
         untimed = changes.agg(
-            F.count_if(is_untimed & ~is_delete).alias("rows"),
             F.count_if(is_untimed & is_delete).alias("deletes"),
             F.count_if(is_untimed & is_delete & F.col("source.timestamp").isNull()).alias("no_time"),
             F.expr(CLOCKS_AGREE).alias("clocks_agree"),
         )
         counts, details = untimed.collect()[0], None
-        if counts["rows"]:
-            details = f"{counts['rows']} changes have no commit_ts, so that nothing orders them: {self.untimed}"
-        elif counts["no_time"]:
+        if counts["no_time"]:
             details = (
                 f"{counts['no_time']} deletes have no commit_ts, and their messages no timestamp: nobody can tell when"
                 " the versions of their rows ended. Read them from Kafka, or from a message file that has timestamps"
             )
         if details is not None:
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        return bool(counts["deletes"]), counts["clocks_agree"] and not self.by_binlog
+        return bool(counts["deletes"]), counts["clocks_agree"]
 
     def _refuse_unsure(self, history: WholeHistory, changes: DataFrame | None) -> None:
         """A statement after which nobody can tell which rows are left, unless all were removed since."""
@@ -264,17 +259,14 @@ class RowVersions(PastRows):
     def _apply_clearing(self, history: WholeHistory) -> None:
         """TRUNCATE and the like end all versions."""
         self._refuse_unsure(history, None)
-        until = int(self.delta.properties().get(CLEARED, -1))
-        new = [one for one in history.clearing if one.commit_ts > until]
-        for one in (one for one in new if one.is_sure):
+        for one in (one for one in self._new_clearing(history) if one.is_sure):
             at, time = one.commit_ts, COMMIT_TIME.format(one.commit_ts)
             # Of a row that was deleted by then, nothing tells when but that it was before.
             self.delta.update({TO: time}, f"{FROM_TS} <= {at} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
             self._keep_later_ends(at, history)
             open_then = f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
             self.delta.update({TO: time, TO_TS: f"CAST({at} AS bigint)"}, open_then)
-        if new:
-            self.delta.set_property(CLEARED, str(max(one.commit_ts for one in new)))
+        self._record_cleared(history)
 
     def _keep_later_ends(self, at: int, history: WholeHistory) -> None:
         """Where a version that was open at the commit_ts of a TRUNCATE has a later end, that is the end of a row which

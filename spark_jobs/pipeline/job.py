@@ -9,6 +9,7 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout, TablePlace
 
 WithoutKey = Literal["refuse", "append"]
+Order = Literal["commit_ts", "offset"]
 OnError = Literal["fail", "dead-letter", "drop"]
 
 
@@ -21,7 +22,8 @@ class Job:
     current: one of them is the table as TiDB has it now, at the job's output. changelog, versions: where the changelog
     and the row versions are, None for neither. at_once: how many tables of the lake are written at a time. places: of
     tables that do not go where the others do. layout: of tables that are made. without_key: what the current
-    table does about a table without a key (spark_jobs.lake.keyless).
+    table does about a table without a key (spark_jobs.lake.keyless). order: what tells which of a key's changes is the
+    last one that merge applies.
     """
 
     read: CodecConfig
@@ -38,6 +40,7 @@ class Job:
     places: tuple[TablePlace, ...] = ()
     layout: TableLayout = NO_LAYOUT
     without_key: WithoutKey = "refuse"
+    order: Order = "commit_ts"
 
     @property
     def needs_order(self) -> bool:

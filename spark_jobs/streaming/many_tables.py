@@ -26,7 +26,6 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
 from ticdc_bridge.spark_jobs.lake.name_history import RenameChain
 from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
-from ticdc_bridge.spark_jobs.pipeline.event_order import BINLOG_ORDER
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace, location_by_rule
 from ticdc_bridge.spark_jobs.spark.session import is_connect
@@ -123,8 +122,7 @@ class ManyTables:
     # ---- which tables
     def _with_changes(self, changes: DataFrame, summary: Summary) -> list[TableWork]:
         """The tables of the changes; what is of none of them is counted."""
-        timed = F.when(~F.array_contains("flags", BINLOG_ORDER), F.col("commit_ts")).alias("commit_ts")
-        largest = F.max(F.struct(timed, "db", "table"))
+        largest = F.max(F.struct("commit_ts", "db", "table"))
         counts = F.count(F.lit(1)).alias("rows"), F.count_if(IS_ESTIMATED).alias("estimated")
         groups = changes.groupBy("kind", _TABLE).agg(*counts, largest.alias("newest")).collect()
         work, names, others = dict[TableId, TableWork](), dict[TableId, list[str]](), 0

@@ -15,11 +15,11 @@ from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake import tables
-from ticdc_bridge.spark_jobs.lake.binlog_changes import are_by_binlog, stored_order
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, Engine
 from ticdc_bridge.spark_jobs.lake.name_history import shared_names, table_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
+from ticdc_bridge.spark_jobs.lake.offset_order import refuse_truncate
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
@@ -43,14 +43,10 @@ if TYPE_CHECKING:
     from ticdc_bridge.spark_jobs.lake.merge import MergeTarget
     from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
 
-_CONNECTORS = ("debezium-mysql", "auto")  # whose changes may have binlog positions
-_TICDC = "set enable-tidb-extension=true in the changefeed's sink URI, and merge what it sends then"
-_UNTIMED = {
-    **dict.fromkeys(("avro", "canal-json", "debezium", "debezium-avro"), _TICDC),
-    "debezium-mysql": "debezium-mysql: their source block has no binlog file and pos (a flattened row has no source at"
-    " all). Merge the connector's whole envelopes",
-    "": "merge messages of a format that has it",
-}
+_TICDC = "set enable-tidb-extension=true in the changefeed's sink URI and merge what it sends then, or "
+_OFFSETS = "take Kafka's order (--order offset), if the messages of a row are in one partition"
+_UNTIMED = dict.fromkeys(("avro", "canal-json", "debezium", "debezium-avro"), _TICDC + _OFFSETS)
+_VERSIONS = "row versions are made of changes that have it"
 """What to do about changes that nothing orders, by the format read."""
 
 
@@ -71,15 +67,11 @@ def merge_table(
     if table is not None and changes is not None and not steps and work.read.format == "avro":
         table = _with_key(table, id_, changes)
     has_key = table is None or any(c.handle_key for c in table.columns)
-    by_binlog: bool | None = False
-    if changes is not None and work.read.format in _CONNECTORS:
-        by_binlog = are_by_binlog(changes, is_of_name(names[-1][1]), id_)
-    if by_binlog is None:
-        by_binlog = stored_order(one.delta for one in _targets(session, work, id_, location, names, False, has_key))
-    if by_binlog is None:
-        by_binlog = work.read.format == "debezium-mysql"
-    names = names[-1:] if by_binlog else names
-    targets = _targets(session, work, id_, location, names, by_binlog, has_key)
+    by_offset = work.order == "offset"
+    names = names[-1:] if by_offset else names
+    if by_offset and changes is not None:
+        refuse_truncate(changes, is_of_name(names[-1][1]), id_)
+    targets = _targets(session, work, id_, location, names, has_key)
     if changes is None or table is None:
         if definition is not None:
             for target in targets:
@@ -97,32 +89,33 @@ def merge_table(
 
 
 def _targets(
-    session: SparkSession, work: Job, id_: TableId, location: TableLocation, names: Names, by_binlog: bool,
-    has_key: bool,
+    session: SparkSession, work: Job, id_: TableId, location: TableLocation, names: Names, has_key: bool,
 ) -> list[MergeTarget | Changelog | RowVersions]:  # fmt: skip
     """The tables that the job writes, the current one first."""
     from ticdc_bridge.spark_jobs.lake.changelog import Changelog
     from ticdc_bridge.spark_jobs.lake.keyless import KeylessTarget
     from ticdc_bridge.spark_jobs.lake.merge import MergeTarget
+    from ticdc_bridge.spark_jobs.lake.offset_order import OffsetTarget
     from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
 
     types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-    more = types, zone_of(work.read), names, by_binlog, work.read.format in NULL_VALUES, on_lossy
-    targets, untimed = list[MergeTarget | Changelog | RowVersions](), _UNTIMED.get(work.read.format, _UNTIMED[""])
+    more = types, zone_of(work.read), names, work.order == "offset", work.read.format in NULL_VALUES, on_lossy
+    targets, untimed = list[MergeTarget | Changelog | RowVersions](), _UNTIMED.get(work.read.format, _OFFSETS)
 
     def engine_of(place: TableLocation) -> Engine:
         return tables.engine_of(session, work.merge or AUTO, place.format)
 
     if work.current:
-        current = MergeTarget if has_key or work.without_key == "refuse" else KeylessTarget
+        current = OffsetTarget if work.order == "offset" else MergeTarget
+        current = current if has_key or work.without_key == "refuse" else KeylessTarget
         own = untimed, work.layout
         targets.append(current(session, id_, location.name, engine_of(location), *more, *own))
     if work.changelog is not None:
         place = _location(work.changelog)
-        targets.append(Changelog(session, id_, place.name, engine_of(place), *more))
+        targets.append(Changelog(session, id_, place.name, engine_of(place), *more, untimed))
     if work.versions is not None:
         place = _location(work.versions)
-        targets.append(RowVersions(session, id_, place.name, engine_of(place), *more, untimed))
+        targets.append(RowVersions(session, id_, place.name, engine_of(place), *more, _VERSIONS))
     return targets
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute
 from ticdc_bridge.schemas.columnar.rows import find_distinct
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
-from ticdc_bridge.schemas.model.event import Event, Message, RowChange
+from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
 from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN
@@ -28,14 +28,7 @@ from ticdc_bridge.spark_jobs.arrow.lines import LineBatch, LineReader
 from ticdc_bridge.spark_jobs.arrow.messages import KernelOutput, Transcoder
 from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_row, rows_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
-from ticdc_bridge.spark_jobs.pipeline.event_order import (
-    BINLOG_ORDER,
-    BINLOG_SERVER,
-    EventOrder,
-    binlog_position,
-    binlog_server,
-    order_of,
-)
+from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder, order_of
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
@@ -204,26 +197,11 @@ class PieceBatches:
         marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if self.form == "change":
             rows = change_rows(result, message)
-            if self.work.merge is not None:
-                rows = map(_with_binlog_order, result.events, rows)
             for number, (one, row) in enumerate(zip(marks, rows, strict=True)):
                 yield {**_order_row(one, number, 0), "change": row}
             return
         for number, (one, line) in enumerate(zip(marks, plain_lines(result, message), strict=True)):
             yield {**_order_row(one, number, 0), "line": json_line(line)}
-
-
-def _with_binlog_order(event: Event, row: dict[str, Any]) -> dict[str, Any]:
-    """A change of the connector as merge takes it: its binlog position for its commit_ts, and a flag that says so."""
-    place = binlog_position(event) if isinstance(event, RowChange) else None
-    if place is None or not isinstance(event, RowChange):
-        return row
-    server, source = binlog_server(event), event.extra.get("source")
-    told = [BINLOG_SERVER + f"{server[1]} {server[0]}"] if server else []
-    time = source.get("ts_ms") if isinstance(source, dict) else None
-    flags = [*row["flags"], BINLOG_ORDER, *told]
-    at = timestamp_of(time) if type(time) is int else None
-    return {**row, "commit_ts": place.number, "commit_time": at, "flags": flags}
 
 
 def _fatal_piece(position: int, error: SetupError) -> dict[str, Any]:

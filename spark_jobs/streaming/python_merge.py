@@ -31,7 +31,7 @@ from ticdc_bridge.spark_jobs.pipeline.arguments import (
     with_parameter_names,
 )
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
-from ticdc_bridge.spark_jobs.pipeline.job import Job, OnError, WithoutKey
+from ticdc_bridge.spark_jobs.pipeline.job import Job, OnError, Order, WithoutKey
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy, TableView, table_id
 from ticdc_bridge.spark_jobs.spark.frames import kafka_columns
 from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
@@ -79,6 +79,7 @@ def merge(
     options: Mapping[str, Any] = _NO_OPTIONS,
     changelog: str | None = None,
     without_key: WithoutKey = "refuse",
+    order: Order = "commit_ts",
 ) -> dict[str, int]:
     """Messages of a batch, merged into a table of the lake: it is then as the table in TiDB is. The command `merge`.
 
@@ -87,7 +88,7 @@ def merge(
     them. ddl: a file of statements, or history: the URL of a service that tracks the table, or HistoryTables; without
     either the columns are those of the registered schemas, and no column goes. types, on_lossy, engine: as the command
     has them.
-    changelog: where all changes go too, as `changelog` writes them. without_key: as the command has it.
+    changelog: where all changes go too, as `changelog` writes them. without_key, order: as the command has them.
     on_error: what becomes of a message that can't be read: it ends the call ("fail"), goes to `dead_letter` (delta:PATH
     or kafka:TOPIC: "dead-letter"), or is counted ("drop").
     A batch that comes again changes nothing, so `foreachBatch` needs no more than this call:
@@ -97,12 +98,15 @@ def merge(
     """
     return _apply(
         messages, into, table, format, registry, schemas, ddl, history, time_zone, types, on_lossy, on_error,
-        dead_letter, engine, claim_checks, options, {"changelog": changelog, "without_key": without_key},
+        dead_letter, engine, claim_checks, options,
+        {"changelog": changelog, "without_key": without_key, "order": order},
     )  # fmt: skip
 
 
 @with_parameter_names
-def changelog(messages: DataFrame, *, into: str, **arguments: Unpack[MergeArguments]) -> dict[str, int]:
+def changelog(
+    messages: DataFrame, *, into: str, order: Order = "commit_ts", **arguments: Unpack[MergeArguments]
+) -> dict[str, int]:
     """Messages of a batch, each change appended once to a table of the lake: the command `merge --changelog`.
 
     All arguments and the counts are as those of `merge`; `out` is the rows written. A batch that comes again adds none.
@@ -113,7 +117,7 @@ def changelog(messages: DataFrame, *, into: str, **arguments: Unpack[MergeArgume
     for name in arguments.keys() - _DEFAULTS.keys() - {"table", "format"}:
         raise SetupError("USAGE", details=f"{name}= is no argument of changelog()")
     given: dict[str, Any] = {**_DEFAULTS, **arguments}
-    return _apply(messages, into, kind={"current": False, "changelog": into}, **given)
+    return _apply(messages, into, kind={"current": False, "changelog": into, "order": order}, **given)
 
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -133,6 +137,7 @@ def _apply(
     check_frame(messages, "messages")
     check_choices(
         without_key=(kind.get("without_key", "refuse"), ("refuse", "append")),
+        order=(kind.get("order", "commit_ts"), ("commit_ts", "offset")),
         types=(types, ("exact", "typed")), on_lossy=(on_lossy, ("error", "flag")),
         on_error=(on_error, ("fail", "dead-letter", "drop")), engine=(engine, (AUTO, *ENGINES)),
     )  # fmt: skip

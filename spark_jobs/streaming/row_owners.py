@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, NameOwner
-from ticdc_bridge.spark_jobs.pipeline.event_order import BINLOG_ORDER
 from ticdc_bridge.spark_jobs.spark.sql_expressions import is_of
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ IS_ESTIMATED = "_is_estimated"
 """Column: whether the row may be of another table that had the name."""
 TABLE_ESTIMATED = "table_estimated"
 """The flag that such rows are counted as."""
-_AT_THE_END = NEVER_ENDS - (1 << 18)  # a millisecond before: there are sums of it
 _OWNERS = "array<struct<table:int,after:bigint,until:bigint>>"
 _LAST_ROWS = "map<string,struct<commit_ts:bigint,ms:bigint>>"
 _MS = "unix_millis(source.timestamp)"
@@ -69,11 +67,10 @@ class RowOwners:
         """The changes with OWNED_AT: the commit_ts. A row without one (a delete from Avro, a null value) of a name that
         several tables had has about the one it must have had: it came to Kafka as long after its commit as the nearest
         row of its name and partition, and between the rows before and after it. IS_ESTIMATED, where the name was
-        several tables' in that span. Of any other name it has none: it is of any time. No binlog position is before or
-        after a statement: such rows are taken for the table that has the name at the end, an estimate too.
+        several tables' in that span. Of any other name it has none: it is of any time. Where no row has one (--order
+        offset), rows are taken for the table that has the name at the end, an estimate too.
         """
-        by_binlog = F.array_contains("flags", BINLOG_ORDER)
-        commit_ts = F.when(by_binlog, F.lit(_AT_THE_END)).otherwise(F.col("commit_ts"))
+        commit_ts = F.col("commit_ts")
         if not shared:
             return changes.withColumns({OWNED_AT: commit_ts, IS_ESTIMATED: F.lit(False)})
         partition = F.concat_ws("\n", F.lower("db"), F.lower("table"), "source.topic", "source.partition")
@@ -100,7 +97,7 @@ class RowOwners:
         is_bare = is_shared & F.expr("kind = 'row' AND commit_ts IS NULL")
         owned_at = F.coalesce(commit_ts, F.when(is_bare, F.array_min(F.transform(likely, nearest))["at"]))
         several = F.size(F.array_distinct(F.transform(likely, lambda one: one["table"]))) > 1
-        is_estimated = F.coalesce(is_shared & by_binlog, F.lit(False)) | F.coalesce(is_bare & several, F.lit(False))
+        is_estimated = F.coalesce(is_bare & several, F.lit(False))
         marked = marked.withColumns({OWNED_AT: owned_at, IS_ESTIMATED: is_estimated})
         return marked.drop("_before", "_after", *_SPAN)
 

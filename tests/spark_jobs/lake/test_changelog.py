@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark_jobs.commands.test_encode import found, row, written
-from tests.spark_jobs.lake.test_binlog_order import _DDL, _connector_message
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import BASE, _avro_message, write_avro_schemas
+from tests.spark_jobs.lake.test_offset_order import _DDL, _connector_message
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.commands.main import main
@@ -116,21 +116,19 @@ def _orders(name: str, *more: str) -> list[str]:
 
 @pytest.mark.slow
 def test_changes_without_a_commit_ts(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are known by their place in Kafka, or in the binlog; without either nobody can tell whether they are new."""
+    """They are known by their place in Kafka; without it nobody can tell whether they are new."""
     avro = ("--format", "avro", "--schemas", "schemas.jsonl")
-    connector = ("--format", "debezium-mysql", "--ddl", "ddl")
+    connector = ("--format", "debezium-mysql", "--ddl", "ddl", "--order", "offset")
     insert, delete = _avro_message(1, "A", 0, 0, 1000), _avro_message(1, "-", 0, 1, 2000)
-    steps = [("r", "a", "bin.1", 4, 0), ("u", "b", "bin.1", 9, 0), ("u", "c", "bin.2", 4, 1)]
-    places = [(1 << 43) + (9 << 11), (2 << 43) + (4 << 11) + 1]
-    binlog = [_connector_message(1, step, n) for n, step in enumerate(steps)]
+    untimed = [_connector_message(1, op, name, n) for n, (op, name) in enumerate((("r", "a"), ("u", "b"), ("u", "c")))]
     cases: list[tuple[str, tuple[str, ...], list[list[Message]], str, list[tuple[Any, ...]]]] = [
         (
             "avro", avro, [[insert, delete], [delete, insert]], "_tidb_commit_ts",
             [("D", None, "kafka/orders/0/1/2000/0"), ("I", _A, f'{_A}/I/["1"]')],
         ),
         (
-            "mysql", connector, [binlog, binlog[1:]], "_binlog_position",
-            [("I", 0, "kafka/orders/0/0/0"), *(("U", at, f'{at}/U/["1"]') for at in places)],
+            "mysql", connector, [untimed, untimed[1:]], "_kafka_offset",
+            [(op, at, f"kafka/orders/0/{at}/0") for at, op in enumerate("IUU")],
         ),
     ]  # fmt: skip
 

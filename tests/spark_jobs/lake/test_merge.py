@@ -188,7 +188,7 @@ def test_history_of_names() -> None:
     for name in ("t", "u"):
         steps = schema_changes([*statements, *statements], TableId("d", name))
         assert [(s.commit_ts, s.renamed, s.emptied) for s in steps] == [
-            (1, {}, False), (2, {"a": "b"}, False), (3, {}, False), (4, {"b": "c"}, False), (5, {}, False),
+            (1, {}, True), (2, {"a": "b"}, False), (3, {}, False), (4, {"b": "c"}, False), (5, {}, False),
             (6, {}, True),
         ]  # fmt: skip
         assert names_over_time(steps[:5], "c") == [(2, "a"), (4, "b")]

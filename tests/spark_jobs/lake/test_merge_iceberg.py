@@ -15,11 +15,11 @@ from pyiceberg.table import StaticTable
 
 from tests.spark_jobs.commands.test_encode import found, written
 from tests.spark_jobs.lake import (
-    test_binlog_order,
     test_changelog,
     test_merge,
     test_merge_order,
     test_merge_schema_changes,
+    test_offset_order,
     test_row_versions,
 )
 from tests.spark_jobs.lake import test_many_tables as many
@@ -43,8 +43,10 @@ SAME = (
     test_merge.test_names_that_stand_for_other_columns,
     test_merge.test_types_that_change,
     test_merge_order.test_deletes_from_avro_and_what_comes_again,
-    test_binlog_order.test_the_connectors_changes_in_the_order_of_the_binlog,
-    test_binlog_order.test_null_values_after_deletes,
+    test_offset_order.test_changes_in_kafkas_order,
+    test_merge_schema_changes.test_a_create_empties_the_place_of_another_table,
+    test_merge_schema_changes.test_definitions_that_do_not_lead_to_a_places_key_stop,
+    test_merge_schema_changes.test_columns_in_other_letters,
     test_merge_schema_changes.test_rows_get_the_values_of_their_columns_new_types,
     test_merge_schema_changes.test_names_in_other_letters,
     test_merge_schema_changes.test_deleted_keys_follow_the_key,
@@ -125,7 +127,7 @@ def test_as_by_delta(
     for module in (test_merge, test_merge_order, test_merge_schema_changes, test_changelog, test_row_versions):
         monkeypatch.setattr(module, "main", by_iceberg)
         monkeypatch.setattr(module, "rows", rows)
-    monkeypatch.setattr(test_binlog_order, "rows", rows)
+    monkeypatch.setattr(test_offset_order, "rows", rows)
     own = {"how": "stepwise", "engine": "iceberg-spark"}
     names = inspect.signature(test).parameters
     test(**{name: own[name] if name in own else request.getfixturevalue(name) for name in names})

@@ -369,3 +369,83 @@ def test_a_history_that_lacks_a_statement(spark: SparkSession, capsys: pytest.Ca
         assert told in capsys.readouterr().err
     assert merge([*ddl, (50, "ALTER TABLE t DROP COLUMN a")], first, "t", (), engine=engine) == 0
     assert rows(spark, "t") == [{"id": 1, "w": 1}]
+
+
+_OLD: Ddl = [(1, "CREATE TABLE t (a int, b int, v int, primary key (a, b))")]
+_OLD_ROWS: Changes = [{"commit_ts": n, "after": {"a": str(n), "b": "1", "v": "1"}, "key": ["a", "b"]} for n in (10, 20)]
+_NEW: Ddl = [(40, "CREATE TABLE t (id int primary key, v int)")]
+_NEW_ROWS: Changes = [{"commit_ts": 50, "after": {"id": "7", "v": "2"}}]
+
+
+def _merge_into(ddl: Ddl, changes: Changes, engine: str, *options: str) -> int:
+    made = messages(ddl, changes)
+    argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--engine", engine, "--ddl", "ddl"]
+    return main([*argv, "--in", written(made, "given.jsonl"), *(options or ("--out", "delta:t"))])
+
+
+@ENGINES
+def test_a_create_empties_the_place_of_another_table(spark: SparkSession, engine: str) -> None:
+    """Its DROP is not given: it was filtered out, or is from before the history."""
+    assert _merge_into(_OLD, _OLD_ROWS, engine) == 0
+    assert _merge_into(_NEW, _NEW_ROWS, engine) == 0
+    assert rows(spark, "t") == [{"id": 7, "v": 2}]
+    assert _merge_into([(60, _OLD[0][1])], [], engine) == 0
+    assert rows(spark, "t") == []
+
+
+_MIXED: list[tuple[str, Ddl]] = [
+    ("its CREATE came late", [(15, _NEW[0][1])]),
+    ("another key of a snapshot", [(40, "CREATE TABLE `t` (`a` int primary key, `b` int, `v` int)")]),
+    ("another table's snapshot", [(40, "CREATE TABLE `t` (`id` int primary key, `v` int)")]),
+]
+
+
+@ENGINES
+def test_definitions_that_do_not_lead_to_a_places_key_stop(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    """No key column of rows that are there is dropped, none is NULL."""
+    assert _merge_into(_OLD, _OLD_ROWS, engine) == 0
+    for why, ddl in _MIXED:
+        keys = ["a"] if "`a`" in ddl[0][1] else ["id"]
+        after = {"a": "9", "b": "1", "v": "1"} if keys == ["a"] else {"id": "9", "v": "1"}
+        assert _merge_into(ddl, [{"commit_ts": 50, "after": after, "key": keys}], engine) == 2, why
+        assert "STOPPED" in capsys.readouterr().err, why
+        there = sorted(rows(spark, "t"), key=lambda row: int(row["a"]))
+        assert there == [{"a": n, "b": 1, "v": 1} for n in (10, 20)], why
+
+
+@pytest.mark.slow
+def test_a_create_in_a_changelog_and_row_versions(spark: SparkSession) -> None:
+    places = ("--changelog", "delta:log", "--versions", "delta:versions")
+    assert _merge_into(_OLD, _OLD_ROWS, "deltalake", *places) == 0
+    assert _merge_into([(40, "CREATE TABLE t (a int, b int, v int, w int, primary key (a, b))")], [], "deltalake",
+                       *places) == 0  # fmt: skip
+    log = spark.read.format("delta").load(str(Path("log").absolute()))
+    ops = log.orderBy("_tidb_commit_ts").select("_tidb_op", "_tidb_commit_ts").collect()
+    assert [tuple(one) for one in ops] == [("I", 10), ("I", 20), ("DROP", 40)]
+    versions = spark.read.format("delta").load(str(Path("versions").absolute()))
+    assert {one["_valid_to_ts"] for one in versions.collect()} == {40}
+    assert _merge_into([(60, _NEW[0][1])], [], "deltalake", *places) == 2
+
+
+_LETTERS: Ddl = [
+    (1, "CREATE TABLE t (id int primary key, v varchar(9), w int)"),
+    (30, "ALTER TABLE t RENAME COLUMN id TO ID, RENAME COLUMN v TO V, ADD COLUMN n int"),
+    (40, "ALTER TABLE t CHANGE w W int"),
+]
+_LETTER_ROWS: Changes = [
+    {"commit_ts": 10, "after": {"id": "1", "v": "a", "w": "1"}},
+    {"commit_ts": 35, "after": {"id": "2", "v": "b", "w": "2", "n": "1"}},
+    {"commit_ts": 50, "after": {"id": "3", "v": "c", "W": "3", "n": "2"}},
+]
+
+
+@ENGINES
+def test_columns_in_other_letters(spark: SparkSession, engine: str) -> None:
+    """TiDB ignores a RENAME to other letters; CHANGE gives a column the letters that it writes."""
+    assert merge(_LETTERS, _LETTER_ROWS, "t", (20, 38), engine=engine) == 0
+    expected = [
+        {"id": 1, "v": "a", "W": 1, "n": None}, {"id": 2, "v": "b", "W": 2, "n": 1}, {"id": 3, "v": "c", "W": 3, "n": 2}
+    ]  # fmt: skip
+    assert rows(spark, "t", by_spark=True) == expected

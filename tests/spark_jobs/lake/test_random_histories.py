@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import random
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +34,7 @@ SEED = os.environ.get("BRIDGE_SEED", "1")
 ENGINES = tuple(ENGINE_ENTRIES)
 _CATALOGS = count()
 FORMATS = (
-    "avro", "open", "debezium", "craft", "canal-json", "binlog", "debezium-avro", "debezium-mysql", "open-tiflow",
+    "avro", "open", "debezium", "craft", "canal-json", "debezium-avro", "debezium-mysql", "open-tiflow",
     "debezium-tidb",
 )  # fmt: skip
 _BATCHES = 4
@@ -98,10 +97,8 @@ def _encoded(format_: str, history: History, registry: Registry) -> list[list[Me
     """Messages of each change."""
     if format_ == "canal-json":
         return [[_canal_message(change)] for change in history.changes]
-    name = "debezium-mysql" if format_ == "binlog" else format_
-    encoder = Encoder(name, registry=registry, ddl="all.jsonl", on_lossy="flag", options=_OPTIONS.get(name, {}))
-    made = [encoder.encode(change.line(), topic="t") for change in history.changes]
-    return [[_connector_message(m, n) for m in one] for n, one in enumerate(made)] if format_ == "binlog" else made
+    encoder = Encoder(format_, registry=registry, ddl="all.jsonl", on_lossy="flag", options=_OPTIONS.get(format_, {}))
+    return [encoder.encode(change.line(), topic="t") for change in history.changes]
 
 
 def _canal_message(change: Change) -> Message:
@@ -113,18 +110,6 @@ def _canal_message(change: Change) -> Message:
         "old": [change.before] if change.op == "u" else None, "_tidb": {"commitTs": change.commit_ts},
     }  # fmt: skip
     return Message(None, json.dumps(value).encode(), "t")
-
-
-def _connector_message(message: Message, number: int) -> Message:
-    """As Debezium's connector has it: no commit_ts, a binlog position. number: of the change."""
-    if message.value is None:
-        return message
-    value = json.loads(message.value)
-    envelope = value.get("payload", value)
-    source = envelope["source"]
-    source.pop("commit_ts", None)
-    source |= {"file": f"bin.{98 + number // 50:06}", "pos": 4 + (number % 50) * 100, "row": 0}
-    return replace(message, value=json.dumps(value).encode())
 
 
 def _write_ddl(statements: list[tuple[int, str]], name: str) -> str:
@@ -183,7 +168,7 @@ def _write_schemas(format_: str, history: History) -> tuple[list[list[Message]],
         for subject, texts in registry.subjects.items() for n, text in enumerate(texts, 1)
     ]  # fmt: skip
     Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in schemas))
-    argv = ["merge", "--format", "debezium-mysql" if format_ == "binlog" else format_, "--table", "d.t"]
+    argv = ["merge", "--format", format_, "--table", "d.t"]
     argv += ["--time-zone", "UTC", *(["--schemas", "schemas.jsonl"] if schemas else [])]
     return encoded, argv
 
@@ -212,7 +197,7 @@ def _location(spark: SparkSession, engine: str, table: str = "lake") -> str:
 
 def _history(seed: str, format_: str) -> History:
     split = format_ == "avro" or seed.endswith(("0", "3", "6"))
-    return History(seed, split, schema=format_ != "binlog", swaps=format_ != "binlog")
+    return History(seed, split, schema=True, swaps=True)
 
 
 def _difference(spark: SparkSession, history: History, engine: str) -> str:

@@ -32,7 +32,7 @@ table's TRUNCATE.
 """
 _TRUNCATE_TS = START + 50 * _SECOND - 1
 _DDL = [(START - 1, "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20))"), (_TRUNCATE_TS, "TRUNCATE TABLE t")]
-_SPLIT = ("avro", "debezium-avro", "binlog")  # an update of a key is a delete and an insert
+_SPLIT = ("avro", "debezium-avro")  # an update of a key is a delete and an insert
 _OPS = {"c": "I", "u": "U", "d": "D"}
 Version = tuple[int, str | None, int, int | None]
 """Id, name, from and to (commit_ts)."""
@@ -59,7 +59,7 @@ class _Reading(NamedTuple):
 def _readings(format_: str) -> Iterator[_Reading]:
     """Of Avro, whose deletes tell no commit_ts, in the order of one partition; else any part can be another's."""
     chance = random.Random("read again")
-    for log in _LOGS if format_ != "binlog" else (one for one in _LOGS if "|" not in one):
+    for log in _LOGS:
         length = len(_changes(log, 0, format_ in _SPLIT))
         parts = [(1 << end) - 1 for end in range(length + 1)] if format_ == "avro" else range(1 << length)
         for part, (first, last) in product(parts, combinations(range(length + 1), 2)):
@@ -133,7 +133,7 @@ def _placed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("format_", "known"), [("craft", 0), ("avro", 0), ("avro", 1), ("binlog", 0), ("canal-json", 1), ("debezium", 0)]
+    ("format_", "known"), [("craft", 0), ("avro", 0), ("avro", 1), ("canal-json", 1), ("debezium", 0)]
 )
 def test_what_is_read_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str, known: int
@@ -144,20 +144,19 @@ def test_what_is_read_again(
     monkeypatch.chdir(tmp_path)
     readings = list(_readings(format_))
     keys = [_changes(one.log, key, format_ in _SPLIT) for key, one in enumerate(readings)]
-    ddl = _DDL if format_ != "binlog" else _DDL[:1]
-    encoded, argv = _write_schemas(format_, _History([c for changes in keys for c in changes], ddl))  # type: ignore[arg-type]
+    encoded, argv = _write_schemas(format_, _History([c for changes in keys for c in changes], _DDL))  # type: ignore[arg-type]
     placed = _placed(readings, keys, encoded, format_ == "avro")
     by_key = [one.runs(messages) for one, messages in zip(readings, placed, strict=True)]
     argv += ["--out", "delta:now", "--versions", "delta:versions", "--changelog", "delta:log", "--engine", "deltalake"]
     for run in range(3):
-        _write_ddl(ddl[: 1 + (run >= known)], "ddl.jsonl")
+        _write_ddl(_DDL[: 1 + (run >= known)], "ddl.jsonl")
         batch = [message for runs in by_key for message in runs[run]]
         assert main([*argv, "--ddl", "ddl.jsonl", "--in", written(batch, f"{run}.jsonl")]) == 0
     there = {path: _by_key(rows(spark, path)) for path in ("now", "versions", "log")}
     wrong = list[str]()
     for key, (reading, changes) in enumerate(zip(readings, keys, strict=True)):
         expected = _expected(format_, reading.log, changes)
-        made = {path: _comparable(path, format_, there[path][key]) for path in there}
+        made = {path: _comparable(path, there[path][key]) for path in there}
         wrong += [
             f"{path} of {reading}: {made[path]}, not {expected[path]}" for path in made if made[path] != expected[path]
         ]
@@ -173,7 +172,7 @@ def _by_key(made: list[dict[str, Any]]) -> dict[int, list[dict[str, Any]]]:
 
 
 def _expected(format_: str, log: str, changes: list[Change]) -> dict[str, list[Any]]:
-    """The rows of each table. Avro's deletes have no commit_ts; the connector's changes have none, but an order."""
+    """The rows of each table. Avro's deletes have no commit_ts."""
     deletes = {c.commit_ts for c in changes if c.op == "d"} if format_ == "avro" else set()
     versions = _versions(changes, log)
     now = [(id_, name) for id_, name, _, to in versions if to is None]
@@ -181,19 +180,13 @@ def _expected(format_: str, log: str, changes: list[Change]) -> dict[str, list[A
         versions = [
             (i, name, begun, None if to in deletes else to) for i, name, begun, to in versions if name is not None
         ]
-    made: list[Any] = [(i, name, to is None) for i, name, _, to in versions] if format_ == "binlog" else versions
-    ops = [
-        (_OPS[c.op], None if format_ == "binlog" or (c.commit_ts in deletes and c.op == "d") else c.commit_ts)
-        for c in changes
-    ]
-    return {"now": sorted(now), "versions": sorted(made, key=str), "log": sorted(ops, key=str)}
+    ops = [(_OPS[c.op], None if c.commit_ts in deletes and c.op == "d" else c.commit_ts) for c in changes]
+    return {"now": sorted(now), "versions": sorted(versions, key=str), "log": sorted(ops, key=str)}
 
 
-def _comparable(path: str, format_: str, made: list[dict[str, Any]]) -> list[Any]:
+def _comparable(path: str, made: list[dict[str, Any]]) -> list[Any]:
     if path == "log":
         return sorted(((row["_tidb_op"], row["_tidb_commit_ts"]) for row in made), key=str)
     if path == "now":
         return sorted((row["id"], row["name"]) for row in made)
-    if format_ == "binlog":
-        return sorted(((row["id"], row["name"], row["_valid_to"] is None) for row in made), key=str)
     return sorted(((row["id"], row["name"], row["_valid_from_ts"], row["_valid_to_ts"]) for row in made), key=str)

@@ -10,10 +10,9 @@ import pytest
 
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES
-from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, NameOwner
-from ticdc_bridge.spark_jobs.pipeline.event_order import BINLOG_ORDER
+from ticdc_bridge.spark_jobs.lake.name_history import NameOwner
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
-from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, RowOwners, is_of_names
+from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, RowOwners
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,22 +60,6 @@ def test_rows_whose_name_two_tables_had(spark: SparkSession) -> None:
         at = found[number][OWNED_AT]
         assert [one.table for one in _SHARED[TableId("d", "t")] if one.after < at <= one.until] == [table], what
         assert found[number][IS_ESTIMATED] is is_estimated, what
-
-
-@pytest.mark.slow
-def test_rows_with_binlog_positions(spark: SparkSession) -> None:
-    """A position is no commit_ts: rows, and the null values after them, are of the table that has the name now."""
-    row, null_value = _row(0, 0, (50, 60)), _row(0, 1, (None, 60))
-    made = [{**row, "commit_ts": 5 << 32, "flags": [BINLOG_ORDER]}, null_value]
-    shared = {TableId("d", "t"): [_FIRST, _SECOND._replace(until=NEVER_ENDS)]}
-    marked = RowOwners(None, 0).mark(spark.createDataFrame(made, _SCHEMA), shared)
-    for names, count in (
-        ([(_FIRST.until, "t"), (NEVER_ENDS, "old")], 0),
-        ([(_SECOND.after, "n"), (NEVER_ENDS, "t")], 2),
-    ):
-        ids = [(until, TableId("d", name)) for until, name in names]
-        assert marked.where(is_of_names(ids)).count() == count
-    assert marked.where(IS_ESTIMATED).count() == 2
 
 
 @pytest.mark.slow

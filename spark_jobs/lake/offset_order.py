@@ -1,0 +1,138 @@
+"""`merge --order offset`: changes without a commit_ts in the order in which Kafka has them (docs/decisions/0019).
+
+Of a key's changes the last one by offset counts, within a partition; between two partitions, by Kafka's timestamp. No
+offset is before or after a statement, so all changes must have the columns of the one definition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.spark_jobs.lake.bare_deletes import PLACE, place_of_source
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
+from ticdc_bridge.spark_jobs.lake.merge import ChangeCounts, MergeTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+
+    from ticdc_bridge.schemas.model.table import Column, Table, TableId
+    from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+    from ticdc_bridge.spark_jobs.pipeline.result import Summary
+
+_TRUNCATE = 11  # TiDB's ActionType
+_COLUMNS = {
+    "_kafka_topic": ("topic", "string"), "_kafka_partition": ("partition", "int"),
+    "_kafka_offset": ("offset", "bigint"), "_kafka_timestamp": ("time", "timestamp"),
+}  # fmt: skip
+"""Columns of a row's newest change: the field of its place (spark_jobs.lake.bare_deletes.PLACE), and the type."""
+
+
+def refuse_truncate(changes: DataFrame, ours: SparkColumn, id_: TableId) -> None:
+    """SetupError STOPPED for a TRUNCATE among the changes. ours: events of the table."""
+    if not changes.where(ours).where(f"kind = 'ddl' AND ddl_type = {_TRUNCATE}").isEmpty():
+        details = (
+            "a TRUNCATE TABLE without a commit_ts: nobody can tell which changes come before it. Begin with another"
+            " table, and the changes after it"
+        )
+        raise SetupError("STOPPED", where=str(id_), details=details)
+
+
+@dataclass(frozen=True)
+class OffsetTarget(MergeTarget):
+    """A table that changes are merged into in Kafka's order."""
+
+    @property
+    def metadata(self) -> tuple[TableColumn, ...]:
+        return tuple(TableColumn(name, kind) for name, (_, kind) in _COLUMNS.items())
+
+    def _write(
+        self, changes: DataFrame, table: Table, steps: list[SchemaChange], counts: ChangeCounts, forgotten_ts: int,
+        summary: Summary,
+    ) -> int:  # fmt: skip
+        del forgotten_ts, summary
+        columns, tombstones = [c for c in table.columns if not c.virtual], self._tombstones(_keys(table))
+        names = [f"k_{n}" for n in range(len(tombstones.keys))]
+        changes = changes.coalesce(1) if counts.are_few else changes
+        both = self._changes_of_keys(changes, table, steps, [F.col("commit_ts"), F.col("row"), place_of_source()])
+        both = both.withColumn("gone", F.col("turn") == 0)
+        in_partition = Window.partitionBy(*names, "place.topic", "place.partition")
+        last = in_partition.orderBy(F.desc("place.offset"), F.desc("row"), F.desc("turn"))
+        both = both.withColumn("_n", F.row_number().over(last)).where("_n = 1")
+        by_time = Window.partitionBy(*names).orderBy(F.desc_nulls_last("place.time"))
+        both = both.withColumns({"_n": F.row_number().over(by_time), "_next": F.lead("place").over(by_time)})
+        stored = self.delta.read().select(
+            *(F.col(quote_name(c.name)).alias(name) for c, name in zip(tombstones.keys, names, strict=True)),
+            F.struct(*(F.col(name).alias(field) for name, (field, _) in _COLUMNS.items())).alias("_row"),
+        )
+        newest = both.where("_n = 1").join(stored, names, "left")
+        newest = newest.join(tombstones.by_key(names).select(*names, "_delete_place"), names, "left")
+        unclear = " OR ".join(_is_unclear("place", other) for other in ("_next", "_row", "_delete_place"))
+        newest = newest.withColumns({
+            "unclear": F.expr(f"place.offset IS NULL OR {unclear}"),
+            # Its delete is remembered before the row goes: where a job was killed between, the row is still to go.
+            "late": F.expr(f"NOT coalesce({_is_after('place', '_row')}, true)"
+                           f" OR coalesce({_is_after('_delete_place', 'place')}, false)"),
+            "delete_place": F.when(F.expr(f"gone AND coalesce({_is_after('place', '_delete_place')}, true)"),
+                                   F.col("place")).cast(PLACE),
+            "buried": F.lit(None).cast("bigint"),
+        })  # fmt: skip
+        newest = newest.drop("_n", "_next", "_row", "_delete_place", "row", "turn")
+        newest = keep_rows(newest, counts.are_few)
+        self._refuse_unclear(newest)
+        found = self._count_newest(newest, tombstones.keys, -1)
+        if found.deleted:
+            tombstones.add_deleted(newest.where("delete_place IS NOT NULL"))
+        pairs = [(c.name, name) for name, c in zip(names, tombstones.keys, strict=True)]
+        values = [*((c.name, f"v_{n}") for n, c in enumerate(columns)), *((name, name) for name in _COLUMNS)]
+        rows = newest.where("NOT late").withColumns(
+            {name: F.col(f"place.{field}") for name, (field, _) in _COLUMNS.items()}
+        )
+        rows = rows.drop("bad", "buried", "late", "unclear", "place", "delete_place", "commit_ts")
+        self.delta.merge(rows, Upsert(pairs, values, "NOT s.gone", "NOT s.gone", "s.gone"))
+        return found.keys
+
+    def _refuse_unclear(self, newest: DataFrame) -> None:
+        row = newest.where("unclear").select("place").first()
+        if row is None:
+            return
+        place = row["place"]
+        details = "a change has no offset: read it from Kafka, or from a message file that has offsets"
+        if place["offset"] is not None:
+            details = (
+                f"the change at {place['topic']}, partition {place['partition']}, offset {place['offset']}, and one of"
+                " the same key in another partition have the same timestamp: nobody can tell which is newer. Merge the"
+                " whole topic into a new place, after the key's changes are in one partition"
+            )
+        raise SetupError("STOPPED", where=str(self.id), details=details)
+
+
+def _keys(table: Table) -> list[Column]:
+    return [c for c in table.columns if c.handle_key]
+
+
+def _same_partition(one: str, other: str) -> str:
+    return f"{one}.topic <=> {other}.topic AND {one}.partition <=> {other}.partition"
+
+
+def _is_after(one: str, other: str) -> str:
+    """SQL: whether a place (a column's name) comes after another; NULL where there is no other one."""
+    same = _same_partition(one, other)
+    return (
+        f"if({one} IS NULL OR {other} IS NULL, NULL, if({same}, {one}.offset > {other}.offset,"
+        f" {one}.time > {other}.time))"
+    )
+
+
+def _is_unclear(one: str, other: str) -> str:
+    """SQL: whether nothing tells which of two places comes first."""
+    return (
+        f"({other} IS NOT NULL AND NOT ({_same_partition(one, other)}) AND coalesce({one}.time = {other}.time, true))"
+    )
