@@ -50,24 +50,19 @@ def _first(*names: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def _arrow() -> Any:
-    """pyarrow.fs; its stubs know less than the library."""
+def _s3(bucket: str) -> Any:
     from pyarrow import fs
 
-    return fs
-
-
-def _s3(bucket: str) -> Any:
     endpoint, region = s3_endpoint(), _first("AWS_REGION", "AWS_DEFAULT_REGION")
     if region is None and endpoint is None and not _first("AWS_PROFILE"):
         try:
-            region = _arrow().resolve_s3_region(bucket)
+            region = fs.resolve_s3_region(bucket)
         except OSError:
             region = None  # the first request tells why
-    return _arrow().S3FileSystem(
+    return fs.S3FileSystem(
         endpoint_override=endpoint, region=region or ("us-east-1" if endpoint else None), connect_timeout=_TIMEOUT,
         request_timeout=3 * _TIMEOUT, allow_delayed_open=True,
-        retry_strategy=_arrow().AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
     )  # fmt: skip
 
 
@@ -79,7 +74,9 @@ def s3_endpoint() -> str | None:
 def _gcs(_bucket: str) -> Any:
     emulator = _first("STORAGE_EMULATOR_HOST")
     scheme, _, host = (emulator or "").rpartition("://")
-    return _arrow().GcsFileSystem(
+    from pyarrow.fs import GcsFileSystem
+
+    return GcsFileSystem(
         anonymous=emulator is not None, endpoint_override=host or None, scheme=scheme or None,
         retry_time_limit=timedelta(seconds=_TIMEOUT / 2),
     )  # fmt: skip
@@ -93,20 +90,23 @@ def _azure(authority: str) -> Any:
     if not account:
         details = "the account is missing: write abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
         raise SetupError("USAGE", details=f"abfs://{authority}: {details}")
-    secret = {name: _first(f"AZURE_{name.upper()}") for name in ("tenant_id", "client_id", "client_secret")}
     choices: tuple[dict[str, str | None], ...] = (
         {"account_key": _first("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY")},
         {"sas_token": _first("AZURE_STORAGE_SAS_TOKEN")},
-        secret,
+        {name: _first(f"AZURE_{name.upper()}") for name in ("tenant_id", "client_id", "client_secret")},
         {},  # what the machine's own identity is allowed to
     )
     given = next(choice for choice in choices if all(choice.values()))
-    return _arrow().AzureFileSystem(account, **given)
+    from pyarrow.fs import AzureFileSystem
+
+    return AzureFileSystem(account, **given)
 
 
 def _hdfs(authority: str) -> Any:
     host, _, port = authority.partition(":")
-    return _arrow().HadoopFileSystem(host or "default", int(port) if port.isdecimal() else 0)
+    from pyarrow.fs import HadoopFileSystem
+
+    return HadoopFileSystem(host or "default", int(port) if port.isdecimal() else 0)
 
 
 STORES: Final = (
@@ -181,13 +181,12 @@ def _connect(store: Store, authority: str) -> Any:
     try:
         return store.connect(authority)
     except (ImportError, OSError, ValueError) as error:
-        details = {
-            "HDFS": "this process has no HDFS client (set JAVA_HOME, HADOOP_HOME and CLASSPATH for libhdfs). Tables"
-            " (delta:hdfs://…) need none; mount it for files",
-        }.get(
-            store.name,
-            f"this pyarrow has no client for it, or its settings are wrong: {' '.join(str(error).split())[:200]}",
-        )
+        details = f"this pyarrow has no client for it, or its settings are wrong: {' '.join(str(error).split())[:200]}"
+        if store.name == "HDFS":
+            details = (
+                "this process has no HDFS client (set JAVA_HOME, HADOOP_HOME and CLASSPATH for libhdfs). Tables"
+                " (delta:hdfs://…) need none; mount it for files"
+            )
         place = f"{store.schemes[0]}://{authority}"
         raise SetupError("STORE_UNREACHABLE", place=place, details=details) from error
 
@@ -211,11 +210,10 @@ def store_error(url: str, error: Exception) -> SetupError:
     """What a library raised of a URL, as ours: STORE_UNREACHABLE."""
     known = StoreUrl.of(url)
     text = " ".join(str(error).split())[:300]
-    for pattern, told in _REASONS:
-        if known is not None and pattern.search(text):
-            detail = re.search(r"(?:Details: |operation: )(?:curlCode: \d+, )?(.+)", text)
-            words = told.format(store=known.store, text=(detail[1] if detail else text)[:120].rstrip(". "))
-            return SetupError("STORE_UNREACHABLE", place=url, details=words)
+    reason = next((reason for pattern, reason in _REASONS if known is not None and pattern.search(text)), None)
+    if known is not None and reason is not None:
+        detail = re.search(r"(?:Details: |operation: )(?:curlCode: \d+, )?(.+)", text)
+        text = reason.format(store=known.store, text=(detail[1] if detail else text)[:120].rstrip(". "))
     return SetupError("STORE_UNREACHABLE", place=url, details=text)
 
 
@@ -230,27 +228,20 @@ def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings
 
     submitted: the JVM runs already, and its jars are the user's. SetupError JAR_MISSING.
     """
+    brought = settings.artifacts or settings.conf.get("spark.jars") or os.environ.get("BRIDGE_JARS")
     for store in stores_of([*settings.places, *settings.conf.values()]):
         ours = dict(spark_config(store))
         if store.jars and not submitted:
             ours["spark.jars"] = ",".join(map(str, jars(store.jars, settings.artifacts)))
-        elif store.package and not (submitted or _has_driver(settings)):
-            package = (
-                store.package.replace("VERSION", _hadoop_version())
-                if "hadoop3-" not in store.package
-                else store.package
-            )
+        elif store.package and not (submitted or brought):
+            package = store.package.replace("VERSION", _hadoop_version())
             details = (
                 f"{store.schemes[0]}:// in Spark needs a driver that is not pinned here: give --packages {package}"
+                " (or its jar: --conf spark.jars=FILE, or BRIDGE_JARS)"
             )
-            raise SetupError("JAR_MISSING", details=f"{details} (or its jar: --conf spark.jars=FILE, or BRIDGE_JARS)")
+            raise SetupError("JAR_MISSING", details=details)
         settings = settings.over(ours)
     return settings
-
-
-def _has_driver(settings: SparkSettings) -> bool:
-    """Whether the user brings jars, among which the store's driver may be."""
-    return bool(settings.artifacts or settings.conf.get("spark.jars") or os.environ.get("BRIDGE_JARS"))
 
 
 def _hadoop_version() -> str:
@@ -269,17 +260,13 @@ def spark_config(store: Store) -> Mapping[str, str]:
     """Spark's settings for a store, from the environment that its own tools read. Keys stay in the environment."""
     if store.name != "S3":
         return {}
-    hadoop = "spark.hadoop.fs.s3a"
-    driver = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-    providers = ("TemporaryAWSCredentialsProvider", "SimpleAWSCredentialsProvider")
+    hadoop, package = "spark.hadoop.fs.s3a", "org.apache.hadoop.fs.s3a"
     settings = {
-        "spark.hadoop.fs.s3.impl": driver,
-        "spark.hadoop.fs.s3n.impl": driver,
-        f"{hadoop}.aws.credentials.provider": ",".join(
-            [*(f"org.apache.hadoop.fs.s3a.{one}" for one in providers),
-             "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"]
-        ),
-    }  # fmt: skip
+        "spark.hadoop.fs.s3.impl": f"{package}.S3AFileSystem",
+        "spark.hadoop.fs.s3n.impl": f"{package}.S3AFileSystem",
+        f"{hadoop}.aws.credentials.provider": f"{package}.TemporaryAWSCredentialsProvider,"
+        f"{package}.SimpleAWSCredentialsProvider,software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+    }
     if (endpoint := s3_endpoint()) is not None:
         settings |= {f"{hadoop}.endpoint": endpoint, f"{hadoop}.path.style.access": "true"}
     if region := _first("AWS_REGION", "AWS_DEFAULT_REGION") or ("us-east-1" if endpoint else None):

@@ -14,6 +14,7 @@ import csv
 import hashlib
 import importlib.resources
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -151,23 +152,17 @@ def is_whole(path: Path, jar: Jar) -> bool:
 
 def _own_for(jar: Jar, own: Sequence[Path]) -> Path | None:
     """The user's file for this row: of the same name, or of the same artifact in another version (theirs to judge)."""
-    prefix = f"{jar.artifact}-"
     shared = sum(row.artifact == jar.artifact and bool(row.sets & jar.sets) for row in table()) > 1
-    for path in own:
-        if path.name == jar.file_name:
-            return path
-    for path in own:
-        if not shared and path.name.startswith(prefix) and path.name[len(prefix) : len(prefix) + 1].isdigit():
-            return path
-    return None
+    version = re.compile(rf"{re.escape(jar.artifact)}-[0-9]")
+    others = (path for path in own if not shared and version.match(path.name))
+    return next((path for path in own if path.name == jar.file_name), None) or next(others, None)
 
 
 def _fetch(jar_set: Sequence[Jar]) -> dict[Jar, Path]:
     folder = cache_dir() / "jars"
     missing = [jar for jar in jar_set if not is_whole(folder / jar.file_name, jar)]
     if missing:
-        megabytes = sum(jar.size for jar in missing) / 1e6
-        _say(f"fetching {len(missing)} jars ({megabytes:.1f} MB) into {folder}")
+        _say(f"fetching {len(missing)} jars ({sum(jar.size for jar in missing) / 1e6:.1f} MB) into {folder}")
         # biggest first, dealt out in turn: the runs take about equally long
         missing.sort(key=lambda jar: -jar.size)
         runs = max(min(_RUNS_AT_ONCE, len(missing)), -(-len(missing) // _JARS_PER_RUN))
@@ -178,9 +173,7 @@ def _fetch(jar_set: Sequence[Jar]) -> dict[Jar, Path]:
             for future in done:
                 future.result()
         except OSError as error:
-            details = (
-                f"{folder} can't be written: {reason_of(error)}. Set BRIDGE_CACHE to a folder that can be written."
-            )
+            details = f"{folder} can't be written: {reason_of(error)}. Set BRIDGE_CACHE to one that can."
             raise SetupError("JAR_MISSING", details=details) from error
     return {jar: folder / jar.file_name for jar in jar_set}
 
