@@ -95,7 +95,7 @@ class ShapeCache:
             _order(columns, source),
         )  # fmt: skip
         shape = self._same.setdefault(shape, shape)
-        return shape, None if source == list(range(len(kind.cells))) else _array(source)
+        return shape, None if source == list(range(len(kind.cells))) else np.array(source, np.int64)
 
 
 def _order(columns: tuple[Column, ...], source: list[int]) -> tuple[str, ...]:
@@ -104,10 +104,6 @@ def _order(columns: tuple[Column, ...], source: list[int]) -> tuple[str, ...]:
     if there == sorted(there):
         return ()
     return tuple(name for _, name in sorted((n, c.name) for n, c in zip(source, columns, strict=True) if n >= 0))
-
-
-def _array(numbers: list[int]) -> Any:
-    return np.array(numbers, np.int64)
 
 
 def _table(kind: RecordPair) -> Table:

@@ -163,7 +163,11 @@ def name_numbers(column: Column, place: Any, length: Any, memory: ChunkMemory) -
         names = [_name_of(column, number) for number in distinct.tolist()]
     else:
         names, which = ["", *column.elements], numbers
-    _put_names(names, which, valid, place, length, memory)
+    texts = [name.encode() for name in names]
+    sizes = np.array([len(text) for text in texts], np.int64)
+    start = memory.add(b"".join(texts))
+    place[:] = (np.cumsum(sizes) - sizes + start)[which]
+    length[:] = np.where(valid, sizes[which], length)
     return valid & (not column.elements)
 
 
@@ -171,11 +175,3 @@ def _name_of(column: Column, number: int) -> str:
     if not column.elements:
         return str(number)
     return ",".join(name for bit, name in enumerate(column.elements) if number >> bit & 1)
-
-
-def _put_names(names: Sequence[str], which: Any, valid: Any, place: Any, length: Any, memory: ChunkMemory) -> None:
-    texts = [name.encode() for name in names]
-    sizes = np.array([len(text) for text in texts], np.int64)
-    start = memory.add(b"".join(texts))
-    place[:] = (np.cumsum(sizes) - sizes + start)[which]
-    length[:] = np.where(valid, sizes[which], length)

@@ -99,17 +99,12 @@ def _over_a_byte(column: Column) -> bool:
     return (column.length or 64) > 8
 
 
-def _digits(cell: WrittenValue) -> int:
-    """Digits of a DECIMAL as its column's scale writes it."""
-    return len(cell.text.replace(".", "").lstrip("-0"))
-
-
 def _is_rounded(cell: WrittenValue) -> bool:
     return isinstance(cell.value, str) and not values.survives_double(cell.text)
 
 
 def _long_or_unscaled(cell: WrittenValue) -> bool:
-    return not cell.defined or _digits(cell) > 15
+    return not cell.defined or len(cell.text.replace(".", "").lstrip("-0")) > 15
 
 
 def _over_int64(cell: WrittenValue) -> bool:

@@ -130,7 +130,11 @@ class PlainDecoder:
         schema_id, format_ = fields.get("schema_id"), fields["format"]
         table, version = self._table(fields, message, id_, commit_ts, row)
         table = self._with_key(table, tuple(key))
-        names, twice = self._sanitised_names(table)
+        entry = self._names.get(id(table))
+        if entry is None or entry[0] is not table:
+            entry = table, own_names(c.name for c in table.columns)
+            self._names[id(table)] = entry
+        names, twice = entry[1]
         if names and not all(name in table.by_name for r in (before, after) for name in r or ()):
             unclear = next((n for r in (before, after) for n in r or () if n in twice and n not in table.by_name), None)
             if unclear is not None:
@@ -161,14 +165,6 @@ class PlainDecoder:
         if entry is None or entry[0] is not table:
             columns = tuple(replace(c, handle_key=c.name in key) for c in table.columns)
             entry = self._chosen[id(table), key] = table, replace(table, columns=columns)
-        return entry[1]
-
-    def _sanitised_names(self, table: Table) -> tuple[dict[str, str], frozenset[str]]:
-        """Avro's names of the columns → their own, and those of several columns."""
-        entry = self._names.get(id(table))
-        if entry is None or entry[0] is not table:
-            entry = table, own_names(c.name for c in table.columns)
-            self._names[id(table)] = entry
         return entry[1]
 
     def _table(

@@ -50,9 +50,15 @@ def _first(*names: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def _s3(bucket: str) -> Any:
+def _arrow() -> Any:
+    """pyarrow.fs; its stubs know less than the library."""
     from pyarrow import fs
 
+    return fs
+
+
+def _s3(bucket: str) -> Any:
+    fs = _arrow()
     endpoint, region = s3_endpoint(), _first("AWS_REGION", "AWS_DEFAULT_REGION")
     if region is None and endpoint is None and not _first("AWS_PROFILE"):
         try:
@@ -74,9 +80,7 @@ def s3_endpoint() -> str | None:
 def _gcs(_bucket: str) -> Any:
     emulator = _first("STORAGE_EMULATOR_HOST")
     scheme, _, host = (emulator or "").rpartition("://")
-    from pyarrow.fs import GcsFileSystem
-
-    return GcsFileSystem(
+    return _arrow().GcsFileSystem(
         anonymous=emulator is not None, endpoint_override=host or None, scheme=scheme or None,
         retry_time_limit=timedelta(seconds=_TIMEOUT / 2),
     )  # fmt: skip
@@ -97,16 +101,12 @@ def _azure(authority: str) -> Any:
         {},  # what the machine's own identity is allowed to
     )
     given = next(choice for choice in choices if all(choice.values()))
-    from pyarrow.fs import AzureFileSystem
-
-    return AzureFileSystem(account, **given)
+    return _arrow().AzureFileSystem(account, **given)
 
 
 def _hdfs(authority: str) -> Any:
     host, _, port = authority.partition(":")
-    from pyarrow.fs import HadoopFileSystem
-
-    return HadoopFileSystem(host or "default", int(port) if port.isdecimal() else 0)
+    return _arrow().HadoopFileSystem(host or "default", int(port) if port.isdecimal() else 0)
 
 
 STORES: Final = (

@@ -78,16 +78,13 @@ class OpenDecoder:
 
     def _event(self, key: _Key, text: str) -> Event:
         if key.kind == DDL:
-            return self._ddl(key, text)
+            body = _object(parse(text))
+            query = json_exact.string(body["q"], "q")
+            query.encode()
+            return DdlEvent(
+                self.format, key.db, key.table, key.commit_ts, _integer(body["t"], "t", 1 << 31), query, _others(key)
+            )
         return self._rows.read(RowKey(TableId(key.db, key.table), key.commit_ts, key.extra, key.key_only), text)
-
-    def _ddl(self, key: _Key, text: str) -> DdlEvent:
-        body = _object(parse(text))
-        query = json_exact.string(body["q"], "q")
-        query.encode()
-        return DdlEvent(
-            self.format, key.db, key.table, key.commit_ts, _integer(body["t"], "t", 1 << 31), query, _others(key)
-        )
 
     def _read_claimed(self, key: _Key, nested: bool) -> Event:
         """The row that a claim-check message points to: a file of a whole message with this one row."""

@@ -76,22 +76,18 @@ def _column(listed: Any, avro: bool) -> Column | None:
         charset=text(data_type["charset"], "charset"),
         collate=text(data_type["collate"], "collate"),
     )
-    _check_sizes(column)
-    default = listed.get("default")
-    if default is None:
-        return column
-    default_text = str(default) if isinstance(default, Number) else string(default, "default")
-    clock = type_.kind in (Kind.DATETIME, Kind.TIMESTAMP) and default_text.upper().startswith("CURRENT_TIMESTAMP")
-    return replace(column, has_default=True, default=_default(column, default_text, avro), default_is_expr=clock)
-
-
-def _check_sizes(column: Column) -> None:
     if column.type.kind is Kind.BIT and not 1 <= (column.length or 0) <= 64:
         raise ValueError(f"BIT({column.length})")
     if column.type.kind is Kind.DECIMAL and not 0 <= (column.scale or 0) <= (column.length or 0) <= 65:
         raise ValueError(f"DECIMAL({column.length},{column.scale})")
     if column.type.kind in _WHOLE and not 0 <= (column.scale or 0) <= 6:
         raise ValueError(f"{column.scale} fraction digits")
+    default = listed.get("default")
+    if default is None:
+        return column
+    default_text = str(default) if isinstance(default, Number) else string(default, "default")
+    clock = type_.kind in (Kind.DATETIME, Kind.TIMESTAMP) and default_text.upper().startswith("CURRENT_TIMESTAMP")
+    return replace(column, has_default=True, default=_default(column, default_text, avro), default_is_expr=clock)
 
 
 def _scale(kind: Kind, length: int | None, decimal: int | None) -> int | None:

@@ -105,7 +105,14 @@ class DebeziumMysqlDecoder:
             return _ddl(self.connector.format, payload)
         headers = self._flattened.headers(message) if message.headers else {}
         if source is None and "op" in payload and ("after" in payload or "before" in payload):
-            return self._row_without_source(content, headers)
+            # as stream processors write it: whose row it is, the options have to say
+            table = self._flattened.table({}, headers, content.message.topic)
+            if table is None:
+                raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_NAME_IT}")
+            event = self._rows.read(content.parts(table._asdict()), None, _times(content.payload))
+            event.untimed = True
+            self._memory.add(content.message, event, bare_deletes=False)
+            return event
         row = self._flattened.read(payload, headers, message.topic)
         beside = "" if row and (row.added or headers) else side_message(payload)
         if row is None or beside:
@@ -123,16 +130,6 @@ class DebeziumMysqlDecoder:
             query = f"TRUNCATE TABLE {quote_name(db)}.{quote_name(table)}"
             return DdlEvent(self.connector.format, db, table, commit_ts, TRUNCATE_TABLE, query, {"op": "t", **extra})
         event = self._rows.read(content.parts(source), commit_ts, extra)
-        self._memory.add(content.message, event, bare_deletes=False)
-        return event
-
-    def _row_without_source(self, content: _Content, headers: Mapping[str, str]) -> Event:
-        """An envelope as stream processors write it: whose row it is, the options have to say."""
-        table = self._flattened.table({}, headers, content.message.topic)
-        if table is None:
-            raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_NAME_IT}")
-        event = self._rows.read(content.parts(table._asdict()), None, _times(content.payload))
-        event.untimed = True
         self._memory.add(content.message, event, bare_deletes=False)
         return event
 

@@ -144,19 +144,15 @@ def _datetime(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
 def _timestamp(column: Column, _semantic: str, value: Any) -> tuple[Value, str]:
     text = json_string(value)
     if not text.endswith("Z"):
-        return _offset_timestamp(column, text)
+        read, flag = TEXT_READERS[Kind.TIMESTAMP](column, text, "UTC")
+        if flag == ZONE_ASSUMED:
+            raise ValueError(f"{text[:40]!r} has no zone")
+        return read, flag
     text = text[:-1].replace("T", " ")
     if values.micros_of_datetime(text) == 0:  # no TIMESTAMP is that early: the zero value
         return pad_fraction(values.ZERO_TIMESTAMP, column.scale), ""
     # In a NOT NULL column the connector writes the default for the zero value.
     return pad_fraction(text, column.scale), _zero_flag(column, column.has_default and text == column.default)
-
-
-def _offset_timestamp(column: Column, text: str) -> tuple[Value, str]:
-    read, flag = TEXT_READERS[Kind.TIMESTAMP](column, text, "UTC")
-    if flag == ZONE_ASSUMED:
-        raise ValueError(f"{text[:40]!r} has no zone")
-    return read, flag
 
 
 def _time(column: Column, semantic: str, value: Any) -> tuple[Value, str]:

@@ -135,7 +135,15 @@ def _year(_column: Column, value: Any) -> tuple[Value, str]:
 
 def _decimal(column: Column, mode: str, connect: str, value: Any) -> tuple[Value, str]:
     if isinstance(value, Number):
-        return _decimal_number(column, mode, connect, value)
+        # All digits of the DECIMAL with decimal.format=NUMERIC, a double with decimal.handling.mode=double. The schema
+        # says which it is, else decimal_handling_mode, else the number's text.
+        by_text = not connect and mode == "auto" and not _may_be_double(value)
+        if connect in ("double", "float") or not (connect or by_text or mode in ("precise", "string")):
+            return fields.reader(column)(value)
+        text = values.plain_decimal(value, column.scale)
+        if column.length is not None and column.scale is not None:
+            values.unscaled_decimal(text, column.length, column.scale)
+        return text, ""
     precise = isinstance(value, bytes) or connect == "bytes" or (not connect and _is_precise(column, mode, value))
     if not precise:
         return _decimal_string(column, json_string(value)), ""
@@ -156,20 +164,6 @@ def _decimal_string(column: Column, text: str) -> str:
     if not exponent:
         return text
     return values.plain_decimal(text, values.fraction_digits(digits) + values.integer(exponent))
-
-
-def _decimal_number(column: Column, mode: str, connect: str, value: Number) -> tuple[Value, str]:
-    """A JSON number: all digits of the DECIMAL with decimal.format=NUMERIC, a double with decimal.handling.mode=double.
-
-    The schema says which it is, else decimal_handling_mode, else the number's text.
-    """
-    by_text = not connect and mode == "auto" and not _may_be_double(value)
-    if connect in ("double", "float") or not (connect or by_text or mode in ("precise", "string")):
-        return fields.reader(column)(value)
-    text = values.plain_decimal(value, column.scale)
-    if column.length is not None and column.scale is not None:
-        values.unscaled_decimal(text, column.length, column.scale)
-    return text, ""
 
 
 def _may_be_double(text: str) -> bool:
