@@ -6,7 +6,7 @@ reads them: both work in the same two arrays, which then are the cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 

@@ -120,12 +120,9 @@ class CraftEncoder:
             check_utf8(what, text)
         for column in table.columns:
             if not column.virtual:
-                if not own:
-                    if column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
-                        details = (
-                            f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-                        )
-                        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+                if not own and column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
+                    details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
+                    raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
                 kind = types.get(column.name) or columns.type_of(column)
                 plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=own))
         self._plans[key] = table, plan
