@@ -18,8 +18,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec import claim_check, compression, json_exact, sql_text
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
-from ticdc_bridge.schemas.codec.json_exact import Number
-from ticdc_bridge.schemas.codec.json_forms import name_other_form
+from ticdc_bridge.schemas.codec.json_exact import Number, name_other_form
 from ticdc_bridge.schemas.ddl.parser.column_definitions import TYPE_NAMES
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type

@@ -20,8 +20,7 @@ from uuid import UUID
 
 from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.codec import compression
-from ticdc_bridge.schemas.codec.avro_reader import map_reader
-from ticdc_bridge.schemas.codec.avro_schema import SchemaType, parse_schema, reader
+from ticdc_bridge.schemas.codec.avro_schema import SchemaType, map_reader, parse_schema, reader
 from ticdc_bridge.schemas.formats.avro.schema import BEFORE
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, frame
 from ticdc_bridge.schemas.model.errors import SetupError

@@ -20,10 +20,9 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
-from ticdc_bridge.schemas.model.column_ids import with_ids_of
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso
-from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, with_ids_of
 from ticdc_bridge.spark_jobs.sources.http_client import SILENT, JsonClient, message_of
 from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 

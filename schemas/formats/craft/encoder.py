@@ -14,11 +14,11 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     NO_PARTITION,
     RowCells,
     RowOut,
+    check_utf8,
     write_ddl,
     write_resolved,
     write_rows,
 )
-from ticdc_bridge.schemas.formats.craft.primitives import check_utf8
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options

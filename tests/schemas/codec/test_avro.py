@@ -19,7 +19,7 @@ from tests.support.golden import Golden
 from tests.support.rows import change
 from ticdc_bridge.schemas.codec import avro
 from ticdc_bridge.schemas.formats.avro import schema as publish
-from ticdc_bridge.schemas.formats.avro.record import compile_record, row_writer
+from ticdc_bridge.schemas.formats.avro.values import compile_record, row_writer
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.event import Row
 from ticdc_bridge.schemas.model.options import Options

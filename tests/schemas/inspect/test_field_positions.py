@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.each import each
-from ticdc_bridge.schemas.codec import json_spans
+from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.inspect.field_positions import traces
+from ticdc_bridge.schemas.inspect.explain import traces
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas
@@ -46,24 +46,24 @@ def test_open_protocol_that_is_not_plain_json_has_no_trace(value: bytes) -> None
 
 def test_members_and_paths() -> None:
     text = ' { "a" : [ 1 , {"b":"x"} ] , "c":{} , "d":-1.5e3 } '
-    assert [(k, text[s:e]) for k, s, e in json_spans.members(text, 0)] == [
+    assert [(k, text[s:e]) for k, s, e in json_exact.members(text, 0)] == [
         ("a", '[ 1 , {"b":"x"} ]'),
         ("c", "{}"),
         ("d", "-1.5e3"),
     ]
-    at = json_spans.find(text, ("a", 1, "b"))
+    at = json_exact.find(text, ("a", 1, "b"))
     assert at is not None
     assert text[at : at + 3] == '"x"'
-    assert json_spans.kind_of(text, at) == "string"
-    assert json_spans.find(text, ("a", 2)) is None
-    assert json_spans.find(text, ("c", "x")) is None
-    assert list(json_spans.members("[]", 0)) == list(json_spans.members("1", 0)) == []
+    assert json_exact.kind_of(text, at) == "string"
+    assert json_exact.find(text, ("a", 2)) is None
+    assert json_exact.find(text, ("c", "x")) is None
+    assert list(json_exact.members("[]", 0)) == list(json_exact.members("1", 0)) == []
 
 
 @each("text", ['{"a":1', "[1,", '{"a"', "{a:1}", '{"a":1}}'[:-2]])
 def test_documents_that_are_cut(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        list(json_spans.members(text, 0))
+        list(json_exact.members(text, 0))
 
 
 def test_flattened_rows() -> None:

@@ -13,8 +13,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.codec import avro_schema
-from ticdc_bridge.schemas.codec.avro_reader import FieldError
-from ticdc_bridge.schemas.codec.avro_schema import SchemaField, SchemaType
+from ticdc_bridge.schemas.codec.avro_schema import FieldError, SchemaField, SchemaType
 from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.reasons import reason_of

@@ -16,7 +16,7 @@ from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, 
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
 from ticdc_bridge.schemas.formats.craft import layout as craft
-from ticdc_bridge.schemas.formats.craft import primitives as p
+from ticdc_bridge.schemas.formats.craft import layout as p
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
