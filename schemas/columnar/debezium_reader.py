@@ -29,7 +29,7 @@ from ticdc_bridge.schemas.columnar.rows import MessageBuffers
 from ticdc_bridge.schemas.formats.base import Context, OneTable
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
 from ticdc_bridge.schemas.formats.debezium import values as defaults
-from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumDecoder
+from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumDecoder
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.model.event import MAX_TSO, Message
 from ticdc_bridge.schemas.model.options import Options

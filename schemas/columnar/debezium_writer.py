@@ -29,7 +29,7 @@ from ticdc_bridge.schemas.columnar.rows import (
 from ticdc_bridge.schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from ticdc_bridge.schemas.formats.base import Context, says_changed
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
-from ticdc_bridge.schemas.formats.debezium.ticdc_json import (
+from ticdc_bridge.schemas.formats.debezium.ticdc import (
     KINDS,
     ColumnTexts,
     Layout,

@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.runtime.ivy import ivy_jar
-from ticdc_bridge.spark_jobs.runtime.jars import jars
+from ticdc_bridge.spark_jobs.runtime.jars import ivy_jar, jars
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
 _TIMEOUT: Final = 20  # seconds until a server that does not answer is called unreachable

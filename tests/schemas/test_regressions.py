@@ -13,7 +13,7 @@ from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import ORIGIN, Pair, Tables, change, column, field, payload, table
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumEncoder
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options

@@ -20,11 +20,12 @@ from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
-from ticdc_bridge.schemas.formats.debezium.connect.document import DECIMAL, number
-from ticdc_bridge.schemas.formats.debezium.connect.value_writers import (
+from ticdc_bridge.schemas.formats.debezium.connect.values import (
+    DECIMAL,
     EPOCH_TIMESTAMP,
     ConnectForm,
     Flag,
+    number,
     plain_writer,
     value_writer,
 )

@@ -18,8 +18,8 @@ from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.codec.sql_text import pad_fraction, text_or_bytes
 from ticdc_bridge.schemas.formats.debezium import values as defaults
 from ticdc_bridge.schemas.formats.debezium import values as fields
-from ticdc_bridge.schemas.formats.debezium.connect.value_writers import unescaped
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.columns import (
+from ticdc_bridge.schemas.formats.debezium.connect.values import unescaped
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import (
     CONNECT,
     GEOMETRY,
     SEMANTIC,
@@ -27,8 +27,8 @@ from ticdc_bridge.schemas.formats.debezium.mysql_connector.columns import (
     adjusted_names,
     column_of,
     fits,
+    temporal_name,
 )
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import temporal_name
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumDialect, Read
 from ticdc_bridge.schemas.formats.debezium.values import json_number, json_string
 from ticdc_bridge.schemas.model import values

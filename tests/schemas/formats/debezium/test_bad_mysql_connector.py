@@ -22,7 +22,7 @@ from tests.support.golden import Golden, Registry
 from ticdc_bridge.schemas.codec import avro_schema
 from ticdc_bridge.schemas.codec.avro import TruncatedValue, write_long
 from ticdc_bridge.schemas.formats.base import Decoder
-from ticdc_bridge.schemas.formats.debezium.connect.document import document
+from ticdc_bridge.schemas.formats.debezium.connect.values import document
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options

@@ -8,7 +8,7 @@ from typing import Any
 from tests.schemas.formats.debezium import connect_messages as connect
 from tests.schemas.formats.debezium.connect_messages import envelope, field, keyed, message, with_schema
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.columns import adjusted_names
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import adjusted_names
 
 LONG = "1234567890123456789012345678901234.5678"
 Field = dict[str, Any]

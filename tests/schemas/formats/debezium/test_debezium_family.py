@@ -14,8 +14,7 @@ from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 from ticdc_bridge.schemas.formats.base import Context, commit_ts_of
-from ticdc_bridge.schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
-from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumAvroDecoder, DebeziumAvroEncoder, DebeziumEncoder
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, RowChange, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options

@@ -17,7 +17,7 @@ from tests.support.golden import Golden, Registry, cases, sampled
 from tests.support.rows import Pair, Tables, change, table
 from ticdc_bridge.schemas.formats.base import Encoder
 from ticdc_bridge.schemas.formats.debezium.connect import avro_schema
-from ticdc_bridge.schemas.formats.debezium.connect.value_writers import is_zero_date
+from ticdc_bridge.schemas.formats.debezium.connect.values import is_zero_date
 from ticdc_bridge.schemas.model.errors import LossyError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options

@@ -16,7 +16,7 @@ from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
-from ticdc_bridge.schemas.formats.debezium.connect.document import document
+from ticdc_bridge.schemas.formats.debezium.connect.values import document
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
