@@ -560,9 +560,10 @@ _Asked = tuple[SchemaId, str, str | None]
 # ---- TiCDC Debezium Avro (protocol=debezium-avro), read and written (upstream ticdc `codec/debezium/avro.go`).
 #
 # Key and value are Confluent-framed records. With avro-enable-watermark and the TiDB extension, DDL and watermarks are
-# records too. TIMESTAMP is UTC. NULL is lost where a column has a default, as in the JSON form; DECIMAL and binary values
-# are not.
-# ---------------------------------------------------------------------------------------------- decoder
+# records too. TIMESTAMP is UTC. NULL is lost where a column has a default, as in the JSON form; DECIMAL and binary
+# values are not.
+
+
 class DebeziumAvroDecoder:
     """Decodes with the writer schema of each record, looked up by id and compiled once."""
 
