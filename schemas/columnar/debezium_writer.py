@@ -44,7 +44,8 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 
-# ---- Plans of tables (`ticdc_json`) → programs of the kernel that writes JSON (`schemas.columnar.kernels.json_write`).
+# ---- Plans of tables (`schemas.formats.debezium.ticdc`) → programs of the kernel that writes JSON
+# (`schemas.columnar.kernels.json_write`).
 
 _SLOTS = {
     Slot.KEY: kernel.KEY,
