@@ -255,10 +255,6 @@ def _width(ours: Any, theirs: Any) -> bool:
 # ---- Single rules of the connector's form as the bridge writes it: envelope, keys, tombstones, times, what is refused.
 
 
-def _registry_side(registry: Registry, tables: Any = None, **options: Any) -> CodecConfig:
-    return CodecConfig("debezium-mysql", registry, Options.of(options), tables)  # type: ignore[arg-type]
-
-
 WIDE_TABLE = table(column("v", "varchar", nullable=False), column("n", "bigint", unsigned=True))
 
 
