@@ -14,8 +14,14 @@ from decimal import Decimal
 from typing import Any
 
 from ticdc_bridge.schemas.formats.craft.columns import type_of
-from ticdc_bridge.schemas.formats.craft.layout import NEW, OLD, ROW, Dictionary, MessageParser, RowEvent, RowSide
-from ticdc_bridge.schemas.formats.craft.primitives import (
+from ticdc_bridge.schemas.formats.craft.layout import (
+    NEW,
+    OLD,
+    ROW,
+    Dictionary,
+    MessageParser,
+    RowEvent,
+    RowSide,
     delta_uvarints,
     delta_varints,
     unzigzag,

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from ticdc_bridge.schemas.formats.avro import schema as publish
-from ticdc_bridge.schemas.formats.avro.record import compile_record
+from ticdc_bridge.schemas.formats.avro.values import compile_record
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inspect import format_lookup

@@ -6,7 +6,8 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -200,3 +201,123 @@ def decode_pairs(text: str) -> Any:
     if end != len(text):
         raise ValueError(f"more text after the document, at character {end}")
     return value
+
+
+# ---- Where the members of a JSON document stand in its text.
+
+_SPACE = " \t\r\n"
+
+
+def _skip(text: str, pos: int) -> int:
+    while pos < len(text) and text[pos] in _SPACE:
+        pos += 1
+    return pos
+
+
+def members(text: str, start: int) -> Iterator[tuple[str | int, int, int]]:
+    """(key or index, start, end) of each value in the object or array at `start`; nothing for other values.
+
+    ValueError where the text is not JSON.
+    """
+    start = _skip(text, start)
+    opened = text[start : start + 1]
+    if opened not in ("{", "["):
+        return
+    pos, index = _skip(text, start + 1), 0
+    while text[pos : pos + 1] not in ("}", "]"):
+        key: str | int = index
+        if opened == "{":
+            key, pos = decode_from(text, pos)
+            pos = _skip(text, _skip(text, pos) + 1)  # the colon
+        _, end = decode_from(text, pos)
+        yield key, pos, end
+        index += 1
+        pos = _skip(text, end)
+        if text[pos : pos + 1] == ",":
+            pos = _skip(text, pos + 1)
+        elif pos >= len(text):
+            raise ValueError("the document is cut")
+
+
+def find(text: str, path: tuple[str | int, ...]) -> int | None:
+    """Where the value at a path of keys and indexes starts, None where there is none. ValueError."""
+    pos = 0
+    for step in path:
+        value_start = next((start for key, start, _ in members(text, pos) if key == step), None)
+        if value_start is None:
+            return None
+        pos = value_start
+    return pos
+
+
+def kind_of(text: str, start: int) -> str:
+    """ "string", "number", "object", … of the value at `start`."""
+    first = text[start : start + 1]
+    return {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}.get(
+        first, "number"
+    )
+
+
+# ---- What a JSON object is that a format does not read: its fields say it.
+#
+# Sources: TiCDC's Simple and Canal-JSON (upstream ticdc `pkg/sink/codec`), Maxwell's documentation ("Data Format"), AWS
+# DMS ("Using Apache Kafka as a target"), Oracle GoldenGate's JSON formatter, Debezium's envelope.
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """A kind of object. fields: the sets of names of which it has one; holds: what must be true of it besides.
+
+    format: what reads it, "" where nothing does. payload: it may stand in `payload`, as Kafka Connect wraps it.
+    """
+
+    title: str
+    fields: tuple[frozenset[str], ...]
+    format: str = ""
+    payload: bool = False
+    holds: Callable[[Mapping[str, Any]], bool] = lambda _body: True
+
+    def matches(self, body: Mapping[str, Any]) -> bool:
+        inner = body.get("payload") if self.payload else None
+        one = inner if isinstance(inner, Mapping) else body
+        return any(names <= one.keys() for names in self.fields) and self.holds(one)
+
+
+def _fields(*names: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(one.split()) for one in names)
+
+
+def _is_dms(body: Mapping[str, Any]) -> bool:
+    return isinstance(body["metadata"], Mapping) and "record-type" in body["metadata"]
+
+
+JSON_FORMS: tuple[JsonForm, ...] = (
+    JsonForm("TiCDC's Simple Protocol", _fields("version type commitTs buildTs"), "simple"),
+    JsonForm("Canal-JSON", _fields("isDdl type", "mysqlType type database"), "canal-json"),
+    JsonForm(
+        "Maxwell's JSON",
+        _fields("database table type ts data", "database type sql ts def", "database type sql ts old"),
+    ),
+    JsonForm("JSON of AWS DMS", _fields("metadata data", "metadata control"), holds=_is_dms),
+    JsonForm("JSON of Oracle GoldenGate", _fields("table op_type op_ts")),
+    JsonForm(
+        "an envelope of Debezium", _fields("op source ts_ms", "op source after"),
+        "debezium, debezium-mysql or debezium-tidb, by its source.connector", payload=True,
+    ),
+)  # fmt: skip
+"""The more fields a form has, the earlier it stands."""
+
+
+def json_form(body: Any) -> JsonForm | None:
+    """The kind of an object; None for any other value, and for an object that nothing tells."""
+    if not isinstance(body, Mapping):
+        return None
+    return next((form for form in JSON_FORMS if form.matches(body)), None)
+
+
+def name_other_form(body: Any, own: str) -> str:
+    """What a body is that is not of the format `own`, and what reads it; "" where nothing tells."""
+    form = json_form(body)
+    if form is None or form.format.startswith(own):
+        return ""
+    return f"it is {form.title}" + (f": read it with --format {form.format}" if form.format else ", which is not read")

@@ -9,8 +9,8 @@ from typing import Any
 
 from ticdc_bridge.schemas.columnar.kernels import avro_codes as kernel
 from ticdc_bridge.schemas.columnar.rows import form_of
-from ticdc_bridge.schemas.formats.avro.record import RecordReader
 from ticdc_bridge.schemas.formats.avro.schema import BEFORE
+from ticdc_bridge.schemas.formats.avro.values import RecordReader
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind

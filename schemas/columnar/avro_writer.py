@@ -24,9 +24,8 @@ from ticdc_bridge.schemas.columnar.rows import (
 )
 from ticdc_bridge.schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from ticdc_bridge.schemas.formats.avro import schema as publish
-from ticdc_bridge.schemas.formats.avro.encoder import OVERHEAD, AvroEncoder
-from ticdc_bridge.schemas.formats.avro.record import union_of
-from ticdc_bridge.schemas.formats.avro.schema_ids import RecordSchema, SchemaIds
+from ticdc_bridge.schemas.formats.avro.encoder import OVERHEAD, AvroEncoder, RecordSchema, SchemaIds
+from ticdc_bridge.schemas.formats.avro.values import union_of
 from ticdc_bridge.schemas.formats.base import Context, says_changed
 from ticdc_bridge.schemas.formats.framing import frame
 from ticdc_bridge.schemas.model.errors import WireError

@@ -15,8 +15,7 @@ from ticdc_bridge.schemas.columnar.columns import MAX_BATCH, decimal_size
 from ticdc_bridge.schemas.columnar.kernels import craft_cells
 from ticdc_bridge.schemas.columnar.kernels import craft_read as kernel
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
-from ticdc_bridge.schemas.columnar.row_chunks import CELLS, ChunkMemory, MessageBuffers, RowChunk, name_numbers
-from ticdc_bridge.schemas.columnar.rows import freeze
+from ticdc_bridge.schemas.columnar.rows import CELLS, ChunkMemory, MessageBuffers, RowChunk, freeze, name_numbers
 from ticdc_bridge.schemas.formats.craft import columns as craft_columns
 from ticdc_bridge.schemas.formats.craft.layout import BINARY, MAX_EVENTS, UNSIGNED
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE

@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.columnar.rows import (
 )
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.craft import columns as craft_columns
-from ticdc_bridge.schemas.formats.craft.primitives import check_utf8
+from ticdc_bridge.schemas.formats.craft.layout import check_utf8
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options

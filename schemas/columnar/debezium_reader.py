@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ticdc_bridge.schemas.codec import json_exact, json_spans
-from ticdc_bridge.schemas.columnar import json_values as cells
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.columnar import json_templates as cells
 from ticdc_bridge.schemas.columnar.columns import is_decimal128
 from ticdc_bridge.schemas.columnar.json_templates import (
     BROKEN,
@@ -20,16 +20,16 @@ from ticdc_bridge.schemas.columnar.json_templates import (
     SampleRow,
     SampleValue,
     TemplateReader,
+    ValueKind,
     side_of,
     sound_row,
 )
-from ticdc_bridge.schemas.columnar.json_values import ValueKind
 from ticdc_bridge.schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT
-from ticdc_bridge.schemas.columnar.row_chunks import MessageBuffers
+from ticdc_bridge.schemas.columnar.rows import MessageBuffers
 from ticdc_bridge.schemas.formats.base import Context, OneTable
-from ticdc_bridge.schemas.formats.debezium import default_values as defaults
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
-from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumDecoder
+from ticdc_bridge.schemas.formats.debezium import values as defaults
+from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumDecoder
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.model.event import MAX_TSO, Message
 from ticdc_bridge.schemas.model.options import Options
@@ -118,16 +118,16 @@ class _Format:
             return None
 
     def _places(self, text: str) -> Iterator[SampleValue]:
-        for name, start, end in json_spans.members(text, _payload(text)):
+        for name, start, end in json_exact.members(text, _payload(text)):
             if name == "ts_ms":
                 yield SampleValue(start, end, COUNT)
             elif name == "source":
-                for inner, first, last in json_spans.members(text, start):
+                for inner, first, last in json_exact.members(text, start):
                     if inner in ("ts_ms", "start_ts", "commit_ts"):
                         yield SampleValue(first, last, COMMIT if inner == "commit_ts" else COUNT)
             elif name in ("before", "after"):
                 shift = len(self.columns) if name == "before" else 0
-                for column, first, last in json_spans.members(text, start):
+                for column, first, last in json_exact.members(text, start):
                     slot = self._slots[str(column)]
                     yield SampleValue(first, last, self.cells[slot].kind, shift + slot)
 
@@ -164,11 +164,11 @@ def _contents(images: tuple[Any, ...]) -> Iterator[bytes]:
 
 def _payload(text: str) -> int:
     """Where the payload begins: at the first character where the message has no wrapper."""
-    return next((start for name, start, _ in json_spans.members(text, 0) if name == "payload"), 0)
+    return next((start for name, start, _ in json_exact.members(text, 0) if name == "payload"), 0)
 
 
 def _key(text: str) -> Iterator[SampleValue]:
     """The key's values are of no account: the row has them."""
     if text:
-        for _, start, end in json_spans.members(text, _payload(text)):
+        for _, start, end in json_exact.members(text, _payload(text)):
             yield SampleValue(start, end, ANY)

@@ -11,21 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from ticdc_bridge.schemas.codec import json_spans
-from ticdc_bridge.schemas.columnar import json_values as cells
+from ticdc_bridge.schemas.codec import json_exact
+from ticdc_bridge.schemas.columnar import json_templates as cells
 from ticdc_bridge.schemas.columnar.json_templates import (
     BROKEN,
     LearnedTable,
     SampleRow,
     SampleValue,
     TemplateReader,
+    ValueKind,
     side_of,
     sound_row,
 )
-from ticdc_bridge.schemas.columnar.json_values import ValueKind
 from ticdc_bridge.schemas.columnar.kernels.json_cells import ENUM, SET, UNSIGNED
 from ticdc_bridge.schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION, frames
-from ticdc_bridge.schemas.columnar.row_chunks import MessageBuffers
+from ticdc_bridge.schemas.columnar.rows import MessageBuffers
 from ticdc_bridge.schemas.formats.base import Context, OneTable
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.formats.open_protocol import frame
@@ -125,11 +125,11 @@ class _Format:
             return None
 
     def _places(self, text: str) -> Iterator[SampleValue]:
-        for side, start, _ in json_spans.members(text, 0):
-            for name, first, _ in json_spans.members(text, start):
+        for side, start, _ in json_exact.members(text, 0):
+            for name, first, _ in json_exact.members(text, start):
                 slot = self._slots[str(name)]
                 kind, shift = self.cells[slot].kind, len(self.columns) * _SIDES[str(side)]
-                for inner, at, end in json_spans.members(text, first):
+                for inner, at, end in json_exact.members(text, first):
                     if inner == "v":
                         yield SampleValue(at, end, kind, shift + slot)
 
@@ -140,6 +140,6 @@ def _says_null(row: RowChange) -> bool:
 
 
 def _key(text: str) -> Iterator[SampleValue]:
-    for name, start, end in json_spans.members(text, 0):
+    for name, start, end in json_exact.members(text, 0):
         if name in _KEY:
             yield SampleValue(start, end, _KEY[str(name)])

@@ -164,7 +164,7 @@ def _no_extra(_values: Binaries, message: Any) -> tuple[None, Any]:
 
 
 def _debezium_extra(values: Binaries, message: Any) -> tuple[Binaries, Any]:
-    from ticdc_bridge.schemas.columnar.kernels import debezium_extra as kernel
+    from ticdc_bridge.schemas.columnar.kernels import plain_lines as kernel
 
     count, places = len(message), np.ascontiguousarray(values.offsets, np.int64)
     out, ends = np.empty(count * kernel.ROOM, np.uint8), np.zeros(count + 1, np.int64)

@@ -21,8 +21,17 @@ from ticdc_bridge.schemas.columnar.debezium_reader import DebeziumTableReader
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.kernels.table_hash import hash_names, hash_terms
 from ticdc_bridge.schemas.columnar.open_reader import OpenTableReader
-from ticdc_bridge.schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder
-from ticdc_bridge.schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
+from ticdc_bridge.schemas.columnar.rows import (
+    Binaries,
+    ChunkMemory,
+    MessageBuffers,
+    RowChunk,
+    Rows,
+    RowsBuilder,
+    RowShape,
+    Topics,
+    freeze,
+)
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError

@@ -18,8 +18,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec import claim_check, compression, json_exact, sql_text
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
-from ticdc_bridge.schemas.codec.json_exact import Number
-from ticdc_bridge.schemas.codec.json_forms import name_other_form
+from ticdc_bridge.schemas.codec.json_exact import Number, name_other_form
 from ticdc_bridge.schemas.ddl.parser.column_definitions import TYPE_NAMES
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type
@@ -348,24 +347,22 @@ def _temporal(column: Column, text: str) -> str:
     return sql_text.pad_fraction(plain, column.scale)
 
 
-def _binary(column: Column, text: str) -> bytes:
-    """ISO-8859-1. A binlog leaves out the zeros at the end of a BINARY(n), and so does Canal."""
-    try:
-        data = text.encode("latin-1")
-    except UnicodeEncodeError as error:
-        raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
-    return data.ljust(column.length or 0, b"\0") if column.type.name == "binary" else data
-
-
 def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> Value:
     kind = column.type.kind
     if column.vague == _ANY_TYPE:
         flags[f"untyped:{column.name}"] = None
         return sql_text.text_or_bytes(text)
-    if kind is Kind.BINARY:
-        return _binary(column, text)
+    if kind is Kind.BINARY:  # ISO-8859-1; a binlog leaves out the zeros at the end of a BINARY(n), and so does Canal
+        try:
+            data = text.encode("latin-1")
+        except UnicodeEncodeError as error:
+            raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
+        return data.ljust(column.length or 0, b"\0") if column.type.name == "binary" else data
     if kind in (Kind.ENUM, Kind.SET) and (by_name or not _is_number(column, text)):
-        _check_elements(column, text)
+        # by name, as others than TiCDC write them
+        names = [text] if column.type.kind is Kind.ENUM else text.split(",")
+        if column.elements and text and not set(names) <= set(column.elements):
+            raise ValueError(f"{text[:40]!r} is no element of the {column.type.kind.name}")
         return sql_text.text_or_bytes(text)
     if kind in _TEMPORAL_TEXTS:
         return _temporal(column, text)
@@ -382,10 +379,3 @@ def _is_number(column: Column, text: str) -> bool:
     count = len(column.elements)
     is_beyond = int(text) > count if column.type.kind is Kind.ENUM else len(text) < 30 and int(text) >> count
     return not (count and is_beyond and text in column.elements)
-
-
-def _check_elements(column: Column, text: str) -> None:
-    """ENUM and SET by name, as others than TiCDC write them. ValueError for a name that the column does not have."""
-    names = [text] if column.type.kind is Kind.ENUM else text.split(",")
-    if column.elements and text and not set(names) <= set(column.elements):
-        raise ValueError(f"{text[:40]!r} is no element of the {column.type.kind.name}")

@@ -15,8 +15,12 @@ from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
 from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.encoder import DebeziumMysqlEncoder
-from ticdc_bridge.schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
-from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumDecoder, DebeziumEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc import (
+    DebeziumAvroDecoder,
+    DebeziumAvroEncoder,
+    DebeziumDecoder,
+    DebeziumEncoder,
+)
 from ticdc_bridge.schemas.formats.debezium.tidb_connector import DebeziumTidbDecoder, DebeziumTidbEncoder
 from ticdc_bridge.schemas.formats.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder
 from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ticdc_bridge.schemas.codec import compression, json_exact
-from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
-from ticdc_bridge.schemas.codec.craft_sizes import craft_problem
-from ticdc_bridge.schemas.codec.json_forms import json_form
+from ticdc_bridge.schemas.codec.byte_signatures import craft_problem, with_body_name
+from ticdc_bridge.schemas.codec.json_exact import json_form
 from ticdc_bridge.schemas.formats.debezium.connector import TIDB
 from ticdc_bridge.schemas.formats.debezium.side_messages import READ_BY, java_text, of_somebody_else, other_connector
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_part
@@ -49,7 +48,13 @@ def sniff(
     if headers and data is not None and names_schema(headers, part) and data[:1] != b"{":
         return _detect_framed(data, part, schema_of, headers)
     if value is None:
-        return _detect_tombstone(key, schema_of)
+        if key is None:
+            return DetectedFormat(None, "key and value are null: nothing is there to tell")
+        if key[:1] in (b"\x00", b"\x03"):
+            return _detect_framed(key, "key", schema_of)
+        if key[:1] == b"{" and isinstance(_object(key), dict):
+            return DetectedFormat("debezium-mysql", "a tombstone with a JSON key: TiCDC sends none")
+        return DetectedFormat(None, "a null value, and the key is neither framed Avro nor JSON")
     if not value:
         return DetectedFormat(None, with_body_name("", value))
     if key is not None and key[:8] == (1).to_bytes(8, "big"):
@@ -72,16 +77,6 @@ def _detect_compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | No
     detection = sniff(key, plain, schema_of)
     kind = "an LZ4 frame" if value[:4] == compression.LZ4_MAGIC else "a Snappy block"
     return DetectedFormat(detection.format, f"{kind}; in it {detection.reason}")
-
-
-def _detect_tombstone(key: bytes | None, schema_of: SchemaOf | None) -> DetectedFormat:
-    if key is None:
-        return DetectedFormat(None, "key and value are null: nothing is there to tell")
-    if key[:1] in (b"\x00", b"\x03"):
-        return _detect_framed(key, "key", schema_of)
-    if key[:1] == b"{" and isinstance(_object(key), dict):
-        return DetectedFormat("debezium-mysql", "a tombstone with a JSON key: TiCDC sends none")
-    return DetectedFormat(None, "a null value, and the key is neither framed Avro nor JSON")
 
 
 # ---- Avro

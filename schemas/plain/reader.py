@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.formats.avro.record import RecordReader, compile_record
+from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record
 from ticdc_bridge.schemas.formats.base import Context, Decoder, Format, refuse_encoder
 from ticdc_bridge.schemas.formats.definitions import in_letters
 from ticdc_bridge.schemas.formats.format_table import FORMATS
+from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.names import avro_subject, own_names, topic_subject
@@ -20,7 +22,93 @@ from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import set_names
 from ticdc_bridge.schemas.plain.column_check import ColumnCheck
-from ticdc_bridge.schemas.plain.extra_fields import check_extra
+
+# ---- What a plain line may say beside its row (`extra`): encoders write it into messages as it is.
+
+
+class _Rule(NamedTuple):
+    holds: Callable[[Any], bool]
+    needed: str
+
+
+def _int64(value: Any) -> bool:
+    return type(value) is int and -(1 << 63) <= value < 1 << 63
+
+
+def _is_natural(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _all_values(value: Any, holds: Callable[[Any], bool]) -> bool:
+    return isinstance(value, dict) and all(map(holds, value.values()))
+
+
+def _cell(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) != 3:
+        return False
+    code, handle, flags = value
+    return _is_natural(code) and type(handle) is bool and (flags is None or _is_natural(flags))
+
+
+def _type(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_natural, value))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_INT64 = _Rule(_int64, "a number of 64 bits")
+_TEXT = _Rule(_is_text, "a text")
+_OTHERS = {
+    OTHER_FIELDS: _Rule(
+        lambda v: _all_values(v, lambda part: isinstance(part, dict)), "an object of objects by part of the message"
+    )
+}
+_OPEN = {
+    **_OTHERS,
+    "rid": _INT64,
+    "ptn": _INT64,
+    "ohk": _Rule(lambda v: type(v) is bool, "true or false"),
+    "columns": _Rule(lambda v: _all_values(v, _cell), "an object of [type code, handle key or not, flags or null]"),
+    "enum_zero": _Rule(lambda v: isinstance(v, list) and all(map(_is_text, v)), "a list of texts"),
+}
+_TICDC = {**_OTHERS, "ts_ms": _INT64, "start_ts": _INT64, "cluster_id": _TEXT}
+_BY_FORMAT: Mapping[str, Mapping[str, _Rule]] = {
+    "avro": {"keyspace": _TEXT},
+    "open": _OPEN,
+    "open-tiflow": _OPEN,
+    "craft": {
+        "types": _Rule(lambda v: _all_values(v, _type), "an object of [type code, flags]"),
+        "raw": _Rule(
+            lambda v: _all_values(v, lambda side: _all_values(side, _is_text)), "an object of contents in hex by side"
+        ),
+    },
+    "debezium": _TICDC,
+    "debezium-avro": _TICDC,
+    "debezium-tidb": {**_OTHERS, "source": _Rule(lambda v: isinstance(v, dict), "an object")},
+    "debezium-mysql": {**_OTHERS, "source": _Rule(lambda v: isinstance(v, dict), "an object")},
+}
+
+
+def check_extra(format_: str, extra: Mapping[str, Any]) -> None:
+    """WireError BAD_LINE for what the encoder of `format_` could not write, or no decoder could read again."""
+    for name, rule in _BY_FORMAT.get(format_, {}).items():
+        if name in extra and not rule.holds(extra[name]):
+            details = f"extra.{name} is {shown(extra[name], 60)}; {rule.needed} is needed"
+            raise WireError("BAD_LINE", where="plain form", details=details)
+    if not _is_encodable(extra):
+        raise WireError("BAD_LINE", where="plain form", details="a text in extra holds half of a surrogate pair")
+
+
+def _is_encodable(value: Any) -> bool:
+    """Whether all texts in it are Unicode: JSON can spell others."""
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
+    if isinstance(value, Mapping):
+        return all(_is_encodable(k) and _is_encodable(v) for k, v in value.items())
+    return not isinstance(value, list) or all(map(_is_encodable, value))
+
 
 _OPS = ("c", "u", "d", "r")
 _BY_NUMBER = ("open", "open-tiflow", "craft", "canal-json")  # whose messages do not tell the length of a BIT
@@ -130,7 +218,11 @@ class PlainDecoder:
         schema_id, format_ = fields.get("schema_id"), fields["format"]
         table, version = self._table(fields, message, id_, commit_ts, row)
         table = self._with_key(table, tuple(key))
-        names, twice = self._sanitised_names(table)
+        entry = self._names.get(id(table))
+        if entry is None or entry[0] is not table:
+            entry = table, own_names(c.name for c in table.columns)
+            self._names[id(table)] = entry
+        names, twice = entry[1]
         if names and not all(name in table.by_name for r in (before, after) for name in r or ()):
             unclear = next((n for r in (before, after) for n in r or () if n in twice and n not in table.by_name), None)
             if unclear is not None:
@@ -161,14 +253,6 @@ class PlainDecoder:
         if entry is None or entry[0] is not table:
             columns = tuple(replace(c, handle_key=c.name in key) for c in table.columns)
             entry = self._chosen[id(table), key] = table, replace(table, columns=columns)
-        return entry[1]
-
-    def _sanitised_names(self, table: Table) -> tuple[dict[str, str], frozenset[str]]:
-        """Avro's names of the columns → their own, and those of several columns."""
-        entry = self._names.get(id(table))
-        if entry is None or entry[0] is not table:
-            entry = table, own_names(c.name for c in table.columns)
-            self._names[id(table)] = entry
         return entry[1]
 
     def _table(

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ticdc_bridge.schemas.codec.bounded_cache import LruCache
 from ticdc_bridge.schemas.ddl.executor.show_create import show_create
 from ticdc_bridge.schemas.formats.avro import schema
-from ticdc_bridge.schemas.formats.avro.record import RecordReader, compile_record
+from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record
 from ticdc_bridge.schemas.formats.debezium import json_schema
 from ticdc_bridge.schemas.model import spark_types
 from ticdc_bridge.schemas.model.errors import DdlError, WireError

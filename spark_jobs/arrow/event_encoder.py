@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_bridge.schemas.formats.avro.record import compile_record
+from ticdc_bridge.schemas.formats.avro.values import compile_record
 from ticdc_bridge.schemas.formats.base import Encoder
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError

@@ -20,8 +20,7 @@ from uuid import UUID
 
 from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.codec import compression
-from ticdc_bridge.schemas.codec.avro_reader import map_reader
-from ticdc_bridge.schemas.codec.avro_schema import SchemaType, parse_schema, reader
+from ticdc_bridge.schemas.codec.avro_schema import SchemaType, map_reader, parse_schema, reader
 from ticdc_bridge.schemas.formats.avro.schema import BEFORE
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, frame
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -111,7 +110,7 @@ class _Container:
     """A file whose header was read: its schema's text and id, and its records, block by block."""
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
-        self._file, self._path, self._at = file, path, 0
+        self._file, self._path = file, path
         if self._take(len(_MAGIC), "its first four bytes") != _MAGIC:
             self._fail("an Avro container begins with Obj and 0x01, this does not", at=0)
         metadata = self._read_metadata()
@@ -137,12 +136,9 @@ class _Container:
 
     def records(self) -> Iterator[bytes]:
         """Each record's bytes."""
-        while True:
-            start = self._at
-            count = self._long("a block's count of records", at_end=True)
-            if count is None:
-                return
-            size = self._long("a block's size") or 0
+        while self._file.read(1):
+            start = self._file.seek(-1, io.SEEK_CUR)
+            count, size = self._long("a block's count of records"), self._long("a block's size")
             if not 0 <= size <= _MOST_BLOCK:
                 self._fail(f"a block of {size} bytes, at most {_MOST_BLOCK}", start)
             block = self._take(size, f"a block of {size} bytes")
@@ -154,17 +150,15 @@ class _Container:
                     raise ValueError(f"{count} records in {len(data)} bytes")
             except (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
                 self._fail(f"the block can't be read: {reason_of(error)}"[:300], start)
-            pos = 0
-            ends = self._ends(data)
+            pos, ends = 0, self._ends(data)
             for number in range(count):
                 try:
                     end = next(ends)
                     if not pos < end <= len(data):
                         raise ValueError("the block ends in it")
                 except (binary.TruncatedValue, ValueError, EOFError, LookupError, OverflowError) as error:
-                    self._fail(
-                        f"record {number} of {count} of the block can't be read: {reason_of(error)}"[:300], start
-                    )
+                    reason = f"record {number} of {count} of the block can't be read: {reason_of(error)}"
+                    self._fail(reason[:300], start)
                 yield data[pos:end]
                 pos = end
             if pos != len(data):
@@ -172,7 +166,7 @@ class _Container:
 
     def _read_metadata(self) -> dict[str, str]:
         """The header's map. Its end is not told before: as much is read as it needs, up to _MOST_HEADER bytes."""
-        start, head = self._at, b""
+        start, head = self._file.tell(), b""
         while True:
             more = self._file.read(max(len(head), 1 << 16))
             head += more
@@ -181,44 +175,34 @@ class _Container:
                 break
             except binary.TruncatedValue as cut:
                 if not more:
-                    self._fail(f"the file ends in its header: {cut}")
+                    self._fail(f"the file ends in its header: {cut}", start)
                 if len(head) > _MOST_HEADER:
-                    self._fail(f"its header has more than {_MOST_HEADER} bytes")
+                    self._fail(f"its header has more than {_MOST_HEADER} bytes", start)
             except ValueError as error:
-                self._fail(f"its header can't be read: {reason_of(error)}"[:300])
-        self._at = start + end
-        self._file.seek(self._at)
+                self._fail(f"its header can't be read: {reason_of(error)}"[:300], start)
+        self._file.seek(start + end)
         return {name: value.decode("utf-8", "surrogateescape") for name, value in pairs.items()}
 
-    def _long(self, what: str, at_end: bool = False) -> int | None:
-        data = b""
-        while True:
-            byte = self._file.read(1)
-            if not byte and not data and at_end:
-                return None
-            data += byte
-            if not byte or byte[0] < 0x80 or len(data) > 10:
-                break
+    def _long(self, name: str) -> int:
+        start = self._file.tell()
         try:
-            number, _ = binary.read_long(data, 0)
+            number, size = binary.read_long(self._file.read(11), 0)
         except (binary.TruncatedValue, ValueError) as error:
-            self._fail(f"{what}: {error}")
-        self._at += len(data)
+            self._fail(f"{name}: {error}", start)
+        self._file.seek(start + size)
         return number
 
-    def _take(self, size: int, what: str) -> bytes:
-        data = self._file.read(size)
+    def _take(self, size: int, name: str) -> bytes:
+        start, data = self._file.tell(), self._file.read(size)
         if len(data) < size:
-            self._fail(f"the file ends in {what}: {len(data)} bytes are there")
-        self._at += size
+            self._fail(f"the file ends in {name}: {len(data)} bytes are there", start)
         return data
 
     def _refuse(self, reason: str) -> NoReturn:
         raise SetupError("USAGE", details=f"{self._path}: {reason}")
 
-    def _fail(self, reason: str, at: int | None = None) -> NoReturn:
-        details = f"{self._path}: at byte {self._at if at is None else at}: {reason}"
-        raise SetupError("USAGE", details=f"{details}; no message after it is read: fetch the file again")
+    def _fail(self, reason: str, at: int) -> NoReturn:
+        self._refuse(f"at byte {at}: {reason}; no message after it is read: fetch the file again")
 
 
 def _ends_of(schema: SchemaType) -> Callable[[bytes], Iterator[int]]:
@@ -226,16 +210,15 @@ def _ends_of(schema: SchemaType) -> Callable[[bytes], Iterator[int]]:
 
     fastavro reads a record in a fraction of the time that ours takes, but trusts the counts of arrays.
     """
-    names: list[int] = []
     try:
-        shape = _shape_of(schema, names)
+        shape = _shape_of(schema, [])
     except _ArrayError:
         read = reader(schema, str)
 
         def ends_by_reading(data: bytes) -> Iterator[int]:
             pos = 0
             while True:
-                _, pos = read(data, pos)
+                pos = read(data, pos)[1]
                 yield pos
 
         return ends_by_reading
@@ -289,8 +272,7 @@ def _inflate_by(make: Callable[[], Any]) -> Callable[[bytes], bytes]:
     return inflate
 
 
-def _unsnap(block: bytes) -> bytes:
-    """A Snappy block and the CRC-32 of its content."""
+def _unsnap(block: bytes) -> bytes:  # the CRC-32 of the content is after it
     data = compression.unsnap(block[:-4], _MOST_BLOCK)
     if zlib.crc32(data).to_bytes(4, "big") != block[-4:]:
         raise ValueError("its CRC-32 is that of another content")

@@ -11,9 +11,9 @@ import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import ENOENT
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -25,8 +25,7 @@ from typing import IO, Any
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, store_error
 
-_READ = 4 << 20  # bytes asked for at a time
-_WRITTEN = 8 << 20  # bytes sent at a time
+_READ, _WRITTEN = 4 << 20, 8 << 20  # bytes asked for and sent at a time
 _Path: Any = type(Path())  # what Path() makes on this system, which alone can be derived from before Python 3.12
 
 
@@ -50,7 +49,7 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
     SetupError STORE_UNREACHABLE from every method that asks the store.
     """
 
-    _kind: Any = None  # pyarrow's FileInfo, of a path that came from a listing
+    _listed: Any = None  # pyarrow's FileInfo, of a path that came from a listing
 
     def __str__(self) -> str:
         return re.sub(r"\A([^/]+:)/+", r"\1//", super().__str__())
@@ -65,32 +64,32 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
         assert url is not None
         return url
 
-    # ---- where it is: nothing is relative to a folder of this machine
     def absolute(self) -> ObjectPath:
         return self
 
     def resolve(self, strict: bool = False) -> ObjectPath:
         return self
 
-    def is_absolute(self) -> bool:
-        return True
-
-    # ---- what is there
-    def _info(self) -> Any:
-        if self._kind is not None:
-            return self._kind
-        url = self.url
+    def _ask(self, operation: Callable[[Any, str], Any]) -> Any:
+        """The result of a call of pyarrow's file system, which gets the object's path there."""
         with _errors_of(self):
-            return url.files.get_file_info(url.path)
+            return operation(self.url.files, self.url.path)
+
+    @property
+    def _kind(self) -> str:
+        return str(self._info().type.name)
+
+    def _info(self) -> Any:
+        return self._listed or self._ask(lambda files, path: files.get_file_info(path))
 
     def exists(self, **_: Any) -> bool:
-        return bool(self._info().type.name != "NotFound")
+        return self._kind != "NotFound"
 
     def is_file(self, **_: Any) -> bool:
-        return bool(self._info().is_file)
+        return self._kind == "File"
 
     def is_dir(self, **_: Any) -> bool:
-        return bool(self._info().type.name == "Directory")
+        return self._kind == "Directory"
 
     def stat(self, **_: Any) -> SimpleNamespace:
         """st_size alone."""
@@ -98,38 +97,32 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
 
     def check_bucket(self) -> None:
         """SetupError STORE_UNREACHABLE where there is no such bucket, or it can't be reached."""
-        url = self.url
-        with _errors_of(self):
-            there = url.files.get_file_info(url.store.root(url.authority) or "/")
-        if there.type.name == "NotFound":
+        root = self.url.store.root(self.url.authority) or "/"
+        if self._ask(lambda files, _: files.get_file_info(root)).type.name == "NotFound":
             raise SetupError("STORE_UNREACHABLE", place=str(self), details="there is no such bucket")
 
-    def _list(self, recursive: bool) -> Iterator[ObjectPath]:
-        from pyarrow import fs
-
-        url = self.url
-        with _errors_of(self):
-            entries = url.files.get_file_info(
-                fs.FileSelector(url.path or "/", allow_not_found=True, recursive=recursive)
-            )
-        below = len(url.path) + 1
-        for entry in sorted(entries, key=lambda one: one.path):
-            if key := entry.path[below:]:
-                path: ObjectPath = self / key
-                path._kind = entry
-                yield path
-
     def iterdir(self) -> Iterator[ObjectPath]:
-        return self._list(False)
-
-    def glob(self, pattern: str, **_: Any) -> Iterator[ObjectPath]:
-        """pattern: of a name, without /."""
-        return (path for path in self._list(False) if fnmatchcase(path.name, pattern))
+        return self.glob("*")
 
     def rglob(self, pattern: str, **_: Any) -> Iterator[ObjectPath]:
-        return (path for path in self._list(True) if fnmatchcase(path.name, pattern))
+        return self.glob(pattern, recursive=True)
 
-    # ---- reading
+    def glob(self, pattern: str, recursive: bool = False, **_: Any) -> Iterator[ObjectPath]:
+        """pattern: of a name, without /."""
+        from pyarrow.fs import FileSelector
+
+        entries = self._ask(
+            lambda files, path: files.get_file_info(
+                FileSelector(path or "/", allow_not_found=True, recursive=recursive)
+            )
+        )
+        for entry in sorted(entries, key=lambda entry: str(entry.path)):
+            if key := entry.path[len(self.url.path) + 1 :]:
+                path: ObjectPath = self / key
+                path._listed = entry
+                if fnmatchcase(path.name, pattern):
+                    yield path
+
     def open(self, mode: str = "r", buffering: int = -1, encoding: str | None = None, errors: str | None = None,
              newline: str | None = None) -> IO[Any]:  # fmt: skip
         """For reading alone. FileNotFoundError; what fails later is SetupError STORE_UNREACHABLE."""
@@ -140,27 +133,14 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
 
     def arrow(self) -> Any:
         """The object as pyarrow's file. FileNotFoundError."""
-        url = self.url
         try:
-            if not url.key:
+            if not self.url.key:
                 raise FileNotFoundError(ENOENT, "No such file or directory", str(self))
-            with _errors_of(self):
-                return url.files.open_input_file(url.path)
+            return self._ask(lambda files, path: files.open_input_file(path))
         except FileNotFoundError:
             self.check_bucket()
             raise
 
-    def read_bytes(self) -> bytes:
-        with self.open("rb") as file:
-            data: bytes = file.read()
-            return data
-
-    def read_text(self, encoding: str | None = None, errors: str | None = None, newline: str | None = None) -> str:
-        with self.open("r", -1, encoding, errors, newline) as file:
-            text: str = file.read()
-            return text
-
-    # ---- writing
     def write_bytes(self, data: Any) -> int:
         part = part_for(self)
         part.write_bytes(data)
@@ -169,17 +149,17 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
 
     def put(self, part: Path) -> None:
         """A file of this machine becomes the object. SetupError STORE_UNREACHABLE: the file stays, and is named."""
-        url, size = self.url, part.stat().st_size
+        size = part.stat().st_size
 
-        def send() -> int:
-            with part.open("rb") as file, url.files.open_output_stream(url.path) as out:
+        def send(files: Any, path: str) -> int:
+            with part.open("rb") as file, files.open_output_stream(path) as out:
                 shutil.copyfileobj(file, out, _WRITTEN)
-            return int(url.files.get_file_info(url.path).size)
+            return int(files.get_file_info(path).size)
 
         try:
             # In a thread: an interrupt here would leave a part of it, which pyarrow completes to an object.
-            with _errors_of(self), ThreadPoolExecutor(1) as pool:
-                sent = pool.submit(send).result()
+            with ThreadPoolExecutor(1) as pool:
+                sent = pool.submit(self._ask, send).result()
         except SetupError as error:
             kept = part.replace(Path(tempfile.mkdtemp(prefix="ticdc-bridge-unsent-")) / self.name)
             details = f"{error.fields['details']}. What was to be written is in {kept}"
@@ -193,28 +173,18 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
         """Folders come with their objects."""
 
     def unlink(self, missing_ok: bool = False) -> None:
-        url = self.url
         try:
-            with _errors_of(self):
-                url.files.delete_file(url.path)
+            self._ask(lambda files, path: files.delete_file(path))
         except FileNotFoundError:
             if not missing_ok:
                 raise
-
-    def remove_folder(self) -> None:
-        """Everything below it."""
-        url = self.url
-        try:
-            with _errors_of(self):
-                url.files.delete_dir(url.path)
-        except FileNotFoundError:
-            return
 
 
 def remove_folder(folder: Path) -> None:
     """A folder and everything below it; one that is not there is none."""
     if isinstance(folder, ObjectPath):
-        folder.remove_folder()
+        with suppress(FileNotFoundError):
+            folder._ask(lambda files, path: files.delete_dir(path))
     else:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -254,9 +224,6 @@ class _Object(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._file.seek(offset, whence)
-        return self.tell()
-
-    def tell(self) -> int:
         return int(self._file.tell())
 
     def close(self) -> None:

@@ -16,8 +16,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.runtime.ivy import ivy_jar
-from ticdc_bridge.spark_jobs.runtime.jars import jars
+from ticdc_bridge.spark_jobs.runtime.jars import ivy_jar, jars
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
 _TIMEOUT: Final = 20  # seconds until a server that does not answer is called unreachable
@@ -58,16 +57,17 @@ def _arrow() -> Any:
 
 
 def _s3(bucket: str) -> Any:
+    fs = _arrow()
     endpoint, region = s3_endpoint(), _first("AWS_REGION", "AWS_DEFAULT_REGION")
     if region is None and endpoint is None and not _first("AWS_PROFILE"):
         try:
-            region = _arrow().resolve_s3_region(bucket)
+            region = fs.resolve_s3_region(bucket)
         except OSError:
             region = None  # the first request tells why
-    return _arrow().S3FileSystem(
+    return fs.S3FileSystem(
         endpoint_override=endpoint, region=region or ("us-east-1" if endpoint else None), connect_timeout=_TIMEOUT,
         request_timeout=3 * _TIMEOUT, allow_delayed_open=True,
-        retry_strategy=_arrow().AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
     )  # fmt: skip
 
 
@@ -93,11 +93,10 @@ def _azure(authority: str) -> Any:
     if not account:
         details = "the account is missing: write abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
         raise SetupError("USAGE", details=f"abfs://{authority}: {details}")
-    secret = {name: _first(f"AZURE_{name.upper()}") for name in ("tenant_id", "client_id", "client_secret")}
     choices: tuple[dict[str, str | None], ...] = (
         {"account_key": _first("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY")},
         {"sas_token": _first("AZURE_STORAGE_SAS_TOKEN")},
-        secret,
+        {name: _first(f"AZURE_{name.upper()}") for name in ("tenant_id", "client_id", "client_secret")},
         {},  # what the machine's own identity is allowed to
     )
     given = next(choice for choice in choices if all(choice.values()))
@@ -181,13 +180,12 @@ def _connect(store: Store, authority: str) -> Any:
     try:
         return store.connect(authority)
     except (ImportError, OSError, ValueError) as error:
-        details = {
-            "HDFS": "this process has no HDFS client (set JAVA_HOME, HADOOP_HOME and CLASSPATH for libhdfs). Tables"
-            " (delta:hdfs://…) need none; mount it for files",
-        }.get(
-            store.name,
-            f"this pyarrow has no client for it, or its settings are wrong: {' '.join(str(error).split())[:200]}",
-        )
+        details = f"this pyarrow has no client for it, or its settings are wrong: {' '.join(str(error).split())[:200]}"
+        if store.name == "HDFS":
+            details = (
+                "this process has no HDFS client (set JAVA_HOME, HADOOP_HOME and CLASSPATH for libhdfs). Tables"
+                " (delta:hdfs://…) need none; mount it for files"
+            )
         place = f"{store.schemes[0]}://{authority}"
         raise SetupError("STORE_UNREACHABLE", place=place, details=details) from error
 
@@ -211,11 +209,10 @@ def store_error(url: str, error: Exception) -> SetupError:
     """What a library raised of a URL, as ours: STORE_UNREACHABLE."""
     known = StoreUrl.of(url)
     text = " ".join(str(error).split())[:300]
-    for pattern, told in _REASONS:
-        if known is not None and pattern.search(text):
-            detail = re.search(r"(?:Details: |operation: )(?:curlCode: \d+, )?(.+)", text)
-            words = told.format(store=known.store, text=(detail[1] if detail else text)[:120].rstrip(". "))
-            return SetupError("STORE_UNREACHABLE", place=url, details=words)
+    reason = next((reason for pattern, reason in _REASONS if known is not None and pattern.search(text)), None)
+    if known is not None and reason is not None:
+        detail = re.search(r"(?:Details: |operation: )(?:curlCode: \d+, )?(.+)", text)
+        text = reason.format(store=known.store, text=(detail[1] if detail else text)[:120].rstrip(". "))
     return SetupError("STORE_UNREACHABLE", place=url, details=text)
 
 
@@ -230,27 +227,20 @@ def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings
 
     submitted: the JVM runs already, and its jars are the user's. SetupError JAR_MISSING.
     """
+    brought = settings.artifacts or settings.conf.get("spark.jars") or os.environ.get("BRIDGE_JARS")
     for store in stores_of([*settings.places, *settings.conf.values()]):
         ours = dict(spark_config(store))
         if store.jars and not submitted:
             ours["spark.jars"] = ",".join(map(str, jars(store.jars, settings.artifacts)))
-        elif store.package and not (submitted or _has_driver(settings)):
-            package = (
-                store.package.replace("VERSION", _hadoop_version())
-                if "hadoop3-" not in store.package
-                else store.package
-            )
+        elif store.package and not (submitted or brought):
+            package = store.package.replace("VERSION", _hadoop_version())
             details = (
                 f"{store.schemes[0]}:// in Spark needs a driver that is not pinned here: give --packages {package}"
+                " (or its jar: --conf spark.jars=FILE, or BRIDGE_JARS)"
             )
-            raise SetupError("JAR_MISSING", details=f"{details} (or its jar: --conf spark.jars=FILE, or BRIDGE_JARS)")
+            raise SetupError("JAR_MISSING", details=details)
         settings = settings.over(ours)
     return settings
-
-
-def _has_driver(settings: SparkSettings) -> bool:
-    """Whether the user brings jars, among which the store's driver may be."""
-    return bool(settings.artifacts or settings.conf.get("spark.jars") or os.environ.get("BRIDGE_JARS"))
 
 
 def _hadoop_version() -> str:
@@ -269,17 +259,13 @@ def spark_config(store: Store) -> Mapping[str, str]:
     """Spark's settings for a store, from the environment that its own tools read. Keys stay in the environment."""
     if store.name != "S3":
         return {}
-    hadoop = "spark.hadoop.fs.s3a"
-    driver = "org.apache.hadoop.fs.s3a.S3AFileSystem"
-    providers = ("TemporaryAWSCredentialsProvider", "SimpleAWSCredentialsProvider")
+    hadoop, package = "spark.hadoop.fs.s3a", "org.apache.hadoop.fs.s3a"
     settings = {
-        "spark.hadoop.fs.s3.impl": driver,
-        "spark.hadoop.fs.s3n.impl": driver,
-        f"{hadoop}.aws.credentials.provider": ",".join(
-            [*(f"org.apache.hadoop.fs.s3a.{one}" for one in providers),
-             "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"]
-        ),
-    }  # fmt: skip
+        "spark.hadoop.fs.s3.impl": f"{package}.S3AFileSystem",
+        "spark.hadoop.fs.s3n.impl": f"{package}.S3AFileSystem",
+        f"{hadoop}.aws.credentials.provider": f"{package}.TemporaryAWSCredentialsProvider,"
+        f"{package}.SimpleAWSCredentialsProvider,software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+    }
     if (endpoint := s3_endpoint()) is not None:
         settings |= {f"{hadoop}.endpoint": endpoint, f"{hadoop}.path.style.access": "true"}
     if region := _first("AWS_REGION", "AWS_DEFAULT_REGION") or ("us-east-1" if endpoint else None):

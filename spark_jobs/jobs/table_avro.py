@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ticdc_bridge.schemas.formats.avro import schema as publish
-from ticdc_bridge.schemas.formats.avro.record import compile_record
-from ticdc_bridge.schemas.formats.avro.record_encoder import RecordEncoder
+from ticdc_bridge.schemas.formats.avro.encoder import RecordEncoder
+from ticdc_bridge.schemas.formats.avro.values import compile_record
 from ticdc_bridge.schemas.formats.base import Encoder
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.spark_jobs.io.avro_files import ArchiveWriter

@@ -17,8 +17,16 @@ from typing import IO, Any, NamedTuple
 from zlib import crc32
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.inspect.differences import EventDifference, differences
-from ticdc_bridge.schemas.inspect.losses import LOSSES, Loss, ValuePair, WrittenValue, explains, makes
+from ticdc_bridge.schemas.inspect.losses import (
+    LOSSES,
+    EventDifference,
+    Loss,
+    ValuePair,
+    WrittenValue,
+    differences,
+    explains,
+    makes,
+)
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange

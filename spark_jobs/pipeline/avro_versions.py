@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ticdc_bridge.clients.registry import Schemas
-from ticdc_bridge.schemas.formats.avro.record import RecordReader, compile_record
+from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record
 from ticdc_bridge.schemas.inputs.schema_files import Name, RegisteredSchema, name_of
 from ticdc_bridge.schemas.inputs.subject_names import topics_of_subjects, without_context
-from ticdc_bridge.schemas.model.column_ids import with_ids_of
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
-from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.table import Table, TableId, with_ids_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,20 +13,148 @@ from __future__ import annotations
 import csv
 import hashlib
 import importlib.resources
+import importlib.util
 import os
+import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from xml.sax.saxutils import quoteattr
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.spark_jobs.runtime import ivy
+from ticdc_bridge.spark_jobs.runtime import java_certificates
 from ticdc_bridge.spark_jobs.runtime.cache import cache_dir, lock_file
+from ticdc_bridge.spark_jobs.runtime.java import find_java
 from ticdc_bridge.spark_jobs.runtime.spark_version import PINNED, installed_version, major_minor
+
+# ---- Run the Ivy that pyspark ships, to fetch files by their Maven coordinates and nothing else.
+
+
+# Ivy's own default repository, asked for the jar alone: every jar is pinned, so no POM has to be read, which makes
+# a run three times as quick and independent of parent POMs that a repository may lack.
+_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="default"/>
+  <resolvers>
+    <ibiblio name="default" m2compatible="true" usepoms="false" useMavenMetadata="false"/>
+  </resolvers>
+</ivysettings>
+"""
+_MODULE = """\
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="ticdc-bridge" module="jars"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""
+_DEPENDENCY = '    <dependency org={0} name={1} rev={2} transitive="false" conf="default->default">{3}</dependency>'
+_CLASSIFIED = '<artifact name={0} type="jar" ext="jar" m:classifier={1}/>'
+
+# a network that swallows packets must not hang a job for ever
+_TIMEOUTS = ("-Dsun.net.client.defaultConnectTimeout=20000", "-Dsun.net.client.defaultReadTimeout=60000")
+_SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
+_PREFIX, _DAY = ".fetch-", 86400
+_UNTRUSTED = "PKIX path building failed"
+_TRIED = re.compile(r"^\s+(\w[\w+.-]*:/\S+|/\S+)\s*$", re.MULTILINE)
+_COMPLAINT = re.compile(r"[Ee]xception|timed out|[Rr]efused|Host .+ not found|error at url|\[FAILED")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one Ivy run left: the folder with the files, the addresses it tried in vain, and why."""
+
+    folder: Path
+    tried: tuple[str, ...]
+    says: str
+
+
+def ivy_jar() -> Path:
+    """The Ivy jar of the installed pyspark (or of SPARK_HOME).
+
+    Errors: SetupError JAR_MISSING when there is no pyspark.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    homes = [os.environ.get("SPARK_HOME", ""), str(Path(spec.origin).parent) if spec and spec.origin else ""]
+    for home in filter(None, homes):
+        for jar in sorted(Path(home, "jars").glob("ivy-*.jar")):
+            return jar
+    raise SetupError("JAR_MISSING", details="Ivy comes with pyspark, which is not installed: run `make setup`")
+
+
+@contextmanager
+def retrieve_jars(modules: Sequence[tuple[str, str, str, str]], near: Path) -> Iterator[Run]:
+    """Fetch the jars of these (group, artifact, version, classifier or ""), without their dependencies, in one JVM.
+
+    In: coordinates; a folder in whose file system the temporary folder is made, so that files can be renamed from it.
+    Out: a Run whose folder holds `artifact-version[-classifier].jar` of what was found; it is removed at the end.
+    Errors: SetupError JAVA_MISSING, JAR_MISSING (no Ivy; bad BRIDGE_IVY_SETTINGS); a jar not found is no error here.
+    """
+    _sweep(near)
+    folder = Path(tempfile.mkdtemp(dir=near, prefix=_PREFIX))
+    try:
+        text = _run(modules, folder)
+        tried = tuple(dict.fromkeys(match[1] for match in _TRIED.finditer(text)))
+        says = "; ".join(line.strip() for line in text.splitlines() if _COMPLAINT.search(line))
+        yield Run(folder, tried, says[:600])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(near: Path) -> None:
+    """Remove what runs that were killed have left, a day later so that no running one is meant."""
+    for folder in near.glob(f"{_PREFIX}*"):
+        try:
+            if time.time() - folder.stat().st_mtime > _DAY:
+                shutil.rmtree(folder, ignore_errors=True)
+        except FileNotFoundError:
+            continue
+
+
+def _run(modules: Sequence[tuple[str, str, str, str]], folder: Path) -> str:
+    lines = list[str]()
+    for *module, classifier in modules:
+        artifact = _CLASSIFIED.format(quoteattr(module[1]), quoteattr(classifier)) if classifier else ""
+        lines.append(_DEPENDENCY.format(*map(quoteattr, module), artifact))
+    module_file = folder / "ivy.xml"
+    module_file.write_text(_MODULE.format(dependencies="\n".join(lines)), encoding="utf-8")
+    arguments = [
+        *("-jar", str(ivy_jar()), "-settings", str(_settings(folder)), "-cache", str(folder / "cache")),
+        *("-types", "jar", "bundle", "-ivy", str(module_file)),
+        *("-retrieve", str(folder / "[artifact]-[revision](-[classifier]).[ext]")),
+    ]
+    text = _java(arguments, folder)
+    if _UNTRUSTED in text and (options := java_certificates.java_options(folder)):
+        text = _java([*options, *arguments], folder)
+    return text
+
+
+def _java(arguments: Sequence[str], folder: Path) -> str:
+    command = [str(find_java().executable), *_SMALL, *_TIMEOUTS, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=folder)
+    return done.stdout + done.stderr
+
+
+def _settings(folder: Path) -> Path:
+    if own := os.environ.get("BRIDGE_IVY_SETTINGS"):
+        path = Path(own).expanduser().absolute()
+        if not path.is_file():
+            raise SetupError("JAR_MISSING", details=f"BRIDGE_IVY_SETTINGS names {own}, which is not a file")
+        return path
+    path = folder / "settings.xml"
+    path.write_text(_SETTINGS, encoding="utf-8")
+    return path
+
 
 SETS = (
     "spark", "kafka", "delta", "iceberg", "s3", "spark-4.0", "delta-4.0", "iceberg-4.0", "s3-4.0", "spark-4.2",
@@ -151,23 +279,17 @@ def is_whole(path: Path, jar: Jar) -> bool:
 
 def _own_for(jar: Jar, own: Sequence[Path]) -> Path | None:
     """The user's file for this row: of the same name, or of the same artifact in another version (theirs to judge)."""
-    prefix = f"{jar.artifact}-"
     shared = sum(row.artifact == jar.artifact and bool(row.sets & jar.sets) for row in table()) > 1
-    for path in own:
-        if path.name == jar.file_name:
-            return path
-    for path in own:
-        if not shared and path.name.startswith(prefix) and path.name[len(prefix) : len(prefix) + 1].isdigit():
-            return path
-    return None
+    version = re.compile(rf"{re.escape(jar.artifact)}-[0-9]")
+    others = (path for path in own if not shared and version.match(path.name))
+    return next((path for path in own if path.name == jar.file_name), None) or next(others, None)
 
 
 def _fetch(jar_set: Sequence[Jar]) -> dict[Jar, Path]:
     folder = cache_dir() / "jars"
     missing = [jar for jar in jar_set if not is_whole(folder / jar.file_name, jar)]
     if missing:
-        megabytes = sum(jar.size for jar in missing) / 1e6
-        _say(f"fetching {len(missing)} jars ({megabytes:.1f} MB) into {folder}")
+        _say(f"fetching {len(missing)} jars ({sum(jar.size for jar in missing) / 1e6:.1f} MB) into {folder}")
         # biggest first, dealt out in turn: the runs take about equally long
         missing.sort(key=lambda jar: -jar.size)
         runs = max(min(_RUNS_AT_ONCE, len(missing)), -(-len(missing) // _JARS_PER_RUN))
@@ -178,9 +300,7 @@ def _fetch(jar_set: Sequence[Jar]) -> dict[Jar, Path]:
             for future in done:
                 future.result()
         except OSError as error:
-            details = (
-                f"{folder} can't be written: {reason_of(error)}. Set BRIDGE_CACHE to a folder that can be written."
-            )
+            details = f"{folder} can't be written: {reason_of(error)}. Set BRIDGE_CACHE to one that can."
             raise SetupError("JAR_MISSING", details=details) from error
     return {jar: folder / jar.file_name for jar in jar_set}
 
@@ -195,7 +315,7 @@ def _fetch_together(share: Iterable[Jar], folder: Path) -> None:
         if not missing:
             return
         modules = [(jar.group, jar.artifact, jar.version, jar.classifier) for jar in missing]
-        with ivy.retrieve_jars(modules, folder) as run:
+        with retrieve_jars(modules, folder) as run:
             for jar in missing:
                 _take(jar, run.folder / jar.file_name, folder / jar.file_name)
             absent = [jar for jar in missing if not (folder / jar.file_name).exists()]
@@ -217,7 +337,7 @@ def _take(jar: Jar, source: Path, target: Path) -> None:
     _say(f"  {jar.coordinates}  {jar.size / 1e6:.1f} MB")
 
 
-def _advice(absent: Sequence[Jar], run: ivy.Run) -> str:
+def _advice(absent: Sequence[Jar], run: Run) -> str:
     names = ", ".join(jar.coordinates for jar in absent)
     looked = "; ".join(run.tried) or "nothing"
     why = f" ({run.says})" if run.says else ""

@@ -11,8 +11,16 @@ from typing import Any
 
 from tests.support.golden import CONNECTORS, Golden, Registry
 from ticdc_bridge.schemas.formats.base import Decoder
-from ticdc_bridge.schemas.inspect.differences import EventDifference, differences
-from ticdc_bridge.schemas.inspect.losses import LOSSES, Loss, ValuePair, WrittenValue, explains, makes
+from ticdc_bridge.schemas.inspect.losses import (
+    LOSSES,
+    EventDifference,
+    Loss,
+    ValuePair,
+    WrittenValue,
+    differences,
+    explains,
+    makes,
+)
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options

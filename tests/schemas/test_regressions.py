@@ -13,7 +13,7 @@ from tests.support.each import each
 from tests.support.golden import Golden, Registry
 from tests.support.rows import ORIGIN, Pair, Tables, change, column, field, payload, table
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumEncoder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError

@@ -25,7 +25,7 @@ TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("ticdc_bridge/", ("tests/ticdc_bridge", "tests/test_start_imports.py", "tests/docs")),
     ("benchmarks/", ("tests/benchmarks", "tests/spark_jobs/arrow/test_messages.py")),
-    ("docs/", ("tests/docs", "tests/schemas/formats/test_every_format.py", "tests/service/api/test_descriptions.py")),
+    ("docs/", ("tests/docs", "tests/schemas/formats/test_across_formats.py", "tests/service/api/test_descriptions.py")),
     ("README.md", ("tests/docs",)),
     ("CHANGELOG.md", ("tests/docs",)),
     ("examples/", ("tests/deployment", "tests/docs")),

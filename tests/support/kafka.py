@@ -22,8 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.support import watchdog
-from ticdc_bridge.spark_jobs.runtime.ivy import ivy_jar
-from ticdc_bridge.spark_jobs.runtime.jars import jars
+from ticdc_bridge.spark_jobs.runtime.jars import ivy_jar, jars
 from ticdc_bridge.spark_jobs.runtime.java import find_java
 
 START_SECONDS = 90

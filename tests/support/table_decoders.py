@@ -19,8 +19,7 @@ from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader
 from ticdc_bridge.schemas.columnar.debezium_reader import DebeziumTableReader
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.open_reader import OpenTableReader
-from ticdc_bridge.schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, TableReader
-from ticdc_bridge.schemas.columnar.rows import RowShape
+from ticdc_bridge.schemas.columnar.rows import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, RowShape, TableReader
 from ticdc_bridge.schemas.formats.base import Context, OneTable
 from ticdc_bridge.schemas.formats.craft import CraftEncoder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named

@@ -22,10 +22,9 @@ from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
-from ticdc_bridge.schemas.model.column_ids import with_ids_of
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso
-from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, with_ids_of
 
 _SURE_FOR, _UNSURE_FOR, _NAMES_FOR = 60.0, 5.0, 60.0  # seconds
 _LONGEST_NAME = 256  # TiDB's have 64 characters at most

@@ -11,9 +11,8 @@ from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.ddl.parser.statements import CreateTable, DropTables, Statement
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.column_ids import with_ids_of
 from ticdc_bridge.schemas.model.errors import DdlError
-from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
+from ticdc_bridge.schemas.model.table import Column, Table, TableVersion, with_ids_of
 from ticdc_bridge.schemas.model.types import Kind
 
 

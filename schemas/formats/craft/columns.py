@@ -15,7 +15,7 @@ from functools import partial
 from typing import NoReturn
 
 from ticdc_bridge.schemas.formats.craft import layout
-from ticdc_bridge.schemas.formats.craft.primitives import unzigzag, uvarint, varint
+from ticdc_bridge.schemas.formats.craft.layout import unzigzag, uvarint, varint
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError

@@ -18,8 +18,8 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     Part,
     RowEvent,
     RowSide,
+    malformed_error,
 )
-from ticdc_bridge.schemas.formats.craft.primitives import malformed_error
 from ticdc_bridge.schemas.formats.definitions import join_definition
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark

@@ -14,11 +14,11 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     NO_PARTITION,
     RowCells,
     RowOut,
+    check_utf8,
     write_ddl,
     write_resolved,
     write_rows,
 )
-from ticdc_bridge.schemas.formats.craft.primitives import check_utf8
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -120,8 +120,9 @@ class CraftEncoder:
             check_utf8(what, text)
         for column in table.columns:
             if not column.virtual:
-                if not own:
-                    _check_known(column)
+                if not own and column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
+                    details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
+                    raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
                 kind = types.get(column.name) or columns.type_of(column)
                 plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=own))
         self._plans[key] = table, plan
@@ -182,13 +183,6 @@ class CraftEncoder:
             return cell.write(value)
         except (ValueError, TypeError, OverflowError) as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
-
-
-def _check_known(column: Column) -> None:
-    """TYPE_UNKNOWN for a column of another format whose type is not certain; numbers need no elements and no length."""
-    if column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
-        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
 
 
 def _partition(extra: Mapping[str, Any]) -> int:

@@ -175,7 +175,9 @@ def _default(column: Column, connect: str) -> Any:
     """A column's default as TiCDC puts it into the schema; None where it writes none, or has no number for it."""
     value, kind = column.default, column.type.kind
     if isinstance(value, bytes):
-        return _bytes_default(column, value, connect)
+        if column.type.kind is Kind.BIT:
+            return any(value) if connect == "boolean" else values.base64_text(value[::-1])
+        return value.decode("utf-8", "replace")  # TiCDC writes a binary default as raw text
     assert value is not None
     if kind in (Kind.DATETIME, Kind.TIMESTAMP) and (column.default_is_expr or is_clock(value)):
         if kind is Kind.DATETIME:
@@ -203,12 +205,6 @@ def _value_default(column: Column, kind: Kind, value: str) -> Any:
 
 
 _NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
-
-
-def _bytes_default(column: Column, value: bytes, connect: str) -> Any:
-    if column.type.kind is Kind.BIT:
-        return any(value) if connect == "boolean" else values.base64_text(value[::-1])
-    return value.decode("utf-8", "replace")  # TiCDC writes a binary default as raw text
 
 
 def compact_json(value: Any) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ticdc_bridge.schemas.codec.json_forms import name_other_form
+from ticdc_bridge.schemas.codec.json_exact import name_other_form
 
 _ROWS_ONLY = "it holds no row; read the topics of the tables only"
 

@@ -71,8 +71,10 @@ def describe(
 def _column(cell: ColumnHeader) -> Column:
     code, flags = _ALIASES.get(cell.code, cell.code), cell.flags
     binary = bool((flags or 0) & BINARY)
-    if code in ALWAYS_NULL:
-        return _null_column(cell)
+    if code in ALWAYS_NULL:  # the message says only that its value is NULL
+        vague = f"{ANY_TYPE}: type code {cell.code} ({ALWAYS_NULL[cell.code]}) is always NULL"
+        primary = bool((cell.flags or 0) & PRIMARY)
+        return Column(cell.name, BY_NAME["text"], handle_key=cell.handle, primary_key=primary, vague=vague)
     if (code, binary) not in BY_CODE:
         raise ValueError(f"column {cell.name!r}: type code {cell.code} is not known")
     type_ = BY_CODE[code, binary]
@@ -98,13 +100,6 @@ def _fits(column: Column, wire: Column, flagged: bool) -> bool:
     if column.type.code != wire.type.code or (flagged and column.type is not wire.type):
         return False
     return not (flagged and column.type.kind is Kind.INTEGER and column.unsigned != wire.unsigned)
-
-
-def _null_column(cell: ColumnHeader) -> Column:
-    """A column of which the message says only that its value is NULL."""
-    vague = f"{ANY_TYPE}: type code {cell.code} ({ALWAYS_NULL[cell.code]}) is always NULL"
-    primary = bool((cell.flags or 0) & PRIMARY)
-    return Column(cell.name, BY_NAME["text"], handle_key=cell.handle, primary_key=primary, vague=vague)
 
 
 def _merge_column(column: Column, wire: Column | None, flagged: bool) -> Column:

@@ -2,20 +2,398 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ticdc_bridge.schemas.codec import claim_check, compression, json_exact
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
+from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.formats.open_protocol import frame
-from ticdc_bridge.schemas.formats.open_protocol.document import others_of, parse
-from ticdc_bridge.schemas.formats.open_protocol.row_reader import OpenRowReader, RowKey
+from ticdc_bridge.schemas.formats.open_protocol import values as cell_values
+from ticdc_bridge.schemas.formats.open_protocol.columns import ColumnHeader, describe
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
+from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Op, RowChange, Watermark
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.types import ALWAYS_NULL, Kind
+
+# ---- A row's JSON → op, and the cells and values of its sides (upstream ticdc and tiflow `codec/open`).
+
+_MOST_COLUMNS = 4096  # TiDB's own limit (table-column-count-limit)
+_SIDES = frozenset(("u", "p", "d"))
+_CELL_KEYS = {"t", "h", "f", "v"}
+
+Cells = tuple[ColumnHeader, ...]
+Side = tuple[Cells, list[Any]]
+_NOTHING: Side = ((), [])
+
+
+_ARRAY = re.compile(r'(?:[^"\[]++|"(?:[^"\\]++|\\.)*+")*+\[', re.DOTALL)
+_LONG = 1 << 20
+
+
+def parse(text: str) -> Any:
+    """A row's or a DDL statement's text → JSON as pairs. ValueError.
+
+    There are no arrays in it. A long text is searched for them first: parsed, they take too much memory.
+    """
+    if len(text) > _LONG and "[" in text and _ARRAY.match(text):
+        raise ValueError("an array, which the Open Protocol does not have")
+    return json_exact.decode_pairs(text)
+
+
+def sides(document: Any) -> tuple[Op, Side, Side, list[str]]:
+    """A row's value → op, new row, old row, columns whose old value stands nowhere by name."""
+    if not isinstance(document, tuple):
+        raise ValueError("a row is a JSON object")
+    members = dict(document)
+    if len(members) != len(document) or not members or members.keys() & _SIDES not in ({"u"}, {"u", "p"}, {"d"}):
+        raise ValueError(f"a row has u, u and p, or d, not {', '.join(map(repr, list(members)[:4])) or 'nothing'}")
+    if "d" in members:
+        before, _ = _side(members["d"])
+        return "d", _NOTHING, _require_columns(before), []
+    after, _ = _side(members["u"])
+    if "p" not in members:
+        return "c", _require_columns(after), _NOTHING, []
+    before, bare = _side(members["p"])
+    unnamed: list[str] = []
+    if bare:
+        before, unnamed = _name_bare(after, before, bare)
+    return "u", _require_columns(after), before, unnamed  # with only-output-updated-columns p may be empty
+
+
+def beside_sides(document: Any) -> dict[str, Any]:
+    """What a row's value has beside u, p and d: in `extra`, as it is written again. ValueError."""
+    return others_of("value", dict(document), _SIDES)
+
+
+def others_of(part: str, members: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    """`other_fields` of an object whose inner objects are pairs. ValueError."""
+    found = {name: _without_pairs(value) for name, value in members.items() if name not in names}
+    return other_fields(**{part: (found, frozenset())})
+
+
+def _without_pairs(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return {name: _without_pairs(inner) for name, inner in value}
+    return [_without_pairs(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _require_columns(side: Side) -> Side:
+    if not side[0]:
+        raise ValueError("a row without columns")
+    return side
+
+
+_Bare = list[tuple[int, tuple[tuple[str, Any], ...]]]
+
+
+def _side(pairs: Any) -> tuple[Side, _Bare]:
+    """The columns of one side; and (position, fields) of those that TiCDC wrote without their name."""
+    if not isinstance(pairs, tuple):
+        raise ValueError("u, p and d are JSON objects")
+    if len(pairs) > _MOST_COLUMNS * len(_CELL_KEYS):  # nameless columns give four pairs at most
+        raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
+    cells: list[ColumnHeader] = []
+    values: list[Any] = []
+    bare: _Bare = []
+    names: set[str] = set()
+    for name, fields in pairs:
+        if not isinstance(fields, tuple):
+            bare.append((len(cells), ((name, fields),)))
+            continue
+        if name in names:
+            raise ValueError(f"column {name!r} stands twice")
+        names.add(name)
+        name.encode()
+        cell, value = _cell(name, fields)
+        cells.append(cell)
+        values.append(value)
+    if len(cells) > _MOST_COLUMNS:
+        raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
+    if bare:
+        bare = list(_groups(bare))
+    return (tuple(cells), values), bare
+
+
+def _cell(name: str, fields: tuple[tuple[str, Any], ...]) -> tuple[ColumnHeader, Any]:
+    members = dict(fields)
+    if len(members) != len(fields) or not members.keys() <= _CELL_KEYS or "t" not in members or "v" not in members:
+        raise ValueError(f"column {name!r}: t, f and v are needed, and h may be")
+    handle = members.get("h", False)
+    if not isinstance(handle, bool):
+        raise ValueError(f"column {name!r}: h is no boolean")
+    flags = _small_number(members["f"], name, "f") if "f" in members else None
+    return ColumnHeader(name, _small_number(members["t"], name, "t"), handle, flags), members["v"]
+
+
+def _small_number(value: Any, name: str, what: str) -> int:
+    if type(value) is not Number or len(value) > 5 or not value.isdigit():
+        raise ValueError(f"column {name!r}: {what} is no such number")
+    return int(value)
+
+
+def _groups(bare: _Bare) -> Iterator[tuple[int, tuple[tuple[str, Any], ...]]]:
+    """Fields without a column's name, put together: each group begins with its type code."""
+    group: list[tuple[str, Any]] = []
+    at = 0
+    for position, (pair,) in bare:
+        if pair[0] == "t" and group:
+            yield at, tuple(group)
+            group = []
+        elif group and position != at:
+            raise ValueError(f"{pair[0]!r} stands beside the columns of the old row")
+        group.append(pair)
+        at = position
+    yield at, tuple(group)
+
+
+def _name_bare(after: Side, before: Side, bare: _Bare) -> tuple[Side, list[str]]:
+    """Gives old values their names back that TiCDC left out (only-output-updated-columns; upstream `codec.go:321`).
+
+    It leaves the name out where a value became NULL. The columns come in table order, so the nameless one is a column
+    of this type and these flags that is NULL now and lies between its neighbours. Where as many values as columns are
+    left they belong together in order; where more columns could be meant none is taken: their names are returned.
+    """
+    order = {cell.name: index for index, cell in enumerate(after[0])}
+    if any(cell.name not in order for cell in before[0]):
+        raise ValueError("the old row has a column that the new row does not have")
+    positions = [order[cell.name] for cell in before[0]]
+    if positions != sorted(positions):
+        raise ValueError("the old row's columns are in another order than the new row's")
+    old_indexes, nulls = set(positions), dict[ColumnHeader, list[int]]()
+    for index, (cell, value) in enumerate(zip(*after, strict=True)):
+        if value is None and index not in old_indexes:
+            nulls.setdefault(cell._replace(name=""), []).append(index)
+    # Values of one kind between the same neighbours share their candidates.
+    alike: dict[tuple[int, ColumnHeader], list[Any]] = {}
+    for at, fields in bare:
+        cell, value = _cell("", fields)
+        alike.setdefault((at, cell), []).append(value)
+    by_name = dict(zip((c.name for c in before[0]), before[1], strict=True))
+    unnamed: list[str] = []
+    for (at, cell), values in alike.items():
+        those = nulls.get(cell, [])
+        low = bisect_right(those, positions[at - 1]) if at else 0
+        high = bisect_left(those, positions[at]) if at < len(positions) else len(those)
+        names = [after[0][index].name for index in those[low:high]]
+        if len(names) < len(values):
+            raise ValueError("the old row has a value without its column's name, and no column it could be of")
+        if len(names) > len(values):
+            unnamed += names
+        else:
+            by_name.update(zip(names, values, strict=True))
+    ordered = tuple(c for c in after[0] if c.name in by_name)
+    return (ordered, [by_name[c.name] for c in ordered]), unnamed
+
+
+# ---- Row values of the Open Protocol → row changes, by readers compiled per table shape.
+
+_MOST_KEPT = 1_000_000  # columns of all layouts together
+
+
+class RowKey(NamedTuple):
+    """What an event's key says of a row; `extra` goes into the event."""
+
+    id: TableId
+    commit_ts: int
+    extra: dict[str, Any]
+    key_only: bool = False
+
+
+class _Column(NamedTuple):
+    """How a column is read: from a JSON number or a string; None: its type code says that it is NULL."""
+
+    name: str
+    numeric: bool | None
+    read: cell_values.Read
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A compiled pair of sides: how to read them, and what holds for every such row.
+
+    doubts: (flag, column) of values that are not known for certain: ENUM and SET without their names, character
+    columns that could be binary. zeros: ENUM columns with an empty element, which index 0 must not be taken for.
+    whole: the row has all columns.
+    """
+
+    table: Table
+    version: int | None
+    after: tuple[_Column, ...]
+    before: tuple[_Column, ...]
+    odd: dict[str, list[int | bool | None]]
+    doubts: tuple[tuple[str, str], ...]
+    zeros: frozenset[str]
+    whole: bool
+    mismatch: DefinitionMismatch | None
+
+
+class OpenRowReader:
+    """Reads row values of one format. ValueError for what is no row of the Open Protocol."""
+
+    def __init__(self, format_: str, tables: TableSource | None, options: Options) -> None:
+        self._format, self._tables, self._options = format_, tables, options
+        self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(
+            1024, _MOST_KEPT, lambda key, _: len(key[2]) + len(key[3])
+        )
+
+    def read(self, key: RowKey, text: str) -> RowChange:
+        """A row's value as text → the change."""
+        version = self._tables.at(key.id, key.commit_ts) if self._tables else None
+        replaced = "\\ufffd" in text
+        if replaced:
+            text = _REPLACED.sub(rf"\1{_MARK}", text)
+        document = parse(text)
+        op, after, before, unnamed = sides(document)
+        marked = _unmark(after, before) if replaced else ()
+        layout = self._layout(key.id, version, after[0], before[0])
+        new = None if op == "d" else _read(layout.after, after[1])
+        old = None if op == "c" else _read(layout.before, before[1])
+        event = self._event(key, op, layout, new, old)
+        if len(document) > 2 or (len(document) == 2 and op != "u"):
+            event.extra |= beside_sides(document)
+        _note_zeros(event, layout, (("after", after), ("before", before)))
+        if layout.mismatch is not None:
+            event.note_mismatch(layout.mismatch)
+        for name in marked:
+            event.flag(f"replaced_utf8:{name}")
+        for name in unnamed:
+            event.flag(f"old_value_unnamed:{name}")
+        return event
+
+    def _event(
+        self,
+        key: RowKey,
+        op: Op,
+        layout: _Layout,
+        after: dict[str, Value] | None,
+        before: dict[str, Value] | None,
+    ) -> RowChange:
+        flags = [flag for flag, name in layout.doubts if (after or {}).get(name) or (before or {}).get(name)]
+        if key.key_only:
+            flags.append("handle_key_only")
+        if self._options.no_old_value and op == "c":
+            flags.append("op_unknown")
+        extra = key.extra.copy()
+        if layout.odd:
+            extra["columns"] = dict(layout.odd)
+        return RowChange(
+            self._format, layout.table, op, key.commit_ts, before, after, layout.table.handle_key,
+            self._options.time_zone, None, layout.version, flags, extra,
+            key.key_only or (op == "d" and not layout.whole),
+        )  # fmt: skip
+
+    def _layout(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
+        key = (id_, version.commit_ts if version else None, after, before)
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = self._compile(id_, version, after, before)
+        return layout
+
+    def _compile(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
+        cells = {cell.name: cell for cell in (*before, *after)}
+        for cell in before:
+            if cells[cell.name] != cell:
+                raise ValueError(f"column {cell.name!r} has another type or flags in the old row")
+        # The order is the new row's, and the old row's where it has columns alone.
+        ordered = tuple(cells[name] for name in dict.fromkeys(c.name for c in (*after, *before)))
+        described = describe(id_, ordered, version, self._options)
+        table, version = described.table, described.version
+        columns = {}
+        for cell in ordered:
+            column = table.by_name[cell.name]
+            if cell.code in ALWAYS_NULL:
+                columns[cell.name] = _Column(cell.name, None, _refuse_value)
+                continue
+            read = cell_values.reader(column, self._options.open_varchar_base64)
+            columns[cell.name] = _Column(cell.name, column.type.kind in cell_values.NUMBERS, read)
+        carried = [table.by_name[cell.name] for cell in ordered]
+        stored_columns = [c for c in table.columns if not c.virtual]
+        return _Layout(
+            table,
+            version.commit_ts if version else None,
+            tuple(columns[c.name] for c in after),
+            tuple(columns[c.name] for c in before),
+            described.odd,
+            tuple((f"{flag}:{c.name}", c.name) for c in carried for flag in _doubts(c)),
+            frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements),
+            whole=len(carried) == len(stored_columns) and not (version is None and all(c.handle_key for c in carried)),
+            mismatch=described.mismatch,
+        )
+
+
+def _refuse_value(_value: str) -> Value:
+    raise ValueError("a value, where the type code says NULL")
+
+
+def _doubts(column: Column) -> list[str]:
+    if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
+        return ["enum_number"]
+    return ["binary_or_text"] if column.type.kind is Kind.TEXT and column.vague else []
+
+
+def _read(columns: tuple[_Column, ...], values: list[Any]) -> dict[str, Value]:
+    row: dict[str, Value] = {}
+    name = ""
+    try:
+        for (name, numeric, read), value in zip(columns, values, strict=True):
+            if value is None:
+                row[name] = None
+            elif numeric is None:
+                read(value)
+            elif not isinstance(value, str) or (type(value) is Number) is not numeric:
+                raise ValueError(f"a JSON {'number' if numeric else 'string'} is needed")
+            else:
+                row[name] = read(str(value))
+    except (ValueError, ArithmeticError) as error:
+        raise ValueError(f"column {name!r}: {_error_text(error)}") from error
+    return row
+
+
+# Classic TiCDC's JSON has the escape \ufffd where bytes were not UTF-8, and U+FFFD itself where the text has it. Half a
+# surrogate pair, which no message holds, stands for the escape until the columns are known.
+_REPLACED = re.compile(r"((?<!\\)(?:\\\\)*)\\ufffd")
+_MARK = "\udfff"
+
+
+def _unmark(*sides: Side) -> list[str]:
+    """Puts U+FFFD where bytes were lost; returns the columns."""
+    names = []
+    for cells, values in sides:
+        for index, value in enumerate(values):
+            if isinstance(value, str) and _MARK in value:
+                values[index] = value.replace(_MARK, "\ufffd")
+                names.append(cells[index].name)
+    return names
+
+
+def _error_text(error: Exception) -> str:
+    return "not UTF-8" if isinstance(error, UnicodeError) else reason_of(error)
+
+
+def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, Side], ...]) -> None:
+    """Remembers which `""` is index 0 (a value that is no element), where the ENUM has an empty element too."""
+    if layout.zeros:
+        zeros = [
+            f"{side}.{cell.name}"
+            for side, (cells, values) in sides
+            for cell, value in zip(cells, values, strict=True)
+            if cell.name in layout.zeros and value == "0"
+        ]
+        if zeros:
+            event.extra["enum_zero"] = zeros
+
 
 ROW, DDL, RESOLVED = 1, 2, 3
 _KEY_NAMES = frozenset(("ts", "scm", "tbl", "t", "rid", "ptn", "ohk", "ccl"))
@@ -78,16 +456,13 @@ class OpenDecoder:
 
     def _event(self, key: _Key, text: str) -> Event:
         if key.kind == DDL:
-            return self._ddl(key, text)
+            body = _object(parse(text))
+            query = json_exact.string(body["q"], "q")
+            query.encode()
+            return DdlEvent(
+                self.format, key.db, key.table, key.commit_ts, _integer(body["t"], "t", 1 << 31), query, _others(key)
+            )
         return self._rows.read(RowKey(TableId(key.db, key.table), key.commit_ts, key.extra, key.key_only), text)
-
-    def _ddl(self, key: _Key, text: str) -> DdlEvent:
-        body = _object(parse(text))
-        query = json_exact.string(body["q"], "q")
-        query.encode()
-        return DdlEvent(
-            self.format, key.db, key.table, key.commit_ts, _integer(body["t"], "t", 1 << 31), query, _others(key)
-        )
 
     def _read_claimed(self, key: _Key, nested: bool) -> Event:
         """The row that a claim-check message points to: a file of a whole message with this one row."""

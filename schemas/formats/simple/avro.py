@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ticdc_bridge.schemas.codec import avro as binary
-from ticdc_bridge.schemas.codec.avro_reader import (
+from ticdc_bridge.schemas.codec.avro_schema import (
     MOST_ITEMS,
     FieldError,
     array_reader,

@@ -16,8 +16,8 @@ from typing import Any
 from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.columnar.avro_steps import column_step, extension_step
 from ticdc_bridge.schemas.columnar.kernels import avro_codes as codes
-from ticdc_bridge.schemas.formats.avro.record import RecordReader
 from ticdc_bridge.schemas.formats.avro.schema import BEFORE
+from ticdc_bridge.schemas.formats.avro.values import RecordReader
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.spark_types import python_value, spark_type, widens

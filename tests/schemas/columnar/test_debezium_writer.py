@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.columnar.debezium_writer import DebeziumWriter, _Batch
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.rows import Rows, Topics, freeze
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.debezium.ticdc_json import DebeziumEncoder
+from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumEncoder
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, Op, RowChange

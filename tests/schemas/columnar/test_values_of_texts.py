@@ -15,7 +15,7 @@ import pytest
 
 from ticdc_bridge.schemas.columnar.kernels import temporal
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
-from ticdc_bridge.schemas.columnar.kernels.json_text import put_text
+from ticdc_bridge.schemas.columnar.kernels.json_cells import put_text
 from ticdc_bridge.schemas.columnar.kernels.numbers import read_double
 from ticdc_bridge.schemas.columnar.kernels.text import read_decimal
 

@@ -14,8 +14,7 @@ from tests.support import connector, fuzz
 from tests.support.each import each
 from tests.support.golden import READ, Golden, cases
 from ticdc_bridge.schemas.formats.format_table import FORMATS
-from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
-from ticdc_bridge.schemas.inspect.field_positions import traces
+from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain, traces
 from ticdc_bridge.schemas.inspect.format_detection import sniff
 from ticdc_bridge.schemas.model.errors import BridgeError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange

@@ -80,7 +80,7 @@ def test_counts_that_lie_cost_no_memory() -> None:
 
 
 def _counts_that_lie(number: int) -> None:
-    from ticdc_bridge.schemas.formats.craft import primitives as p
+    from ticdc_bridge.schemas.formats.craft import layout as p
 
     of = table(column("v", "int"))
     [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)

@@ -22,7 +22,7 @@ from tests.support.json_batches import SETTINGS, SPAN, check, wide
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
 from tests.support.table_decoders import FORMATS, ArrowJsonDecoder
-from ticdc_bridge.schemas.codec import json_spans
+from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.formats.base import Context, OneTable
 from ticdc_bridge.schemas.formats.open_protocol import frame
@@ -62,18 +62,18 @@ _TOKENS = [
 def _spots(format_: str, text: str) -> Iterator[tuple[int, int]]:
     """Where the values of a row stand in a message."""
     if format_ == "debezium":
-        payload = next(start for name, start, _ in json_spans.members(text, 0) if name == "payload")
-        for name, start, _ in json_spans.members(text, payload):
+        payload = next(start for name, start, _ in json_exact.members(text, 0) if name == "payload")
+        for name, start, _ in json_exact.members(text, payload):
             if name in ("before", "after"):
-                yield from ((a, b) for _, a, b in json_spans.members(text, start))
+                yield from ((a, b) for _, a, b in json_exact.members(text, start))
             elif name == "ts_ms":
                 yield start, _
             elif name == "source":
-                yield from ((a, b) for n, a, b in json_spans.members(text, start) if n in ("commit_ts", "ts_ms", "db"))
+                yield from ((a, b) for n, a, b in json_exact.members(text, start) if n in ("commit_ts", "ts_ms", "db"))
         return
-    for _, start, _ in json_spans.members(text, 0):
-        for _, first, _ in json_spans.members(text, start):
-            yield from ((a, b) for n, a, b in json_spans.members(text, first) if n != "h")
+    for _, start, _ in json_exact.members(text, 0):
+        for _, first, _ in json_exact.members(text, start):
+            yield from ((a, b) for n, a, b in json_exact.members(text, first) if n != "h")
 
 
 @pytest.mark.parametrize("format_", FORMATS)

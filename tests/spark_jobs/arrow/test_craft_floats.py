@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.schemas.formats.craft.test_damaged_floats import PROOF, ZERO
+from tests.schemas.formats.craft.test_craft import PROOF, ZERO
 from tests.spark_jobs.arrow.test_changes import _CHANGES
 from tests.spark_jobs.arrow.test_messages import _batch
 from tests.support.each import each

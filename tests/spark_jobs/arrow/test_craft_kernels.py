@@ -60,7 +60,7 @@ def test_without_numba_all_is_left_to_python() -> None:
         "from ticdc_bridge.schemas.columnar.kernels import jit\n"
         "from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader\n"
         "from ticdc_bridge.schemas.model.table import *; import numpy as np\n"
-        "from ticdc_bridge.schemas.columnar.row_chunks import *\n"
+        "from ticdc_bridge.schemas.columnar.rows import *\n"
         "d, data, at = CraftTableReader(Table(TableId('a', 'b'), ())), np.zeros(2, np.uint8), np.zeros(2, np.int64)\n"
         "print(jit.COMPILED, [*d.read(MessageBuffers(data, at, at, data, at, at + 1), ChunkMemory(data), at > 0)])"
     )
@@ -79,7 +79,7 @@ def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
         "from ticdc_bridge.schemas.model.types import BY_NAME\n"
         "from ticdc_bridge.schemas.columnar.kernels import craft_read as kernel_read\n"
         "from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader\n"
-        "from ticdc_bridge.schemas.columnar.row_chunks import *\n"
+        "from ticdc_bridge.schemas.columnar.rows import *\n"
         f"data = np.frombuffer(bytes.fromhex('{(message.value or b'').hex()}'), np.uint8)\n"
         "c = [Column(n, BY_NAME['int'], handle_key=n == 'id') for n in ('id', 'v')]\n"
         "d = CraftTableReader(Table(TableId('shop', 't'), tuple(c)))\n"

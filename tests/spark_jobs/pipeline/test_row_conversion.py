@@ -12,8 +12,8 @@ from tests.support.each import each
 from tests.support.rows import Pair, change
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED
-from ticdc_bridge.schemas.formats.avro.record import compile_record
 from ticdc_bridge.schemas.formats.avro.schema import value_schema
+from ticdc_bridge.schemas.formats.avro.values import compile_record
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import WireError

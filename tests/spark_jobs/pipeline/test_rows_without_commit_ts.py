@@ -6,9 +6,9 @@ from tests.support.each import each
 from tests.support.rows import change
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
-from ticdc_bridge.schemas.formats.avro.definitions import DefinitionsOfRecords
-from ticdc_bridge.schemas.formats.avro.record import compile_record
+from ticdc_bridge.schemas.formats.avro.decoder import DefinitionsOfRecords
 from ticdc_bridge.schemas.formats.avro.schema import value_schema
+from ticdc_bridge.schemas.formats.avro.values import compile_record
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableVersion

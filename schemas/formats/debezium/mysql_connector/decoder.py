@@ -18,21 +18,19 @@ from typing import Any, NamedTuple
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
-from ticdc_bridge.schemas.codec.json_forms import name_other_form
+from ticdc_bridge.schemas.codec.json_exact import name_other_form
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.debezium.connect.document import ConnectSchema, document
+from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectSchema, document
 from ticdc_bridge.schemas.formats.debezium.connector import MYSQL
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import values
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.flattened_rows import FlattenedRow, FlattenedRows
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.message_keys import (
-    NO_KEY,
-    OPAQUE_KEY,
-    MessageKey,
-    message_key,
-)
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.topic_memory import TopicMemory
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
-from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, java_text, side_message
+from ticdc_bridge.schemas.formats.debezium.side_messages import (
+    MYSQL_ONLY,
+    check_connector,
+    database_of,
+    java_text,
+    side_message,
+)
 from ticdc_bridge.schemas.formats.framing import check_size, json_body, names_schema, unframe_part
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import WireError
@@ -40,7 +38,287 @@ from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Me
 from ticdc_bridge.schemas.model.names import quote_name, topic_subject
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.model.table import Table, TableId
+
+# ---- What a message's key says of a connector's row, whoever made the key.
+#
+# The connector's own key is an object of the key's columns. Another converter or transform makes a number, a text or a
+# list of it, and a topic router adds the table's name: the row is in the value, so none of these is an error.
+# Source: Debezium's `ByLogicalTableRouter` (key.field.name).
+
+ROUTER_FIELD = "__dbz__physicalTableIdentifier"
+
+
+class MessageKey(NamedTuple):
+    """A key. given: the message has one. values: by column, {} where it names none; columns: their names.
+
+    single: a bare number or text.
+
+    schema: the key's Connect schema, None without one, and what stands for it in caches. router_table: the table's name
+    that a topic router added, "".
+    """
+
+    given: bool
+    values: Mapping[str, Any]
+    columns: tuple[str, ...] = ()
+    single: Any = None
+    token: Hashable = None
+    schema: Mapping[str, Any] | None = None
+    router_table: str = ""
+
+    def table(self) -> TableId | None:
+        """The table that the key names: by its router, or in its schema's name (`prefix.db.table.Key`)."""
+        if self.router_table:
+            return table_of_name(self.router_table)
+        name = self.schema.get("name") if self.schema is not None else None
+        return table_of_name(name.removesuffix(".Key")) if isinstance(name, str) and name.endswith(".Key") else None
+
+
+NO_KEY = MessageKey(False, {})
+OPAQUE_KEY = MessageKey(True, {})
+
+
+def message_key(payload: Any, token: Hashable, schema: Mapping[str, Any] | None) -> MessageKey:
+    """A key that was read."""
+    if not isinstance(payload, dict):
+        return OPAQUE_KEY if payload is None or isinstance(payload, list | bool) else MessageKey(True, {}, (), payload)
+    router = ""
+    if ROUTER_FIELD in payload:
+        payload, named = dict(payload), payload[ROUTER_FIELD]
+        del payload[ROUTER_FIELD]
+        router = named if isinstance(named, str) else ""
+    return MessageKey(True, payload, tuple(payload), None, token, schema, router)
+
+
+def table_of_name(name: str) -> TableId | None:
+    """`prefix.db.table` → the table; None for a name of fewer parts."""
+    parts = name.split(".")
+    return TableId(parts[-2], parts[-1]) if len(parts) >= 3 and all(parts) else None
+
+
+# ---- What was read of each topic before: what a null value means there.
+#
+# After a delete, the connector sends the key once more with a null value, so that Kafka's compaction drops the row.
+# Where a transform flattened the topic, or compaction dropped the delete, that null value is all that is left of it.
+
+_MOST_KEYS, _MOST_BYTES, _LONGEST = 50_000, 16 << 20, 1 << 16
+
+
+_Key = tuple[str | None, bytes | None]
+
+
+class TopicMemory:
+    """Rows of the topics that one decoder reads. A forgotten key makes its delete repeat, which changes nothing."""
+
+    def __init__(self) -> None:
+        self._deleted: BoundedCache[_Key, bool] = BoundedCache(
+            _MOST_KEYS, _MOST_BYTES, lambda key, _: len(key[1] or b"")
+        )
+        self._tables: BoundedCache[str | None, set[TableId]] = BoundedCache(4096)
+        self._flattened: BoundedCache[str | None, bool] = BoundedCache(4096)
+        self._untimed: BoundedCache[str | None, bool] = BoundedCache(4096)
+
+    def add(self, message: Message, event: RowChange, bare_deletes: bool) -> None:
+        """A row that was read. bare_deletes: it was flattened, and nothing says that deletes have rows of their own."""
+        topic = message.topic
+        if event.op == "d" and len(message.key or b"") <= _LONGEST:
+            self._deleted[topic, message.key] = True
+        elif self._deleted:
+            self._deleted.pop((topic, message.key), None)
+        tables = self._tables.get(topic)
+        if tables is None:
+            tables = self._tables[topic] = set()
+        if event.table.id not in tables and len(tables) < 2:
+            tables.add(event.table.id)
+        if self._flattened.get(topic) is not bare_deletes:
+            self._flattened[topic] = bare_deletes
+        if self._untimed.get(topic) is not event.untimed:
+            self._untimed[topic] = event.untimed
+
+    def was_deleted(self, message: Message) -> bool:
+        """Whether the last row of the message's key was a delete."""
+        return (message.topic, message.key) in self._deleted
+
+    def only_table(self, topic: str | None) -> TableId | None:
+        """The table of a topic's rows; None before the first, and where there are several."""
+        tables = self._tables.get(topic, set())
+        return next(iter(tables)) if len(tables) == 1 else None
+
+    def has_bare_deletes(self, topic: str | None) -> bool:
+        """Whether a topic's rows are flattened, so that a null value is the only sign of a delete."""
+        return self._flattened.get(topic, False)
+
+    def is_untimed(self, topic: str | None) -> bool:
+        """Whether a topic's rows say nothing of when they were committed."""
+        return self._untimed.get(topic, False)
+
+
+# ---- Rows that ExtractNewRecordState flattened: which fields it added, and what headers say.
+#
+# Source: Debezium's documentation of "New Record State Extraction" and its `AbstractExtractNewRecordState`: a field of
+# add.fields is called prefix + field, or prefix + struct + `_` + field; `__deleted` always so.
+
+DELETED = "__deleted"
+_ENVELOPE_FIELDS = ("op", "ts_ms", "ts_us", "ts_ns", "deleted")
+_SOURCE = (
+    "version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence", "schema", "table",
+    "server_id", "gtid", "file", "pos", "row", "thread", "query", "commit_ts", "cluster_id",
+)  # fmt: skip
+_OTHERS = ("lsn", "txId", "xmin", "scn", "commit_scn", "change_lsn", "commit_lsn", "collection", "ord")
+_TRANSACTION = ("id", "total_order", "data_collection_order")
+_QUALIFIED = (*(f"source_{f}" for f in (*_SOURCE, *_OTHERS)), *(f"transaction_{f}" for f in _TRANSACTION))
+_BARE = (*_ENVELOPE_FIELDS, *_SOURCE, *_OTHERS, "total_order", "data_collection_order")
+_OF_WRITER = frozenset(p + f for f in (*_OTHERS, "connector") for p in ("", "source_"))
+# Without a prefix these alone are taken for the transform's: a table has its own `name` and `version`.
+_WITHOUT_PREFIX = ("op", "ts_ms", "db", "table", *_QUALIFIED)
+
+
+class FlattenedRow(NamedTuple):
+    """A flattened row's parts. table: whose it is, None where nothing says; op: None where nothing says.
+
+    columns: names of the table's own columns, in order; added: what the transform added, by its names; source: what of
+    it the envelope's source block had.
+    """
+
+    table: TableId | None
+    op: str | None
+    columns: tuple[str, ...]
+    added: dict[str, Any]
+    source: dict[str, Any]
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether deletes of this table are rows of their own (delete mode rewrite): then all have `__deleted`."""
+        return DELETED in self.added
+
+
+class _Plan(NamedTuple):
+    """What rows with the same fields have in common. added: (name, field) of what the transform added; columns: the
+    others. of_source: (field, its name in the source block). of_writer: the fields that tell the connector.
+    """
+
+    added: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    of_source: tuple[tuple[str, str], ...]
+    of_writer: tuple[str, ...]
+
+
+class FlattenedRows:
+    """Takes flattened rows apart, by the options and by the definitions of tables that are known."""
+
+    def __init__(self, context: Context, format_: str) -> None:
+        self._format = format_
+        self._options, self._tables, self._asked = context.options, context.tables, context.table
+        prefix = context.options.add_fields_prefix
+        self._names = {prefix + f: f for f in (_BARE + _QUALIFIED if prefix else _WITHOUT_PREFIX)}
+        self._names[DELETED] = "deleted"
+        self._plans: BoundedCache[tuple[tuple[str, ...], frozenset[str]], _Plan] = BoundedCache(
+            1024, 1 << 20, lambda key, _: sum(map(len, key[0]))
+        )
+        self._own: BoundedCache[int, tuple[Table, frozenset[str]]] = BoundedCache(4096)
+
+    def read(self, payload: Mapping[str, Any], headers: Mapping[str, str], topic: str | None) -> FlattenedRow | None:
+        """A payload's parts. None where neither a field nor a header is of the transform, and no table is named.
+
+        ValueError for a field of another database's connector, and for an op that is none.
+        """
+        names = tuple(payload)
+        plan = self._plan(names, frozenset())
+        fields = {field: payload[name] for name, field in plan.added}
+        table = self.table(fields, headers, topic) or self._asked
+        if not fields and not headers and table is None:
+            return None
+        version = self._tables.at(table, None) if self._tables is not None and table is not None and fields else None
+        own = self._own_columns(version.table) if version is not None else None
+        if own:  # the table's own columns stay in the row, whatever they are called
+            plan = self._plan(names, own)
+            fields = {field: payload[name] for name, field in plan.added}
+        for field in plan.of_writer:
+            self._check_writer(field.removeprefix("source_"), fields[field])
+        op = "d" if fields.get("deleted") in ("true", True) else fields.get("op") or headers.get("op")
+        if op is not None and op not in ("c", "u", "d", "r"):
+            raise ValueError(f"the operation {json_exact.dump(op)[:20]} of a flattened row is not c, u, d or r")
+        added = {name: payload[name] for name, _ in plan.added}
+        return FlattenedRow(table, op, plan.columns, added, {name: fields[field] for field, name in plan.of_source})
+
+    def _plan(self, names: tuple[str, ...], own: frozenset[str]) -> _Plan:
+        plan = self._plans.get((names, own))
+        if plan is None:
+            added = tuple((name, self._names[name]) for name in names if name in self._names and name not in own)
+            plan = self._plans[names, own] = _Plan(
+                added,
+                tuple(name for name in names if name not in self._names or name in own),
+                tuple((field, _OF_SOURCE[field]) for _, field in added if field in _OF_SOURCE),
+                tuple(field for _, field in added if field in _OF_WRITER),
+            )
+        return plan
+
+    def _own_columns(self, table: Table) -> frozenset[str]:
+        """The names of what transforms add that are a table's own columns, in any letters."""
+        entry = self._own.get(id(table))
+        if entry is None or entry[0] is not table:
+            columns = {column.name.lower() for column in table.columns}
+            own = frozenset(name for name in self._names if name.lower() in columns)
+            entry = self._own[id(table)] = table, own
+        return entry[1]
+
+    def headers(self, message: Message) -> dict[str, str]:
+        """What the transform said in record headers (add.headers), by the field's name without prefix."""
+        prefix, out = self._options.add_headers_prefix, {}
+        for name, value in message.headers:
+            field = name.removeprefix(prefix)
+            if value is not None and name.startswith(prefix) and field in _HEADERS:
+                out[field] = _header_text(value)
+        return out
+
+    def table(self, fields: Mapping[str, Any], headers: Mapping[str, str], topic: str | None) -> TableId | None:
+        """Whose a row is: by what the transform added, else by the options; None where nothing says."""
+        db, table = _text_of("db", fields, headers), _text_of("table", fields, headers)
+        if db and table:
+            return TableId(db, table)
+        default = self._default_table(topic)
+        return TableId(default.db, table) if table and default else default
+
+    def _check_writer(self, field: str, value: Any) -> None:
+        """ValueError for a row of a connector that the format does not read."""
+        database = database_of(field)
+        if database:
+            raise ValueError(f"its field {field} is of the connector for {database}; {MYSQL_ONLY}")
+        if field == "connector":
+            check_connector({field: value}, self._format)
+
+    def _default_table(self, topic: str | None) -> TableId | None:
+        if self._options.table:
+            db, _, table = self._options.table.partition(".")
+            return TableId(db, table)
+        return table_of_name(topic) if self._options.table_from_topic and topic else None
+
+
+_OF_SOURCE = {f"source_{name}": name for name in _SOURCE} | {n: n for n in _SOURCE if n not in _ENVELOPE_FIELDS}
+"""A field that was added → that of the source block: a time alone is the envelope's, `source_ts_ms` the commit's."""
+_HEADERS = ("op", "db", "table", "source_db", "source_table")
+
+
+def _text_of(name: str, *places: Mapping[str, Any]) -> str:
+    for place in places:
+        value = place.get(name) or place.get("source_" + name)
+        if isinstance(value, str):
+            return json_exact.utf8(value, name)
+    return ""
+
+
+def _header_text(value: bytes) -> str:
+    """A header of Connect's simple converter, or of its JSON converter with schema or without."""
+    text = value.decode("utf-8", "replace")
+    if text[:1] not in ('"', "{"):
+        return text
+    try:
+        content = json_exact.decode(text)
+    except ValueError:
+        return text
+    content = content.get("payload") if isinstance(content, dict) else content
+    return content if isinstance(content, str) else text
+
 
 _Payload = tuple[Any, Hashable, Mapping[str, Any] | None]
 """Payload, what stands for the schema in caches (of Avro: its id, the part, the topic), schema or None."""
@@ -105,7 +383,14 @@ class DebeziumMysqlDecoder:
             return _ddl(self.connector.format, payload)
         headers = self._flattened.headers(message) if message.headers else {}
         if source is None and "op" in payload and ("after" in payload or "before" in payload):
-            return self._row_without_source(content, headers)
+            # as stream processors write it: whose row it is, the options have to say
+            table = self._flattened.table({}, headers, content.message.topic)
+            if table is None:
+                raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_NAME_IT}")
+            event = self._rows.read(content.parts(table._asdict()), None, _times(content.payload))
+            event.untimed = True
+            self._memory.add(content.message, event, bare_deletes=False)
+            return event
         row = self._flattened.read(payload, headers, message.topic)
         beside = "" if row and (row.added or headers) else side_message(payload)
         if row is None or beside:
@@ -123,16 +408,6 @@ class DebeziumMysqlDecoder:
             query = f"TRUNCATE TABLE {quote_name(db)}.{quote_name(table)}"
             return DdlEvent(self.connector.format, db, table, commit_ts, TRUNCATE_TABLE, query, {"op": "t", **extra})
         event = self._rows.read(content.parts(source), commit_ts, extra)
-        self._memory.add(content.message, event, bare_deletes=False)
-        return event
-
-    def _row_without_source(self, content: _Content, headers: Mapping[str, str]) -> Event:
-        """An envelope as stream processors write it: whose row it is, the options have to say."""
-        table = self._flattened.table({}, headers, content.message.topic)
-        if table is None:
-            raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_NAME_IT}")
-        event = self._rows.read(content.parts(table._asdict()), None, _times(content.payload))
-        event.untimed = True
         self._memory.add(content.message, event, bare_deletes=False)
         return event
 

@@ -8,21 +8,26 @@ type name says how a value is written. Where there is none, or no schema at all,
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ticdc_bridge.schemas.codec.json_exact import Number
-from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
-from ticdc_bridge.schemas.formats.debezium import default_values as defaults
+from ticdc_bridge.schemas.codec.sql_text import pad_fraction, text_or_bytes
+from ticdc_bridge.schemas.formats.debezium import values as defaults
 from ticdc_bridge.schemas.formats.debezium import values as fields
-from ticdc_bridge.schemas.formats.debezium.connect.value_writers import unescaped
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.columns import GEOMETRY, adjusted_names, column_of, fits
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.temporal_values import (
-    TEMPORAL_KINDS,
-    is_bare,
-    temporal_reader,
+from ticdc_bridge.schemas.formats.debezium.connect.values import unescaped
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import (
+    CONNECT,
+    GEOMETRY,
+    SEMANTIC,
+    TIME,
+    adjusted_names,
+    column_of,
+    fits,
+    temporal_name,
 )
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumDialect, Read
 from ticdc_bridge.schemas.formats.debezium.values import json_number, json_string
@@ -30,7 +35,270 @@ from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Value
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+
+# ---- Dates and times as text, as custom converters of the connector write them.
+#
+# Source: Java's `java.time` types as text (`2024-01-02T03:04:05+08:00[Asia/Shanghai]`, no seconds where they are 0) and
+# ISO 8601; what else a converter was told to write is refused. A DATETIME has no zone: an offset in its text may have
+# been added to the clock that was stored, or the clock moved by it, and nothing says which.
+
+_SECONDS = r"(?::\d\d(?:\.\d{1,9})?)?"
+_MOMENT = re.compile(
+    rf"(?P<date>\d{{4}}-\d\d-\d\d)(?:[T ](?P<clock>\d\d:\d\d{_SECONDS}))?"
+    r"(?P<zone> ?(?:Z|UTC|GMT|[+-]\d\d(?::?\d\d)?))?(?:\[(?P<region>[A-Za-z0-9_+:/-]+)\])?\Z",
+    re.ASCII,
+)
+_CLOCK = re.compile(rf"(-?\d{{2,3}}:\d\d{_SECONDS})Z?\Z", re.ASCII)
+ZONE_ASSUMED = "zone_assumed"
+
+TextReader = Callable[[Column, str, str], tuple[str, str]]
+"""(column, text, zone of TIMESTAMP text that names none) → (plain value, flag or ""). ValueError."""
+
+
+def _moment(text: str, what: str) -> re.Match[str]:
+    match = _MOMENT.match(text)
+    if match is None:
+        raise ValueError(f"{text[:40]!r} is no {what}: such as 2024-01-02 03:04:05 is read, or its form in ISO 8601")
+    return match
+
+
+def _read_date(_column: Column, text: str, _zone: str) -> tuple[str, str]:
+    match = _moment(text, "date")
+    if (match["clock"] or "").strip("0:."):
+        raise ValueError(f"{text[:40]!r} has a time of day, which a DATE has not")
+    _check_date(match["date"])
+    return match["date"], ""
+
+
+def _check_date(date: str) -> None:
+    """ValueError for an impossible date; zero and partial dates are values of a DATE."""
+    if "00" not in (date[5:7], date[8:]):
+        values.days_of_date(date)
+    elif date[5:7] > "12" or date[8:] > "31":
+        raise ValueError(f"{date} is not a date")
+
+
+def _clock(clock: str | None) -> str:
+    """hh:mm:ss[.f] of what may end with the minutes, or be left out. ValueError."""
+    text = clock or "00:00:00"
+    text = text if text.count(":") == 2 else text + ":00"
+    values.micros_of_time(text.partition(".")[0])
+    return text
+
+
+def _stored(match: re.Match[str], column: Column) -> str:
+    clock = _clock(match["clock"])
+    if clock >= "24":
+        raise ValueError(f"{clock} is no time of day")
+    _check_date(match["date"])
+    return pad_fraction(f"{match['date']} {clock}", column.scale)
+
+
+def _offset(zone: str) -> str:
+    """+08, +0800, UTC or Z → the name of a zone."""
+    zone = zone.strip()
+    if zone[0] not in "+-":
+        return "UTC"
+    digits = zone[1:].replace(":", "")
+    return f"{zone[0]}{digits[:2]}:{digits[2:] or '00'}"
+
+
+def _read_datetime(column: Column, text: str, _zone: str) -> tuple[str, str]:
+    match = _moment(text, "datetime")
+    offset = _offset(match["zone"]) if match["zone"] else "UTC"
+    if offset not in ("UTC", "+00:00", "-00:00"):
+        details = "a DATETIME has no zone, and nothing says whether the clock was moved by this one"
+        raise ValueError(f"{text[:40]!r}: {details}; let the converter write it without")
+    return _stored(match, column), ""
+
+
+def _read_timestamp(column: Column, text: str, zone: str) -> tuple[str, str]:
+    """In UTC; text without a zone is in the zone that the reader was told (--time-zone)."""
+    match = _moment(text, "timestamp")
+    stored = _stored(match, column)
+    if match["date"] == "0000-00-00":
+        return stored, ""
+    own = _offset(match["zone"]) if match["zone"] else match["region"]
+    shifted, twice = values.shift_zone(stored, own or zone, "UTC")
+    if not own:
+        return shifted, ZONE_ASSUMED
+    return shifted, "timestamp_fold" if twice else ""
+
+
+def _read_time(column: Column, text: str, _zone: str) -> tuple[str, str]:
+    match = _CLOCK.match(text)
+    if match is None:
+        raise ValueError(f"{text[:40]!r} is no time: such as 03:04:05 is read")
+    return pad_fraction(_clock(match[1]), column.scale), ""
+
+
+def _read_year(_column: Column, text: str, _zone: str) -> tuple[str, str]:
+    return str(values.year(text)), ""
+
+
+TEXT_READERS: dict[Kind, TextReader] = {
+    Kind.DATE: _read_date,
+    Kind.DATETIME: _read_datetime,
+    Kind.TIMESTAMP: _read_timestamp,
+    Kind.TIME: _read_time,
+    Kind.YEAR: _read_year,
+}
+"""How a column of each temporal kind is read from text."""
+
+
+# ---- Dates and times of Debezium's MySQL connector: payload → plain value, by semantic name, option or text.
+#
+# Source: Debezium's documentation of the MySQL connector, "Temporal types"; measured with Debezium 3.6.1.
+
+
+def temporal_reader(options: Options, column: Column, field: Mapping[str, Any] | None) -> Read:
+    """Compiled reader of a temporal column's values: by the field's semantic name. Text of a custom converter has none.
+
+    field: None without schema; then the options say, and the value itself; so they do of a number that has lost its
+    name. ValueError for a name of another type.
+    """
+    kind = column.type.kind
+    read_text = partial(_temporal_text, column, options.time_zone)
+    is_by_options = field is None or is_bare(options, field)
+    semantic = _semantic_of(options, column) if is_by_options or field is None else field.get("name", "")
+    if field is not None and not semantic and field["type"] == "string":
+        return read_text
+    if semantic == _UNKNOWN_UNIT:
+        return partial(_text_only, column, read_text)
+    read = _TEMPORALS[kind].get(semantic)
+    if read is None:
+        raise ValueError(f"column {column.name!r}: {column.type.name} as {semantic or 'a plain value'!r}")
+    if kind is Kind.TIMESTAMP and field is not None:  # the schema's default counts: the connector shifts no zone
+        default = field.get("default")
+        plain = str(default).removesuffix("Z").replace("T", " ") if default is not None else None
+        column = replace(column, has_default=plain is not None, default=plain)
+    by_name = partial(read, column, semantic)
+    if field is not None or ".Iso" in semantic:
+        return by_name
+    return partial(_text_or, read_text, by_name, "Z" if kind is Kind.TIMESTAMP else "")
+
+
+def is_bare(options: Options, field: Mapping[str, Any]) -> bool:
+    """Whether a field is a number without semantic name, and `time_precision_mode` says in which unit a time is."""
+    has_unit = options.time_precision_mode not in ("auto", "isostring")
+    return has_unit and not field.get("name") and field["type"] in ("int32", "int64")
+
+
+def _semantic_of(options: Options, column: Column) -> str:
+    """The semantic name of a temporal column without schema: what `time_precision_mode` makes of it."""
+    kind, mode = column.type.kind, options.time_precision_mode
+    if kind is Kind.TIMESTAMP:
+        return TIME + "ZonedTimestamp"
+    if kind is Kind.DATE:
+        return TIME + ("IsoDate" if mode == "isostring" else "Date")
+    return _UNKNOWN_UNIT if mode == "auto" else temporal_name(column, mode)
+
+
+_UNKNOWN_UNIT = "unknown"
+
+
+def _text_only(column: Column, read_text: Read, value: Any) -> tuple[Value, str]:
+    if isinstance(value, Number):
+        details = "without schema nothing says in which unit it is: set time_precision_mode (--from-options)"
+        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+    return read_text(value)
+
+
+def _text_or(read_text: Read, by_name: Read, end: str, value: Any) -> tuple[Value, str]:
+    """Without schema: text is a custom converter's, but for that which ends as the connector's own does."""
+    if type(value) is not str or (end and value.endswith(end)):
+        return by_name(value)
+    return read_text(value)
+
+
+def _temporal_text(column: Column, zone: str, value: Any) -> tuple[Value, str]:
+    return TEXT_READERS[column.type.kind](column, json_string(value), zone)
+
+
+def _digits(column: Column, semantic: str) -> int | None:
+    """Fraction digits of the text: the column's; else all that the form can have (None: as it is written)."""
+    if column.scale is not None or ".Iso" in semantic:
+        return column.scale
+    return 3 if semantic.startswith(CONNECT) or semantic == TIME + "Time" else 6
+
+
+def _utc_text(value: Any) -> str:
+    text = json_string(value)
+    if not text.endswith("Z"):
+        raise ValueError(f"{text[:40]!r} is not in UTC")
+    return text[:-1]
+
+
+def _zero_flag(column: Column, zero: bool) -> str:
+    return "temporal_zero_ambiguous" if zero and not column.nullable else ""
+
+
+def _date(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
+    days = values.days_of_date(_utc_text(value)) if semantic.endswith("IsoDate") else values.integer(json_number(value))
+    return values.date_of_days(days), _zero_flag(column, not days)
+
+
+_PER_MICRO = {"Timestamp": 1000, "Time": 1000}  # milliseconds; the others are micro- or nanoseconds
+
+
+def _micros(semantic: str, value: Any) -> int:
+    number, name = values.integer(json_number(value)), semantic.rpartition(".")[2]
+    if name.startswith("Nano"):
+        micros, left = divmod(number, 1000)
+        if left:
+            raise ValueError(f"{number} has digits below a microsecond")
+        return micros
+    return number * _PER_MICRO.get(name, 1)
+
+
+def _cut_flag(column: Column, semantic: str) -> str:
+    """connect mode cuts at the millisecond: where the column has more digits, or nobody knows."""
+    is_exact = column.scale is not None and column.scale <= 3
+    return "" if is_exact or not semantic.startswith(CONNECT) else "fraction_cut"
+
+
+def _datetime(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
+    if semantic.endswith("IsoTimestamp"):
+        text = _utc_text(value).replace("T", " ")
+        micros = values.micros_of_datetime(text)
+    else:
+        micros = _micros(semantic, value)
+        text = values.datetime_of_micros(micros, 6)
+    text = pad_fraction(text, _digits(column, semantic))
+    return text, _zero_flag(column, not micros) or _cut_flag(column, semantic)
+
+
+def _timestamp(column: Column, _semantic: str, value: Any) -> tuple[Value, str]:
+    text = json_string(value)
+    if not text.endswith("Z"):
+        read, flag = TEXT_READERS[Kind.TIMESTAMP](column, text, "UTC")
+        if flag == ZONE_ASSUMED:
+            raise ValueError(f"{text[:40]!r} has no zone")
+        return read, flag
+    text = text[:-1].replace("T", " ")
+    if values.micros_of_datetime(text) == 0:  # no TIMESTAMP is that early: the zero value
+        return pad_fraction(values.ZERO_TIMESTAMP, column.scale), ""
+    # In a NOT NULL column the connector writes the default for the zero value.
+    return pad_fraction(text, column.scale), _zero_flag(column, column.has_default and text == column.default)
+
+
+def _time(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
+    if semantic.endswith("IsoTime"):
+        text = _utc_text(value)
+        values.micros_of_time(text)
+    else:
+        text = values.time_of_micros(_micros(semantic, value), 6)
+    return pad_fraction(text, _digits(column, semantic)), _cut_flag(column, semantic)
+
+
+_Temporal = Callable[[Column, str, Any], tuple[Value, str]]
+_FUNCTIONS: dict[str, _Temporal] = {"date": _date, "datetime": _datetime, "timestamp": _timestamp, "time": _time}
+_TEMPORALS: dict[Kind, dict[str, _Temporal]] = {
+    BY_NAME[name].kind: {s: function for s, (type_, _) in SEMANTIC.items() if type_ == name}
+    for name, function in _FUNCTIONS.items()
+}
+TEMPORAL_KINDS = frozenset(_TEMPORALS)
 
 
 def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialect:
@@ -135,7 +403,15 @@ def _year(_column: Column, value: Any) -> tuple[Value, str]:
 
 def _decimal(column: Column, mode: str, connect: str, value: Any) -> tuple[Value, str]:
     if isinstance(value, Number):
-        return _decimal_number(column, mode, connect, value)
+        # All digits of the DECIMAL with decimal.format=NUMERIC, a double with decimal.handling.mode=double. The schema
+        # says which it is, else decimal_handling_mode, else the number's text.
+        by_text = not connect and mode == "auto" and not _may_be_double(value)
+        if connect in ("double", "float") or not (connect or by_text or mode in ("precise", "string")):
+            return fields.reader(column)(value)
+        text = values.plain_decimal(value, column.scale)
+        if column.length is not None and column.scale is not None:
+            values.unscaled_decimal(text, column.length, column.scale)
+        return text, ""
     precise = isinstance(value, bytes) or connect == "bytes" or (not connect and _is_precise(column, mode, value))
     if not precise:
         return _decimal_string(column, json_string(value)), ""
@@ -156,20 +432,6 @@ def _decimal_string(column: Column, text: str) -> str:
     if not exponent:
         return text
     return values.plain_decimal(text, values.fraction_digits(digits) + values.integer(exponent))
-
-
-def _decimal_number(column: Column, mode: str, connect: str, value: Number) -> tuple[Value, str]:
-    """A JSON number: all digits of the DECIMAL with decimal.format=NUMERIC, a double with decimal.handling.mode=double.
-
-    The schema says which it is, else decimal_handling_mode, else the number's text.
-    """
-    by_text = not connect and mode == "auto" and not _may_be_double(value)
-    if connect in ("double", "float") or not (connect or by_text or mode in ("precise", "string")):
-        return fields.reader(column)(value)
-    text = values.plain_decimal(value, column.scale)
-    if column.length is not None and column.scale is not None:
-        values.unscaled_decimal(text, column.length, column.scale)
-    return text, ""
 
 
 def _may_be_double(text: str) -> bool:

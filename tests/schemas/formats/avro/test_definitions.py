@@ -7,7 +7,7 @@ import json
 from tests.support.golden import Registry
 from tests.support.rows import ORIGIN, Tables, change, column, table
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.formats.avro.record import compile_record
+from ticdc_bridge.schemas.formats.avro.values import compile_record
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inputs.schema_files import name_of
 from ticdc_bridge.schemas.inspect.format_lookup import format_named

@@ -11,7 +11,7 @@ from tests.schemas.formats.craft.test_craft import decode, decoder, encoder, ref
 from tests.support.each import each
 from tests.support.rows import COMMIT_TS, ORIGIN
 from ticdc_bridge.schemas.formats.craft import layout as craft
-from ticdc_bridge.schemas.formats.craft import primitives as p
+from ticdc_bridge.schemas.formats.craft import layout as p
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 

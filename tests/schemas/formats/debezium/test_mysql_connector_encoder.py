@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import struct
 from dataclasses import replace
 from typing import Any
 
+import fastavro
 import pytest
 
 from tests.schemas.formats.debezium.test_mysql_connector_decoder import VERSIONS
@@ -14,13 +17,14 @@ from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import Golden, Registry, cases, sampled
-from tests.support.rows import Pair, Tables, change, table
+from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 from ticdc_bridge.schemas.formats.base import Encoder
 from ticdc_bridge.schemas.formats.debezium.connect import avro_schema
-from ticdc_bridge.schemas.formats.debezium.connect.value_writers import is_zero_date
-from ticdc_bridge.schemas.model.errors import LossyError
-from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.formats.debezium.connect.values import document, is_zero_date
+from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.table import Index, Table
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 
@@ -246,3 +250,236 @@ def _width(ours: Any, theirs: Any) -> bool:
     for one in kept:
         one["parameters"] = {k: v for k, v in one.get("parameters", []) if not k.endswith(("length", "scale", "type"))}
     return any("source.column" in k for k in kept[0]["parameters"]) and kept[0] == kept[1]
+
+
+# ---- Single rules of the connector's form as the bridge writes it: envelope, keys, tombstones, times, what is refused.
+
+
+WIDE_TABLE = table(column("v", "varchar", nullable=False), column("n", "bigint", unsigned=True))
+
+
+def _payload(message: Message) -> dict[str, Any]:
+    assert message.value is not None
+    return dict(json.loads(message.value)["payload"])
+
+
+def test_only_not_null_columns_have_their_defaults() -> None:
+    """A converter would put a nullable column's default in NULL's place; a NOT NULL one's lets readers evolve."""
+    columns = [
+        column("i", "int", default="7", has_default=True),
+        column("dec", "decimal", length=12, scale=4, default="1.5", has_default=True),
+        column("b", "bit", length=10, default=b"\x02\x01", has_default=True),
+        column("vb", "varbinary", default=b"\x01\x02", has_default=True),
+        column("d", "date", default="2020-01-02", has_default=True),
+        column("z", "date", default="0000-00-00", has_default=True),
+        column("now", "datetime", scale=0, default="CURRENT_TIMESTAMP", has_default=True, default_is_expr=True),
+        column("ts", "timestamp", scale=0, default="2020-01-02 03:04:05", has_default=True),
+        column("u", "bigint", unsigned=True, default="18446744073709551615", has_default=True),
+    ]
+    wanted = {"i": 7, "dec": "Opg=", "b": "AQI=", "vb": "AQI=", "d": 18263}
+    for nullable in (True, False):
+        made = table(*(replace(c, nullable=nullable) for c in columns))
+        row = {c.name: c.default for c in columns} | {"now": "2020-01-02 03:04:05", "u": "1", "z": "2020-01-02"}
+        schema = dict(json.loads(Pair("debezium-mysql").write(change(made, row)).value or b""))["schema"]
+        found = {f["field"]: f["default"] for f in schema["fields"][1]["fields"] if "default" in f}
+        assert found == ({} if nullable else wanted)
+        again = Pair("debezium-mysql", Tables(made), encoding_format="avro").through(change(made, row))
+        assert again.after == {"id": "1", **row, "dec": "1.5000"}
+        assert again.flags == []
+
+
+@each(("kind", "default"), [("float", 3.14), ("float", 16777217), ("float", 1e39), ("double", 3.14)])
+def test_a_schemas_default_is_read_as_values_are(kind: str, default: float) -> None:
+    """NULL that a converter filled with it is found by comparing them: a float32 is widened."""
+    field = {"name": "v", "type": {"type": kind, "connect.default": default}, "default": default}
+    made = document(json.dumps({"type": "record", "name": "r", "fields": [field]}), "value")
+    [column_] = made.schema["fields"]
+    if default < 1e38:
+        written = struct.pack("<f" if kind == "float" else "<d", default)
+        assert made.read(written, 0, "value") == {"v": column_["default"]}
+    else:
+        assert column_["default"] == "1e+39"  # no value is equal to it
+
+
+def test_envelope_has_every_field_always() -> None:
+    pair = Pair("debezium-mysql")
+    message = pair.write(change(WIDE_TABLE, {"v": "a", "n": None}))
+    assert list(_payload(message)) == [
+        "before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns",
+    ]  # fmt: skip
+    assert _payload(message)["before"] is None
+    source = _payload(message)["source"]
+    assert source["file"] == f"tidb.{COMMIT_TS >> 18}"
+    assert source["ts_ms"] == COMMIT_TS >> 18
+    assert source["commit_ts"] == COMMIT_TS
+    assert (source["connector"], source["db"], source["table"], source["snapshot"]) == ("mysql", "shop", "t", "false")
+
+
+@pytest.mark.parametrize("name", ["debezium-avro", "debezium-mysql"])
+def test_another_avro_reader_reads_the_same(name: str) -> None:
+    """fastavro, with the schema that was registered, reads each row that was written."""
+    golden = Golden("open", "wide.default")
+    registry = Registry()
+    options = {"encoding_format": "avro", "avro_bigint_unsigned_handling_mode": "string", "on_lossy": "flag"}
+    options |= {"bigint_unsigned_handling_mode": "precise", "decimal_handling_mode": "string"}
+    options |= {"avro_decimal_handling_mode": "string"}
+    encoder = CodecConfig(name, registry, Options.of(options)).encoder()  # type: ignore[arg-type]
+    seen = 0
+    for event in golden.events(ddl=True):
+        if not isinstance(event, RowChange):
+            continue
+        value = encoder.encode(event, ORIGIN)[0].value
+        assert value is not None
+        body = io.BytesIO(value[5:])
+        schema = fastavro.parse_schema(json.loads(registry.by_id(int.from_bytes(value[1:5], "big"), "value")))
+        read: Any = fastavro.schemaless_reader(body, schema, None)
+        assert body.read() == b""
+        assert (read["op"], read["source"]["commit_ts"]) == (event.op, event.commit_ts)
+        for side, row in (("before", event.before), ("after", event.after)):
+            for column_ in ("id", "c_varchar", "c_bigint", "c_binary", "c_json", "c_double"):
+                if row is not None and row[column_] is not None:
+                    kind = type(read[side][column_])
+                    want = row[column_]
+                    assert read[side][column_] == (want if isinstance(want, bytes) else kind(want))
+        seen += 1
+    assert seen > 5
+
+
+def test_positions_order_a_tables_changes() -> None:
+    """Hudi orders by the number after the last dot of file, then by pos."""
+    encoder = Pair("debezium-mysql").encoder
+    places = []
+    for commit_ts, offset in [(COMMIT_TS, 7), (COMMIT_TS, 8), (COMMIT_TS + 1, 9), (COMMIT_TS + (1 << 18), 10)]:
+        [message] = encoder.encode(
+            change(WIDE_TABLE, {"v": "a", "n": None}, commit_ts=commit_ts), replace(ORIGIN, offset=offset)
+        )
+        source = _payload(message)["source"]
+        places.append((int(source["file"].rpartition(".")[2]), source["pos"]))
+    assert places == sorted(set(places))
+
+
+def test_key_is_written_in_index_order() -> None:
+    made = Table(
+        WIDE_TABLE.id,
+        (
+            replace(WIDE_TABLE.columns[0]),
+            column("b", "int", nullable=False, primary_key=True, handle_key=True),
+        ),
+        (Index("PRIMARY", ("b", "id"), unique=True),),
+    )
+    message = Pair("debezium-mysql").write(change(made, {"b": "2"}))
+    assert message.key is not None
+    assert list(json.loads(message.key)["payload"]) == ["b", "id"]
+
+
+@each("tombstones", [True, False])
+def test_tombstones(tombstones: bool) -> None:
+    encoder = Pair("debezium-mysql", tombstones_on_delete=tombstones).encoder
+    written = encoder.encode(change(WIDE_TABLE, None, {"v": "a", "n": "1"}), ORIGIN)
+    assert [m.value is None for m in written] == [False, True][: 1 + tombstones]
+    assert len({m.key for m in written}) == 1
+    keyless = Table(WIDE_TABLE.id, tuple(replace(c, handle_key=False, primary_key=False) for c in WIDE_TABLE.columns))
+    [alone] = encoder.encode(change(keyless, None, {"v": "a", "n": "1"}), ORIGIN)
+    assert alone.key is None
+
+
+def test_ddl_and_watermarks_do_not_go_among_rows() -> None:
+    encoder = Pair("debezium-mysql").encoder
+    truncate = DdlEvent("open", "shop", "t", COMMIT_TS, 11, "TRUNCATE TABLE t")
+    assert encoder.encode(truncate, ORIGIN) == []
+    assert encoder.encode(DdlEvent("open", "shop", "t", COMMIT_TS, 5, "ALTER TABLE t ADD c INT"), ORIGIN) == []
+    assert encoder.encode(Watermark("open", COMMIT_TS), ORIGIN) == []
+    asked = _registry_side(Registry(), Tables(WIDE_TABLE), skipped_operations="none").encoder()
+    [message] = asked.encode(truncate, ORIGIN)
+    assert {k: v for k, v in _payload(message).items() if k in ("op", "before", "after")} == {
+        "before": None, "after": None, "op": "t",
+    }  # fmt: skip
+    [again] = connector.side().decoder().decode(message)
+    assert isinstance(again, DdlEvent)
+    assert (again.ddl_type, again.db, again.table, again.commit_ts) == (11, "shop", "t", COMMIT_TS)
+
+
+@each(
+    ("kind", "value", "options", "flag"),
+    [
+        ("bigint", "18446744073709551615", {}, "unsigned_wrapped"),
+        ("decimal", "1234567890123456.78", {"decimal_handling_mode": "double"}, "lossy_decimal"),
+        ("date", "2023-00-15", {}, "zero_date"),
+        ("datetime", "0001-01-01 00:00:00.000001", {}, "year_adjusted"),
+        ("datetime", "2023-11-30 12:34:56.123456", {"time_precision_mode": "connect"}, "fraction_cut"),
+        ("time", "12:34:56.123456", {"time_precision_mode": "connect"}, "fraction_cut"),
+        ("varchar", b"\xff", {}, "invalid_utf8"),
+    ],
+)
+def test_what_a_form_can_not_hold(kind: str, value: Any, options: dict[str, Any], flag: str) -> None:
+    """Refused by default, flagged where that is asked for."""
+    made = table(column("c", kind, unsigned=kind == "bigint", length=18, scale=2 if kind == "decimal" else 6))
+    error = Pair("debezium-mysql", **options).refusal(change(made, {"c": value}))
+    assert (error.code, error.fields["column"]) == ("LOSSY_VALUE", "c")
+    event = change(made, {"c": value})
+    Pair("debezium-mysql", **options, on_lossy="flag").write(event)
+    assert event.flags == [f"{flag}:c"]
+
+
+@each(
+    ("kind", "value", "mode"),
+    [
+        ("time", "-00:00:01", "connect"),
+        ("time", "24:00:00", "isostring"),
+        ("datetime", "1500-01-01 00:00:00", "nanoseconds"),
+    ],
+)
+def test_times_without_any_form_are_always_refused(kind: str, value: str, mode: str) -> None:
+    """The connector writes NULL, or stops (measured)."""
+    made = table(column("c", kind, scale=0))
+    for on_lossy in ("error", "flag"):
+        error = Pair("debezium-mysql", time_precision_mode=mode, on_lossy=on_lossy).refusal(change(made, {"c": value}))
+        assert (error.code, error.fields["column"]) == ("LOSSY_VALUE", "c")
+
+
+MODES = ("adaptive_time_microseconds", "adaptive", "connect", "isostring", "microseconds", "nanoseconds")
+TIMES = table(
+    *(column(f"{kind}{fsp}", kind, scale=fsp) for kind in ("datetime", "timestamp", "time") for fsp in (0, 3, 6)),
+    column("d", "date"),
+)
+
+
+@each("bare", [False, True], ids=["schema", "bare"])
+@each("mode", MODES)
+def test_times_in_every_mode(mode: str, bare: bool) -> None:
+    """connect cuts at the millisecond, and says so; every other mode gives back what it was given."""
+    fraction = "123456" if mode != "connect" else "123000"
+    row: dict[str, Any] = {
+        c.name: _cut(f"{'' if c.type.name == 'time' else '2023-11-30 '}12:34:56.{fraction}", c.scale or 0)
+        for c in TIMES.columns[1:-1]
+    }
+    row["d"] = "2023-11-30"
+    there = Pair("debezium-mysql", time_precision_mode=mode, debezium_disable_schema=bare)
+    back = connector.side(tables=ByName({TIMES.id: Tables(TIMES).version}), time_precision_mode=mode).decoder()
+    [again] = back.decode(there.write(change(TIMES, row)))
+    assert isinstance(again, RowChange)
+    assert again.after == {"id": "1", **row}
+    wanted = [f"fraction_cut:{c}" for c in ("datetime6", "time6")] if mode == "connect" else []
+    assert again.flags == wanted
+
+
+def _cut(text: str, fsp: int) -> str:
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction[:fsp]}" if fsp else whole
+
+
+def test_null_in_a_not_null_column_is_refused() -> None:
+    error = Pair("debezium-mysql").refusal(change(WIDE_TABLE, {"v": None, "n": None}))
+    assert (error.code, error.fields["column"]) == ("INVALID_VALUE", "v")
+
+
+def test_a_key_only_delete_declares_the_rest_optional() -> None:
+    event = change(WIDE_TABLE, None, {}, key_only=True)
+    written = Pair("debezium-mysql").encoder.encode(event, ORIGIN)
+    assert event.flags == ["key_only_delete"]
+    assert _payload(written[0])["before"] == {"id": 1, "v": None, "n": None}
+
+
+def test_a_type_that_is_not_certain_is_refused() -> None:
+    with pytest.raises(WireError, match="--ddl"):
+        Pair("debezium-mysql").write(change(table(column("n", "int", vague="SMALLINT or INT")), {"n": "1"}))

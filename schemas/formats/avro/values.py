@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ticdc_bridge.schemas.codec import avro as binary
-from ticdc_bridge.schemas.codec.avro_reader import Convert, FieldError, FieldReader, read_fields, union_reader
+from ticdc_bridge.schemas.codec.avro_schema import Convert, FieldError, FieldReader, read_fields, union_reader
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
