@@ -23,7 +23,8 @@ _REFUSED: Final = 1
 def hash_password(name: Name) -> None:
     """Print a line for --auth-file. The password is read from standard input, or asked for.
 
-    Try it:  ticdc-bridge hash-password alice >> users.htpasswd
+    Examples:
+      ticdc-bridge hash-password alice >> users.htpasswd
     """
     from ticdc_bridge.service.auth import credentials
 
@@ -43,7 +44,8 @@ def new_token(name: Name) -> None:
 
     A client sends it as a bearer token, or as the password of NAME (http://NAME:TOKEN@HOST:8081 for TiCDC).
 
-    Try it:  ticdc-bridge new-token ticdc >> users.htpasswd
+    Examples:
+      ticdc-bridge new-token ticdc >> users.htpasswd
     """
     from ticdc_bridge.service.auth import credentials
 
@@ -67,7 +69,8 @@ def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_fil
 
     Exit code 0: it can be used (and with SUBJECT: it may be read); 1: it may not be read; 2: it can't be used.
 
-    Try it:  ticdc-bridge check-acl acl.toml ticdc shop.orders-value
+    Examples:
+      ticdc-bridge check-acl acl.toml ticdc shop.orders-value
     """
     from ticdc_bridge.service.auth import acl, credentials
     from ticdc_bridge.service.auth.file_watcher import read_text

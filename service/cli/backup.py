@@ -22,7 +22,8 @@ def backup(
 
     The file fits every kind of store: what was in SQLite can be restored into PostgreSQL, and the other way round.
 
-    Try it:  ticdc-bridge backup --store sqlite:///registry.db --out registry.backup
+    Examples:
+      ticdc-bridge backup --store sqlite:///registry.db --out registry.backup
     """
     from ticdc_bridge.service.registry.deadline import retry_until
     from ticdc_bridge.service.store import dialect_of
@@ -47,7 +48,8 @@ def restore(
     The file is checked before, and what the store gives back is compared after. A store that holds the same already is
     left as it is; one that holds anything else is refused (exit code 2).
 
-    Try it:  ticdc-bridge restore --store postgresql://registry@db/registry --in registry.backup
+    Examples:
+      ticdc-bridge restore --store postgresql://registry@db/registry --in registry.backup
     """
     from ticdc_bridge.service.registry.deadline import retry_until
     from ticdc_bridge.service.store import SqlStore, dialect_of

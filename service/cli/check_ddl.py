@@ -46,14 +46,13 @@ Ddl = Annotated[
     str | None,
     typer.Option(
         "--ddl",
-        "--tables",
         metavar="SOURCE",
         help="Table definitions: a file (JSON lines of DDL, or SQL), a folder (dumpling's), or a live TiDB: "
         "mysql://USER@HOST:4000/DB.",
     ),
 ]
 Schemas = Annotated[
-    str | None, typer.Option(metavar="FILE", help="With --tables: registered schemas, JSON lines or a meta.json.")
+    str | None, typer.Option(metavar="FILE", help="With --ddl: registered schemas, JSON lines or a meta.json.")
 ]
 Compatibility = Annotated[str, typer.Option(metavar="LEVEL", help="With --schemas: the level of all subjects.")]
 At = Annotated[
@@ -97,11 +96,11 @@ def check_ddl(
     changefeed. 2: wrong usage, or a source that can't be read.
 
     The tables and registered schemas are those of the running service (--registry); or of a --store; or of table
-    definitions (--tables), which may be a live TiDB.
+    definitions (--ddl), which may be a live TiDB.
 
-    Try it:  ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT"
-
-             ticdc-bridge check-ddl --db shop --in migration.sql --tables mysql://root@tidb:4000/shop
+    Examples:
+      ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT"
+      ticdc-bridge check-ddl --db shop --in migration.sql --ddl mysql://root@tidb:4000/shop
     """
     from ticdc_bridge.service.changefeed.reader import read_files
     from ticdc_bridge.service.ddl_check.report import EXIT
@@ -118,7 +117,7 @@ def check_ddl(
             "sink_uri": sink_uri, "config": config, "keyspace": keyspace, "schema_registry": schema_registry,
             "ticdc_version": ticdc_version,
         }  # fmt: skip
-        _check_sources({"--registry": registry, "--store": store, "--tables": ddl})
+        _check_sources({"--registry": registry, "--store": store, "--ddl": ddl})
         if store or ddl:
             with _open_local(store, ddl, schemas, compatibility, db) as answer:
                 form = answer(CheckRequest(**request, changefeed=read_files(**feed)))
@@ -134,7 +133,7 @@ def _check_sources(sources: dict[str, str | None]) -> None:
     given = [name for name, value in sources.items() if value]
     if len(given) > 1:
         usage = (
-            f"the tables come from one place: --registry URL, --store URL or --tables SOURCE, not {' and '.join(given)}"
+            f"the tables come from one place: --registry URL, --store URL or --ddl SOURCE, not {' and '.join(given)}"
         )
         raise SetupError("USAGE", details=usage)
 
@@ -145,8 +144,8 @@ def _other_ways(sql: list[str] | None) -> str:
     statement = shlex.quote(text if text and len(text) <= _SHOWN_SQL else "ALTER TABLE shop.orders …")
     return (
         "\nStart the service, name it by --registry URL or BRIDGE_REGISTRY, or do without it:\n"
-        f"  ticdc-bridge check-ddl --tables mysql://HOST:4000/DB {statement}\n"
-        f"  ticdc-bridge check-ddl --tables tables.sql {statement}"
+        f"  ticdc-bridge check-ddl --ddl mysql://HOST:4000/DB {statement}\n"
+        f"  ticdc-bridge check-ddl --ddl tables.sql {statement}"
     )
 
 

@@ -58,7 +58,8 @@ def doctor(
     error: TiCDC refuses it or stops, or values change unseen. warning: something is lost, or readers must know it.
     info: good to know. Exit code 0: no error, no warning. 1: there is one (--fail-on). 2: settings that can't be read.
 
-    Try it:  ticdc-bridge doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
+    Examples:
+      ticdc-bridge doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
     """
     from ticdc_bridge.service.changefeed.doctor import examine, exit_code
     from ticdc_bridge.service.changefeed.doctor_input import DoctorInput

@@ -21,7 +21,8 @@ def health(url: Url = None) -> None:
     Exit code 0: it is, and its store can be used. 1: it is not, or nothing answers within 4 s; stderr says why.
     2: wrong usage.
 
-    Try it:  ticdc-bridge health
+    Examples:
+      ticdc-bridge health
     """
     from ticdc_bridge.service.health_check import run
 

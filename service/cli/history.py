@@ -40,7 +40,8 @@ def history_replay(given: HistoryFile = None, source: HistoryIn = None, mode: Re
     {"script","seq","ok","error","tables","gone"}. Catalogs start empty at each new script. A statement that could not
     be read or applied has "ok" false and says why; the exit code is 0 all the same, 2 where FILE is no history.
 
-    Try it:  ticdc-bridge history replay ddl.jsonl --mode typed
+    Examples:
+      ticdc-bridge history replay ddl.jsonl --mode typed
     """
     from ticdc_bridge.service.history.table_json import replay
 
@@ -71,7 +72,6 @@ Tables = Annotated[
     str | None,
     typer.Option(
         "--ddl",
-        "--tables",
         metavar="SOURCE",
         help="Many tables at once: a file of SQL or DDL, a dump's folder, or mysql://USER@HOST:4000/DB.",
     ),
@@ -139,7 +139,8 @@ def history_snapshot(
     Without --at, tables of a live TiDB are valid from the time they were read. Exit code 0; 2 where the snapshot
     can't be read.
 
-    Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | ticdc-bridge history snapshot - --db shop
+    Examples:
+      mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | ticdc-bridge history snapshot - --db shop
     """
     from ticdc_bridge.service.history.manual_entry import record_snapshot, record_tables
     from ticdc_bridge.service.history.model import Batch
@@ -159,7 +160,7 @@ def history_snapshot(
             entry = record_snapshot(body, histories, view)
         elif len(body.keys() & {"query", "subject", "message"}):
             raise SetupError(
-                "USAGE", details="--tables SOURCE stands alone: give no SQL, --subject or --message beside it"
+                "USAGE", details="--ddl SOURCE stands alone: give no SQL, --subject or --message beside it"
             )
         else:
             described, commit_ts = _tables_of(tables, db, table)
@@ -200,11 +201,11 @@ def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None
         for one in read.statements:
             catalog, _ = apply_text(catalog, one)
     except DdlError as error:
-        raise SetupError("USAGE", details=f"--tables {source}: {error.detail}") from None
+        raise SetupError("USAGE", details=f"--ddl {source}: {error.detail}") from None
     every = sorted((table for database in catalog.databases for table in database.tables), key=lambda t: t.id)
     named = [table for table in every if not only or table.id.table.lower() == only.lower()]
     if not named:
-        raise SetupError("USAGE", details=f"--tables {source}: it has no table {only or 'at its end'}")
+        raise SetupError("USAGE", details=f"--ddl {source}: it has no table {only or 'at its end'}")
     return named, read.commit_ts
 
 
@@ -235,7 +236,8 @@ def history_diff(
     in it without --inclusive. Exit code 0: nothing differs. 1: something does. 3: nothing that is known differs, but a
     table can't be compared. 2: wrong usage, or a store that can't be read.
 
-    Try it:  ticdc-bridge history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
+    Examples:
+      ticdc-bridge history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
     """
     from ticdc_bridge.service.history.diff import Period, diff
     from ticdc_bridge.service.history.diff_text import text
@@ -282,7 +284,8 @@ def history_export(
     Both are what --ddl of decode, transcode, merge and check-ddl takes. A table that is not known exactly is left out
     and counted, with the reason. Exit code 0; 1 where something was left out; 2 where it can't start.
 
-    Try it:  ticdc-bridge history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
+    Examples:
+      ticdc-bridge history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
     """
     from ticdc_bridge.service.history.export import HistoryExport
     from ticdc_bridge.service.history.times import tso_of

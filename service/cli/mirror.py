@@ -86,7 +86,8 @@ def mirror(
     To switch over: stop writers, run it once more with --once (exit code 0: every answer is the same), stop the
     mirror, start `serve` on the same --store, and point the clients there.
 
-    Try it:  ticdc-bridge mirror --from http://old-registry:8081 --store sqlite:///mirror.db --once
+    Examples:
+      ticdc-bridge mirror --from http://old-registry:8081 --store sqlite:///mirror.db --once
     """
     from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
     from ticdc_bridge.service.migration.mirror_service import MirrorOptions, compare_once, follow

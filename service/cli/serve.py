@@ -97,7 +97,8 @@ def serve(
     SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL and KARAPACE_HOST, _PORT, _COMPATIBILITY are understood too.
     When it is ready, one line on stderr says where it listens.
 
-    Try it:  curl http://127.0.0.1:8081/subjects
+    Examples:
+      curl http://127.0.0.1:8081/subjects
     """
     explicit = {name: value for name, value in locals().items() if value is not None}
     if kafka_config is not None:

@@ -12,11 +12,11 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 
 
 def read_tables(source: str, db: str) -> TableStatements:
-    """The statements of --tables, and the commit_ts that a TiDB tells. db: of names that have none. SetupError."""
+    """The statements of --ddl, and the commit_ts that a TiDB tells. db: of names that have none. SetupError."""
     try:
         return source_statements(definition_source(source), db, _mysql_client)
     except (OSError, ValueError) as error:
-        raise SetupError("USAGE", details=f"--tables {mask_credentials(source)}: {reason_of(error)}") from None
+        raise SetupError("USAGE", details=f"--ddl {mask_credentials(source)}: {reason_of(error)}") from None
 
 
 def _mysql_client() -> Any:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import gc
 import signal
 import threading
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ticdc_bridge.cli.app import Command
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.service.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
 from ticdc_bridge.service.cli.output import load_settings, refuse_start
@@ -70,7 +70,8 @@ def track(
 
     Exit code 0; 1 where messages could not be read or DDL was not understood; 2 where it can't start or go on.
 
-    Try it:  ticdc-bridge track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092
+    Examples:
+      ticdc-bridge track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092
     """
     from ticdc_bridge.service.tracker.config import TrackedChangefeed, inputs
 
@@ -86,14 +87,17 @@ def track(
     raise typer.Exit(code)
 
 
-def fill_end(arguments: Sequence[str]) -> list[str]:
-    """Arguments in which `--until-resolved` without a value has the value `end`."""
-    result = []
-    for one, following in pairwise([*arguments, "--"]):
-        result.append(one)
-        if one == "--until-resolved" and following.startswith("-"):
-            result.append(_END)
-    return result
+class TrackCommand(Command):
+    """`--until-resolved` without a value has the value `end`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = []
+        for word, following in pairwise([*args, "--"]):
+            words += [word, _END] if word == "--until-resolved" and following.startswith("-") else [word]
+        return super().parse_args(ctx, words)
+
+
+COMMAND_CLASS: Final = TrackCommand
 
 
 def _parse_until(text: str | None) -> int | None:

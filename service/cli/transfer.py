@@ -51,11 +51,10 @@ def export(
 
     Exit code 0: done, or nothing to do. 1: conflicts or broken records. 2: it can't be done.
 
-    Try it:  ticdc-bridge export dump.jsonl --store sqlite:///registry.db
-
-             ticdc-bridge export kafka:_schemas --bootstrap-servers localhost:9092
-
-             ticdc-bridge export http://registry:8081 dump.jsonl
+    Examples:
+      ticdc-bridge export dump.jsonl --store sqlite:///registry.db
+      ticdc-bridge export kafka:_schemas --bootstrap-servers localhost:9092
+      ticdc-bridge export http://registry:8081 dump.jsonl
     """
     places = [*filter(None, [source]), *(places or ()), *filter(None, [target])]
     over_http = [one.startswith(("http://", "https://")) for one in places]
@@ -96,11 +95,10 @@ def import_(
 
     Exit code 0: done, or nothing to do. 1: conflicts or broken records (see --skip-broken). 2: it can't be done.
 
-    Try it:  ticdc-bridge import kafka:_schemas --bootstrap-servers localhost:9092 --dry-run
-
-             ticdc-bridge import http://old-registry:8081 --store sqlite:///registry.db
-
-             ticdc-bridge import dump.jsonl --to http://new-registry:8081
+    Examples:
+      ticdc-bridge import kafka:_schemas --bootstrap-servers localhost:9092 --dry-run
+      ticdc-bridge import http://old-registry:8081 --store sqlite:///registry.db
+      ticdc-bridge import dump.jsonl --to http://new-registry:8081
     """
     from ticdc_bridge.service.migration.transfer import move
 

@@ -16,9 +16,9 @@ import yaml
 from tests.support.dockerfile import read_dockerfile
 from tests.support.service import ROOT
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.service.auth import credentials
 from ticdc_bridge.service.settings import Settings
-from ticdc_bridge.spark_jobs.commands.main import main
 
 KUBERNETES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
 _ALTERNATIVE = "transcode-executors.yaml"  # stands in place of transcode.yaml

@@ -37,7 +37,7 @@ for part in parts[1:]:  # of schemas, what is heavy has a fallback
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
 if "service" in parts:
-    from ticdc_bridge.service.cli import app
+    from ticdc_bridge.cli.app import app
     from ticdc_bridge.service.app import create_app
     from ticdc_bridge.service.settings import Settings
     create_app(Settings(store="sqlite:///" + sys.argv[3]))

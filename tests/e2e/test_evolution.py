@@ -20,9 +20,9 @@ from tests.support.golden import Golden
 from tests.support.history_events import T0, framed
 from tests.support.processes import until
 from tests.support.streams import delta_count, delta_rows, letters, lines, received, run_while, send
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from tests.support.cluster import executor_of, packaged, submitted
 from tests.support.golden import Golden
 from tests.support.processes import Job
 from tests.support.streams import letters, received
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.kafka import TopicWriter
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 

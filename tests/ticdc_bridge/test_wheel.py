@@ -67,7 +67,7 @@ def test_the_wheel_holds_the_packages_and_nothing_else(source: Path, built: Path
         assert archive.read(f"{info}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
     assert names == {name for name in _files(source) if "__pycache__" not in name}
     assert {f"{name}/py.typed" for name in NAMES} <= names
-    assert commands == "[console_scripts]\nticdc-bridge = ticdc_bridge.main:main\n"
+    assert commands == "[console_scripts]\nticdc-bridge = ticdc_bridge.cli:main\n"
     assert about["License-Expression"] == "Apache-2.0"
     extras = set(about.get_all("Provides-Extra") or ())
     every = [line for line in about.get_all("Requires-Dist") or () if line.endswith('; extra == "all"')]
@@ -86,7 +86,7 @@ def test_the_source_archive_has_no_tests(source: Path, built: Path) -> None:
 
 @pytest.fixture
 def environment(built: Path, tmp_path: Path) -> Iterator[Path]:
-    """`bin` of a virtual environment that has the wheel and no other package."""
+    """`bin` of a virtual environment that has the wheel, and Typer and what it needs by a path of this one's."""
     folder = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     done = _install(folder / "bin", "--no-index", "--no-deps", str(_wheel(built)))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.each import each
 from tests.support.golden import FORMATS, Golden, both, case_check, case_module, cases
-from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.cli import main
 
 ALL = [golden for name in FORMATS for golden in cases(name)]
 DATE, DATETIME, TIMESTAMP, TIME, DECIMAL, BIGINT = 10, 12, 7, 11, 246, 8  # type codes of the meta

@@ -82,7 +82,7 @@ def test_a_table_without_its_database(tmp_path: Path) -> None:
 
 NO_START: list[tuple[tuple[str, ...], str]] = [
     (("ALTER", "TABLE", "orders", "ADD", "c", "INT"), "ticdc-bridge check-ddl 'ALTER TABLE orders ADD c INT'\n"),
-    (("--ddl", "shop.ddl", "--store", "sqlite:///x.db", GOOD), "not --store and --tables"),
+    (("--ddl", "shop.ddl", "--store", "sqlite:///x.db", GOOD), "not --store and --ddl"),
     (("--ddl", "shop.ddl"), 'ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT", or'),
     (("--ddl", "shop.ddl", "--in", "x.sql", GOOD), "ticdc-bridge check-ddl --in migration.sql"),
     (("--ddl", "shop.ddl", ""), "no statement"),
@@ -95,10 +95,10 @@ NO_START: list[tuple[tuple[str, ...], str]] = [
     (("--ddl", "shop.ddl", "--compatibility", "SOME", GOOD), "one of NONE"),
     (("--ddl", "shop.ddl", "--sink-uri", "kafka://k/t?protocol=thrift", GOOD), "is not known"),
     (("--service", "http://127.0.0.1:1", GOOD), "can't be reached"),
-    (("--registry", "http://127.0.0.1:1", GOOD), f"  ticdc-bridge check-ddl --tables tables.sql '{GOOD}'\n"),
+    (("--registry", "http://127.0.0.1:1", GOOD), f"  ticdc-bridge check-ddl --ddl tables.sql '{GOOD}'\n"),
     (
         ("--registry", "http://127.0.0.1:1", GOOD * 9),
-        "  ticdc-bridge check-ddl --tables tables.sql 'ALTER TABLE shop.or",
+        "  ticdc-bridge check-ddl --ddl tables.sql 'ALTER TABLE shop.or",
     ),
     (("--service", "ftp://u:geheim@x", GOOD), "write http://"),
 ]

@@ -12,8 +12,8 @@ from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.mysql_server import PlayedTidb, serving
 from tests.support.service import ended
 from tests.support.table import check_rows
+from ticdc_bridge.cli.app import load
 from ticdc_bridge.schemas.model.errors import BridgeError
-from ticdc_bridge.service.cli.track import fill_end
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed, parse_tracked
@@ -73,9 +73,9 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
 
 def test_a_flag_without_value() -> None:
-    assert fill_end(["track", "--until-resolved"]) == ["track", "--until-resolved", "end"]
-    assert fill_end(["--until-resolved", "--in", "x"]) == ["--until-resolved", "end", "--in", "x"]
-    assert fill_end(["--until-resolved", "55"]) == ["--until-resolved", "55"]
+    for words, until in (("--in x --until-resolved", "end"), ("--until-resolved --in x", "end"),
+                         ("--in x --until-resolved 55", "55")):  # fmt: skip
+        assert load("track").make_context("track", words.split()).params["until_resolved"] == until
 
 
 def test_what_serve_is_given(tmp_path: Path) -> None:
@@ -136,24 +136,24 @@ def test_many_tables_at_once(tmp_path: Path) -> None:
     show = "CREATE TABLE `t` (`a` timestamp NOT NULL DEFAULT '2026-01-01 00:00:00', `b` enum('x\\y'))"
     with serving(PlayedTidb({("d", "t"): show, ("d", "u"): "CREATE TABLE `u` (`a` int)"}, "secret", tso=T0)) as tidb:
         url = f"mysql://root:secret@127.0.0.1:{tidb.port}/d"
-        done = run("history", "snapshot", "--tables", url, cwd=tmp_path)
+        done = run("history", "snapshot", "--ddl", url, cwd=tmp_path)
         assert (done.returncode, f"2 tables since commit_ts {T0} kept, 0 known" in done.stderr) == (0, True), (
             done.stderr
         )
-        checked = run("check-ddl", "ALTER TABLE d.t ADD c INT", "--tables", url, cwd=tmp_path)
+        checked = run("check-ddl", "ALTER TABLE d.t ADD c INT", "--ddl", url, cwd=tmp_path)
         assert (checked.returncode, "SAFE" in checked.stdout) == (0, True), checked.stderr
     (tmp_path / "dump.sql").write_text("USE d;CREATE TABLE v (a INT);")
     for expected in ("d.v since commit_ts 9: kept", "d.v since commit_ts 9: known already"):
-        done = run("history", "snapshot", "--tables", "dump.sql", "--at", "9", cwd=tmp_path)
+        done = run("history", "snapshot", "--ddl", "dump.sql", "--at", "9", cwd=tmp_path)
         assert (done.returncode, expected in done.stderr) == (0, True), done.stderr
     sql = run("history", "export", cwd=tmp_path).stdout
     assert "DEFAULT '2026-01-01 00:00:00'" in sql
     assert sql.count("CREATE TABLE") == 3
     for wrong, said in (
-        (("--tables", "dump.sql", "--table", "w"), "it has no table w"),
-        (("--tables", "dump.sql", "--subject", "s"), "stands alone"),
-        (("--tables", "nothing.sql"), "nothing.sql: No such file"),
-        (("--tables", url), "mysql://***@127.0.0.1"),
+        (("--ddl", "dump.sql", "--table", "w"), "it has no table w"),
+        (("--ddl", "dump.sql", "--subject", "s"), "stands alone"),
+        (("--ddl", "nothing.sql"), "nothing.sql: No such file"),
+        (("--ddl", url), "mysql://***@127.0.0.1"),
     ):
         done = run("history", "snapshot", *wrong, cwd=tmp_path)
         assert (done.returncode, said in done.stderr, "secret" in done.stderr) == (2, True, False), done.stderr

@@ -8,7 +8,7 @@ from tests.support.python_words import assert_no_python_words
 from tests.support.service import command
 from tests.support.table import check_rows
 
-_CHECK = ("check-ddl", "ALTER TABLE d.t ADD a INT", "--tables", "t.sql")
+_CHECK = ("check-ddl", "ALTER TABLE d.t ADD a INT", "--ddl", "t.sql")
 _DOCTOR = ("doctor", "--sink-uri", "kafka://h:9092/t?protocol=avro")
 _SNAPSHOT = ("history", "snapshot", "--store", "sqlite:///s.db", "--message")
 ROWS: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -35,7 +35,7 @@ ROWS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("doctor", "--sink-uri", "kafka://h:port/t"), "sink URI can't be read: the port is no number"),
     ((*_CHECK, "--schemas", "brace.json"), "--schemas brace.json: a name in double quotes is missing"),
     ((*_CHECK, "--schemas", "latin1"), "--schemas latin1: byte 1 is not UTF-8"),
-    (("check-ddl", "ALTER TABLE d.t ADD a INT", "--tables", "no.sql"), "--tables no.sql: No such file"),
+    (("check-ddl", "ALTER TABLE d.t ADD a INT", "--ddl", "no.sql"), "--ddl no.sql: No such file"),
     ((*_SNAPSHOT, "no.json"), "--message no.json: a line of JSON with key_b64"),
     ((*_SNAPSHOT, "empty"), "a value is missing"),
     ((*_SNAPSHOT, "latin1"), "not UTF-8"),

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import written
 from tests.support.rows import ORIGIN, change, column, table
 from tests.support.table import check_rows
+from tests.ticdc_bridge.cli.test_encode import written
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.pipeline.event_order import (
     BinlogPosition,
     binlog_position,

@@ -17,11 +17,11 @@ from tests.spark_jobs.spark.test_temporal_sql import _expected, _frame, _got, _r
 from tests.support import connector
 from tests.support.golden import Golden
 from ticdc_bridge import count_changes, decode, transcode
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import TableVersion
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table

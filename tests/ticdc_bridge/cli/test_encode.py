@@ -13,10 +13,10 @@ import pytest
 
 from tests.support.golden import Golden, Registry
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.arrow.event_encoder import EncodeBatches
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line, read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one

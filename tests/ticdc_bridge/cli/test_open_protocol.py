@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.golden import Golden, case_check
-from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 
 

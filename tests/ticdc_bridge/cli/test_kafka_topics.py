@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_command_line import AVRO, BAD, _avro, _file, _lines, _transcode
+from tests.support.command_line import parse_job
 from tests.support.golden import Golden
+from tests.ticdc_bridge.cli.test_decode import AVRO, BAD, _avro, _file, _lines, _transcode
+from ticdc_bridge.cli import main
+from ticdc_bridge.cli.decode import Decode
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands import decode
-from ticdc_bridge.spark_jobs.commands.main import main, parser
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ def test_a_local_master_tries_a_task_again_and_what_spark_says_is_told_plainly(
 ) -> None:
     masters = {"local": "local[1,4]", "local[3]": "local[3,4]", "local[*]": "local[*,4]", "local[2,1]": "local[2,1]"}
     for given, used in {**masters, "spark://h:7077": "spark://h:7077"}.items():
-        assert parser().parse_args(["decode", "--format", "open", "--in", "x", "--master", given]).master == used
+        assert parse_job(["decode", "--format", "open", "--in", "x", "--master", given]).master == used
     texts = {
         "Job aborted: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)": "STOPPED",
         "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node": "KAFKA_UNREACHABLE",
@@ -198,7 +199,7 @@ def test_a_local_master_tries_a_task_again_and_what_spark_says_is_told_plainly(
         def fails(_args: object, text: str = text) -> int:
             raise RuntimeError(text)
 
-        monkeypatch.setattr(decode, "run", fails)
+        monkeypatch.setattr(Decode, "run", fails)
         assert main(["decode", "--format", "open", "--in", "x"]) == 2
         assert f"error {code}" in capsys.readouterr().err
 

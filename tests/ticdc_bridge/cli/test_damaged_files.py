@@ -9,7 +9,7 @@ import pytest
 from tests.support.golden import Golden
 from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
-from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.cli import main
 
 AVRO = Golden("avro", "evolution.ext1")
 _DDL = b'{"commit_ts":%s,"db":%s,"query":%s%s}'

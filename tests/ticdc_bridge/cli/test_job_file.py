@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.command_line import parse_job
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.commands.main import _parse, main, parser
 from ticdc_bridge.spark_jobs.io.locations import topics_of_location
 from ticdc_bridge.spark_jobs.io.topics import TopicChoice, number_sources
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace
@@ -75,7 +77,7 @@ def test_job_files() -> None:
     Path("job.toml").write_text(JOB)
 
     def check(one: tuple[str, dict[str, Any]]) -> None:
-        args = vars(_parse(one[0].split(), parser()))
+        args = vars(parse_job(one[0].split()))
         assert {name: args[name] for name in one[1]} == one[1]
         assert args["places"] == (
             TablePlace(TableChoice(("shop.orders",)), "delta:/lake/orders"),
@@ -88,8 +90,8 @@ def test_job_files() -> None:
 def test_job_files_that_are_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     def check(one: tuple[str, str]) -> None:
         Path("bad.toml").write_text(one[0])
-        with pytest.raises(SetupError, match=one[1]):
-            _parse("merge --format open --in x --out delta:y --file bad.toml".split(), parser())
+        assert main("merge --format open --in x --out delta:y --file bad.toml".split()) == 2
+        assert re.search(f"error USAGE: .*{one[1]}", capsys.readouterr().err)
 
     check_rows(WRONG, check)
     assert main(["merge", "--file", "none.toml"]) == 2
@@ -117,7 +119,7 @@ def test_topics() -> None:
     assert topics_of_location("some/file") is None
     with pytest.raises(SetupError, match="not a regular expression"):
         TopicChoice("/(/")
-    args = parser().parse_args(["decode", "--format", "open", "--topics", "tidb_.*"])
+    args = parse_job(["decode", "--format", "open", "--topics", "tidb_.*"])
     assert args.source == "kafka:/tidb_.*/"
 
 

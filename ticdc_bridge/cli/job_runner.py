@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ticdc_bridge.cli.codec_arguments import kafka_of, seconds, spark_settings
+from ticdc_bridge.cli.job_options import JobOptions
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.commands.codec_arguments import kafka_of, seconds, spark_settings
 from ticdc_bridge.spark_jobs.io.endpoints import (
     DeadLetters,
     LineSink,
@@ -47,7 +47,7 @@ from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 from ticdc_bridge.spark_jobs.streaming import lineage, metrics
 
 
-def dead_letter_location(args: argparse.Namespace) -> str | None:
+def dead_letter_location(args: JobOptions) -> str | None:
     """Where failed messages go: for encode and transcode there is a place always."""
     if args.on_error == "drop":
         return None
@@ -70,7 +70,7 @@ def dead_letter_location(args: argparse.Namespace) -> str | None:
     return f"{name}.dead.jsonl"
 
 
-def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] = ()) -> int:
+def run_job(args: JobOptions, work: Job, statements: Sequence[DdlText] = ()) -> int:
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
     kafka, place = replace(kafka_of(args), read=topics_of_location(args.source)), dead_letter_location(args)
     _check_places(args, work, kafka, place)
@@ -114,7 +114,7 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     return summary.exit_code
 
 
-def _check_places(args: argparse.Namespace, work: Job, kafka: KafkaClient, dead_letters: str | None) -> None:
+def _check_places(args: JobOptions, work: Job, kafka: KafkaClient, dead_letters: str | None) -> None:
     """SetupError USAGE where what is read, written and asked for does not go together."""
     refuse_table_source(args.source)
     if kafka.read is None and args.source != "-" and "://" not in args.source and not Path(args.source).exists():
@@ -140,7 +140,7 @@ def _check_places(args: argparse.Namespace, work: Job, kafka: KafkaClient, dead_
 
 
 def _run(
-    args: argparse.Namespace,
+    args: JobOptions,
     work: Job,
     out: LineSink | Sink,
     dead: DeadLetters | None,
@@ -163,9 +163,7 @@ def _run(
     )
 
 
-def _table_file(
-    args: argparse.Namespace, work: Job, kafka: KafkaClient, settings: SparkSettings, place: str | None
-) -> Summary:
+def _table_file(args: JobOptions, work: Job, kafka: KafkaClient, settings: SparkSettings, place: str | None) -> Summary:
     """decode of one table to FILE.parquet or FILE.avro, its columns typed."""
     work = replace(work, read=with_newest(work.read))
     dead = DeadLetters(place, kafka) if place else None

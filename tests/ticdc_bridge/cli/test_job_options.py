@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import found, numbered, written
 from tests.support.golden import Golden
+from tests.ticdc_bridge.cli.test_encode import found, numbered, written
+from ticdc_bridge.cli import main
+from ticdc_bridge.cli.job_options import with_login
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import main
-from ticdc_bridge.spark_jobs.commands.options import with_login
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.io.topics import TopicChoice

@@ -16,13 +16,16 @@ target = "delta:/lake/orders"    # and changelog, versions, partition-by, cluste
 
 from __future__ import annotations
 
-import argparse
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
+import typer
+
+from ticdc_bridge.cli.app import Command
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
@@ -38,20 +41,31 @@ _LAYOUT: Final = ("partition-by", "cluster-by")
 _PLACES: Final = ("target", "changelog", "versions")
 
 
-def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument(OPTION, metavar="JOB.toml", help="these options from a file (docs/lake.md); the command line wins")
-    p.set_defaults(places=())
+class JobFileCommand(Command):
+    """A command with --file: the options of the file stand before those of the command line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            args, ctx.meta[OPTION] = with_file(args, str(ctx.info_name), self.get_params(ctx))
+        except SetupError as error:
+            print(f"error {error.code}: {error.detail}", file=sys.stderr)
+            raise typer.Exit(2) from None
+        return super().parse_args(ctx, args)
 
 
-def with_file(argv: list[str], parsers: Mapping[str, argparse.ArgumentParser]) -> tuple[list[str], list[TablePlace]]:
-    """The command line with the options of its file, and the places of its tables. SetupError USAGE.
+def places_of(ctx: typer.Context, _file: str | None) -> tuple[TablePlace, ...]:
+    """The value of --file: the places of its tables."""
+    return tuple(ctx.meta.get(OPTION, ()))
 
-    parsers: of the commands, by name.
+
+def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[list[str], list[TablePlace]]:
+    """The options of a command with those of its file, and the places of the file's tables. SetupError USAGE.
+
+    words: after the command's name. params: the command's, as Typer has them.
     """
-    command = next((word for word in argv if not word.startswith("-")), "")
-    path = _path_in(argv)
-    if path is None or command not in COMMANDS:
-        return argv, []
+    path = _path_in(words)
+    if path is None:
+        return words, []
     document = _read(Path(path))
     own = document.pop(command, {})
     for other in COMMANDS:
@@ -59,33 +73,27 @@ def with_file(argv: list[str], parsers: Mapping[str, argparse.ArgumentParser]) -
     entries = document.pop(_ENTRIES, [])
     if not isinstance(own, dict) or not isinstance(entries, list):
         raise SetupError("USAGE", details=f"{path}: write [{command}] for its options, and [[table]] for each table")
-    actions = {
-        name.removeprefix("--"): action
-        for action in parsers[command]._actions
-        for name in action.option_strings
-        if name.startswith("--") and name not in (OPTION, "--help")
-    }
-    given = {word.partition("=")[0].removeprefix("--") for word in argv if word.startswith("--")}
+    options = {name[2:]: one for one in params for name in one.opts if name.startswith("--") and name != OPTION}
+    given = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
     given |= _SOURCES if given & _SOURCES else set()
-    words: list[str] = []
+    added: list[str] = []
     for key, value in {**document, **own}.items():
         name = _option_name(key, command)
-        if name not in actions:
-            near = get_close_matches(name, [*actions, *_ALIASES], 1)
+        if name not in options:
+            near = get_close_matches(name, [*options, *_ALIASES], 1)
             advice = f"; did you mean {near[0]}?" if near else ""
             raise SetupError("USAGE", details=f"{path}: {command} has no option {key!r}{advice}")
         if name not in given:
-            words += _words(name, actions[name], value, path)
-    at = argv.index(command) + 1
-    return [*argv[:at], *words, *argv[at:]], [_place(entry, path) for entry in entries]
+            added += _words(name, options[name], value, path)
+    return [*added, *words], [_place(entry, path) for entry in entries]
 
 
-def _path_in(argv: list[str]) -> str | None:
-    for number, word in enumerate(argv):
+def _path_in(words: list[str]) -> str | None:
+    for number, word in enumerate(words):
         if word.startswith(f"{OPTION}="):
             return word.partition("=")[2]
-        if word == OPTION and number + 1 < len(argv):
-            return argv[number + 1]
+        if word == OPTION and number + 1 < len(words):
+            return words[number + 1]
     return None
 
 
@@ -103,17 +111,16 @@ def _option_name(key: str, command: str) -> str:
     return _ALIASES.get(name, name)
 
 
-def _words(name: str, action: argparse.Action, value: Any, path: str) -> list[str]:
+def _words(name: str, option: Any, value: Any, path: str) -> list[str]:
     """The value as the command line would have it."""
-    if action.nargs == 0:
+    if option.is_flag:
         if not isinstance(value, bool):
             raise SetupError("USAGE", details=f"{path}: {name} is true or false")
         return [f"--{name}"] if value else []
     values = value if isinstance(value, list) else [value]
     if not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values):
         raise SetupError("USAGE", details=f"{path}: {name}: a text, a number or a list of them is needed")
-    repeatable = isinstance(action, argparse._AppendAction) or name == "tables"
-    return [f"--{name}={one}" for one in (values if repeatable else [",".join(map(str, values))])]
+    return [f"--{name}={one}" for one in (values if option.multiple else [",".join(map(str, values))])]
 
 
 def _place(entry: Any, path: str) -> TablePlace:

@@ -16,8 +16,8 @@ import pytest
 
 from tests.support.golden import ROOT, Golden
 from tests.support.registries import answer, serving
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line, read_messages
 from ticdc_bridge.spark_jobs.io.parquet import ParquetWriter
 
@@ -280,9 +280,7 @@ def test_the_same_input_gives_the_same_bytes_in_every_process() -> None:
 
 @pytest.mark.parametrize("argv", [["--help"], ["decode", "--help"], ["transcode", "--help"]])
 def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main(argv)
-    assert caught.value.code == 0
+    assert main(argv) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert "exit codes" in out or argv == ["--help"]
+    assert "Exit codes:" in out or argv == ["--help"]

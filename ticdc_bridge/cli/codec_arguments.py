@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ticdc_bridge.cli.job_options import (
+    JobOptions,
+    KafkaOptions,
+    Reading,
+    SparkConf,
+    with_login,
+)
 from ticdc_bridge.schemas.formats.base import Format
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
@@ -22,24 +28,29 @@ from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
 from ticdc_bridge.schemas.model.table import Table
-from ticdc_bridge.spark_jobs.commands.options import with_login
 from ticdc_bridge.spark_jobs.io.archive_files import archive_files
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.storage_sink import schema_files
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.storage_definitions import StorageDefinitions
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule
+from ticdc_bridge.spark_jobs.pipeline.table_choice import DEFINITION_FILE, TableChoice, check_rule, is_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, TableView, table_id, table_of
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 from ticdc_bridge.spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema, Schemas
 from ticdc_bridge.spark_jobs.sources.table_definitions import TableDefinitions
 from ticdc_bridge.spark_jobs.sources.table_history import HistoryTables
 
+if TYPE_CHECKING:
+    from ticdc_bridge.cli.decode import Decode
+    from ticdc_bridge.cli.encode import Encode
+    from ticdc_bridge.cli.merge import Merge
+    from ticdc_bridge.cli.transcode import Transcode
+
 # These learn tables from the DDL they read; decode does with --ddl stream.
 _LEARN = ("transcode", "encode", "explain", "verify", "merge")
 
 
-def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> CodecConfig:
+def read_side(args: Reading, on_lossy: str, warn: bool = False) -> CodecConfig:
     """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE.
 
     warn: say so where the zone matters and is not given.
@@ -53,7 +64,7 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Co
     matters = warn or (verify and args.format in ("avro", "auto"))  # the sum is over UTC
     if zone is None and matters:
         print("warning: --time-zone is not given; TIMESTAMP text without a zone is taken as UTC", file=sys.stderr)
-    if getattr(args, "craft_float", None):
+    if args.craft_float:
         file_options["craft_float"] = args.craft_float
     options = Options.of(file_options, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
     claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
@@ -63,9 +74,9 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Co
     return CodecConfig(args.format, schemas, options, tables, claims, verify, learn)
 
 
-def _schemas_read(args: argparse.Namespace, format_: Format) -> Schemas:
+def _schemas_read(args: Reading, format_: Format) -> Schemas:
     """Those of the registry or the file given, and of the Avro files that are read."""
-    place = re.sub(r"#\d+\Z", "", args.source or getattr(args, "place", None) or "")
+    place = re.sub(r"#\d+\Z", "", args.source or "")
     files = archive_files(place)
     if not files:
         return schemas_of(args.registry, args.schemas, registry_wait(args), format_)
@@ -86,11 +97,11 @@ def _schemas_read(args: argparse.Namespace, format_: Format) -> Schemas:
 _NO_DELETES = "rows that were deleted stay in the table; merge the topic, or files with the old row"
 
 
-def view_of(args: argparse.Namespace) -> TableView | None:
+def view_of(args: Decode | Merge) -> TableView | None:
     """How the rows of --table are typed; its columns come later (spark_jobs.pipeline.newest_columns.with_newest).
     SetupError USAGE.
     """
-    types, missing = SparkTypes(args.types, getattr(args, "time", "text")), vars(args).get("missing", "null")
+    types, missing = SparkTypes(args.types, args.time), args.missing
     id_ = table_of(args.table)
     if id_ is None and is_rule(args.out):
         id_ = ANY_TABLE
@@ -106,7 +117,7 @@ def view_of(args: argparse.Namespace) -> TableView | None:
     return TableView(Table(id_, ()), types, missing, args.on_lossy or "error")
 
 
-def write_side(args: argparse.Namespace, read: CodecConfig) -> CodecConfig:
+def write_side(args: Encode | Transcode, read: CodecConfig) -> CodecConfig:
     """The side written. Without --to-registry or --to-schemas it is that of the side read."""
     schemas = read.schemas
     if args.to_registry or args.to_schemas:
@@ -123,12 +134,12 @@ def write_side(args: argparse.Namespace, read: CodecConfig) -> CodecConfig:
     return CodecConfig(args.to, schemas, options, strategy=args.subject_strategy)
 
 
-def choose_tables(args: argparse.Namespace) -> TableChoice | None:
+def choose_tables(args: Decode | Merge | Transcode) -> TableChoice | None:
     """The tables of --table or --tables; None: all. Where it is one table for one place, it becomes --table.
 
     SetupError USAGE.
     """
-    table, many = vars(args).get("table"), is_rule(args.out)
+    table, many = args.table, is_rule(args.out)
     if table is not None and args.tables:
         raise SetupError("USAGE", details="--table DB.TABLE and --tables both choose tables: give one")
     if table is not None and re.search(r"[*?,]", table):
@@ -139,9 +150,11 @@ def choose_tables(args: argparse.Namespace) -> TableChoice | None:
     if many:
         check_rule(args.out)
     if table is not None:
-        args.table, args.tables = (None, [table]) if many else (table, None)
+        args.table, args.tables = (None, [table]) if many else (table, [])
         return TableChoice.one(table_id(table)) if many else None
     choice = TableChoice.of(args.tables) if args.tables else None
+    if files := [pattern for pattern in args.tables if DEFINITION_FILE.search(pattern)]:
+        print(f"warning: --tables {files[0]} is a filter of tables; definitions are given by --ddl", file=sys.stderr)
     typed = args.command == "merge" or (args.command == "decode" and _takes_one_table(args.out))
     if choice is not None and choice.only and typed and not many:
         args.table = choice.only
@@ -158,16 +171,16 @@ def _takes_one_table(place: str) -> bool:
     return place.startswith(("delta:", "iceberg:")) or place.endswith((".parquet", ".avro"))
 
 
-def default_database(args: argparse.Namespace) -> str:
+def default_database(args: Reading) -> str:
     """The database of names in definitions that have none: that of the table asked for, where it is one."""
-    table = vars(args).get("table")
-    patterns = TableChoice.of(args.tables).patterns if vars(args).get("tables") else ()
+    table, tables = getattr(args, "table", None), getattr(args, "tables", None)
+    patterns = TableChoice.of(tables).patterns if tables else ()
     names = {pattern.partition(".")[0] for pattern in (*patterns, table or "") if not pattern.startswith("!")} - {""}
     name = names.pop() if len(names) == 1 else ""
     return name if re.fullmatch(r"[\w$-]*", name) else ""
 
 
-def tables_of(args: argparse.Namespace) -> TableSource | None:
+def tables_of(args: Reading) -> TableSource | None:
     """--ddl FILE or --history URL; else the schema files of the folder that is read. SetupError USAGE,
     REGISTRY_UNREACHABLE.
     """
@@ -175,7 +188,7 @@ def tables_of(args: argparse.Namespace) -> TableSource | None:
     if args.changefeed and not args.history:
         raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")
     if args.history is None:
-        if file is None and (files := schema_files(getattr(args, "source", None) or "")):
+        if file is None and (files := schema_files(args.source or "")):
             return StorageDefinitions(files)
         return TableDefinitions.read(file, args.ddl_time_zone, default_database(args)) if file else None
     if file is not None:
@@ -196,33 +209,37 @@ def schemas_of(registry: str | None, file: Path | None, wait: float, of: Format)
     return FileSchemas([])
 
 
-def registry_wait(args: argparse.Namespace) -> float:
+def registry_wait(args: Reading) -> float:
     """Seconds to wait at the start for a registry or history that is down; a stream's own patience counts from there.
     SetupError USAGE.
     """
-    if args.registry_wait is None and getattr(args, "stream", False) and args.patience is not None:
+    if args.registry_wait is None and isinstance(args, JobOptions) and args.stream and args.patience is not None:
         return seconds(args.patience, "--patience")
     return seconds("5s" if args.registry_wait is None else args.registry_wait, "--registry-wait")
 
 
-def kafka_of(args: argparse.Namespace) -> KafkaClient:
-    return KafkaClient(args.bootstrap_servers, args.kafka_config, offset(getattr(args, "from_offset", "earliest")))
+def kafka_of(args: KafkaOptions) -> KafkaClient:
+    return KafkaClient(args.bootstrap_servers, args.kafka_config, offset(args.from_offset))
 
 
-def spark_settings(args: argparse.Namespace, used: bool, *places: str | None) -> SparkSettings:
+def spark_settings(args: SparkConf, used: bool, *places: str | None) -> SparkSettings:
     """--master, --conf and --packages. used: whether the job runs in Spark. places: what it reads and writes.
 
     SetupError USAGE.
     """
-    of_spark = {"--conf": args.conf, "--packages": args.packages, "--master": vars(args).get("master")}
+    master = args.master if isinstance(args, JobOptions) else None
+    of_spark = {"--conf": args.conf, "--packages": args.packages, "--master": master}
     if not used and (given := next((name for name, value in of_spark.items() if value), "")):
         details = f"{given} goes with Spark (--spark, --stream, a table), and this job runs without it"
         raise SetupError("USAGE", details=details)
-    settings = SparkSettings.of(getattr(args, "master", None), args.conf, args.packages)
-    if getattr(args, "reader_features", "minimal") == "full":
+    settings = SparkSettings.of(master, args.conf, args.packages)
+    if isinstance(args, JobOptions) and args.reader_features == "full":
         from ticdc_bridge.spark_jobs.lake.engines.delta_features import FULL
 
-        if not any(place.startswith("delta:") for place in places if place) or vars(args).get("engine") == "deltalake":
+        if (
+            not any(place.startswith("delta:") for place in places if place)
+            or getattr(args, "engine", "") == "deltalake"
+        ):
             raise SetupError("USAGE", details="--reader-features full goes with delta:PATH, written by delta-spark")
         settings = settings.over(FULL)
     return replace(settings, places=tuple(filter(None, places)))
