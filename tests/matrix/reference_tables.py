@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.matrix.generated_part import GeneratedPart
@@ -28,7 +29,12 @@ def options() -> str:
 
 
 def _meaning(option: Any) -> str:
-    text = (option.help or "").replace("|", "\\|")
+    # Formats have a table of their own.
+    text = re.sub(r"[.:] avro, .*", ".", option.help or "").replace("|", "\\|")
+    if option.envvar:
+        text += f" [{option.envvar}]"
+    if option.default and not option.is_flag:
+        text += f" Default: {option.default}."
     choices = option.type_descriptor.choices
     return f"`{'`, `'.join(choices)}`: {text}" if choices else text
 

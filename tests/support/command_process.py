@@ -1,7 +1,7 @@
 """`python -m service …` as a process that starts within a tenth of a second.
 
 It is forked from a process that has imported everything, which takes most of the time of a start. What is left of
-`python -m service` itself is tried once, in tests/service/cli/test_serve.py.
+`python -m service` itself is tried once, in tests/ticdc_bridge/cli/test_serve.py.
 """
 
 from __future__ import annotations

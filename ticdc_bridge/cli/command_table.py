@@ -8,7 +8,6 @@ from typing import Final
 SERVICE, JOBS, OWN = "service", "spark_jobs", "ticdc_bridge"
 EXTRA: Final = {SERVICE: "service", JOBS: "spark"}
 """What `pip install 'ticdc-bridge[…]'` needs to be given for a program."""
-_FOLDERS: Final = {SERVICE: "ticdc_bridge.service.cli", JOBS: "ticdc_bridge.cli", OWN: "ticdc_bridge.cli"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Command:
 
     @property
     def module(self) -> str:
-        return f"{_FOLDERS[self.package]}.{self.target.partition(':')[0]}"
+        return f"ticdc_bridge.cli.{self.target.partition(':')[0]}"
 
     @property
     def attribute(self) -> str:

@@ -17,12 +17,12 @@ import typer
 from tests.support.access import ADMIN, PASSWORD, TOKENS, basic, bearer, files
 from tests.support.service import Client, listening_at, serve
 from tests.support.table import check_rows
+from ticdc_bridge.cli.output import exit_with
 from ticdc_bridge.schemas.inputs.kafka_settings import settings_for_librdkafka
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service import logs
 from ticdc_bridge.service.changefeed.reader import read_files
-from ticdc_bridge.service.cli.output import exit_with
 from ticdc_bridge.service.http_client import HttpRegistry, RegistryLogin
 from ticdc_bridge.service.kafka_client import library, make_client
 from ticdc_bridge.service.store import dialect_of, open_store

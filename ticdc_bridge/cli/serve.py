@@ -9,19 +9,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from ticdc_bridge.cli.options import AccessLog, Host, KafkaConfig, LogFormat, Port, Profile, Servers, StoreUrl, Workers
+from ticdc_bridge.cli.output import load_settings, refuse_start
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.cli.options import (
-    AccessLog,
-    Host,
-    KafkaConfig,
-    LogFormat,
-    Port,
-    Profile,
-    Servers,
-    StoreUrl,
-    Workers,
-)
-from ticdc_bridge.service.cli.output import load_settings, refuse_start
 from ticdc_bridge.service.logs import print_line
 
 _SWITCH_SECONDS: Final = 0.0001

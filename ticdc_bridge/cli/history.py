@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ticdc_bridge.cli.options import DdlZone, StoreUrl, one_place, split_table
+from ticdc_bridge.cli.output import exit_with, load_settings
 from ticdc_bridge.schemas.model.errors import BridgeError, DdlError, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.service.cli.options import DdlZone, StoreUrl, one_place, split_table
-from ticdc_bridge.service.cli.output import exit_with, load_settings
 from ticdc_bridge.service.logs import print_line
 
 if TYPE_CHECKING:
@@ -192,9 +192,9 @@ def _named(db: str | None, table: str | None) -> tuple[str | None, str | None]:
 
 def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None]:
     """The tables of a source, by name, and of which commit_ts they are. SetupError USAGE."""
+    from ticdc_bridge.cli.table_sources import read_tables
     from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
     from ticdc_bridge.schemas.ddl.executor.versions import apply_text
-    from ticdc_bridge.service.cli.table_sources import read_tables
 
     read, catalog = read_tables(source, db), new_catalog()
     try:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ticdc_bridge.cli.app import Command
+from ticdc_bridge.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
+from ticdc_bridge.cli.output import load_settings, refuse_start
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
-from ticdc_bridge.service.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
-from ticdc_bridge.service.cli.output import load_settings, refuse_start
 from ticdc_bridge.service.logs import print_line
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from ticdc_bridge.cli.options import RequiredStoreUrl
+from ticdc_bridge.cli.output import exit_with, load_settings
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import BridgeError
-from ticdc_bridge.service.cli.options import RequiredStoreUrl
-from ticdc_bridge.service.cli.output import exit_with, load_settings
 from ticdc_bridge.service.logs import print_line
 
 

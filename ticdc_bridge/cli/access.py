@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
+from ticdc_bridge.cli.output import exit_with
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.cli.output import exit_with
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 AclPath = Annotated[str, typer.Argument(metavar="FILE", help="The file of --acl-file.")]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ticdc_bridge.cli.options import StoreUrl, TransferArguments, login, one_place, spread_options
+from ticdc_bridge.cli.output import read_settings, run_job
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.cli.options import StoreUrl, TransferArguments, login, one_place, spread_options
-from ticdc_bridge.service.cli.output import read_settings, run_job
 
 if TYPE_CHECKING:
     from ticdc_bridge.service.migration.transfer import TransferOptions

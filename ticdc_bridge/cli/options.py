@@ -1,7 +1,7 @@
 """Options that several commands take, and how a group of them becomes part of a command.
 
-What is imported at the top of a file of `service.cli` is there for `--help` too: typer, options, no more. A command
-imports what does its work in the function that needs it.
+What is imported at the top of a file of `ticdc_bridge.cli` is there for `--help` too: typer, options, no more. A
+command imports what does its work in the function that needs it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ticdc_bridge.cli.output import exit_with
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.cli.output import exit_with
 
 if TYPE_CHECKING:
     from ticdc_bridge.service.http_client import RegistryLogin

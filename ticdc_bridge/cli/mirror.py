@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ticdc_bridge.service.cli.options import (
+from ticdc_bridge.cli.options import (
     AccessLog,
     Ca,
     Host,
@@ -21,7 +21,7 @@ from ticdc_bridge.service.cli.options import (
     User,
     login,
 )
-from ticdc_bridge.service.cli.output import load_settings, run_job
+from ticdc_bridge.cli.output import load_settings, run_job
 
 From = Annotated[
     str, typer.Option("--in", "--from", metavar="URL", help="The registry to follow: http(s)://… or kafka:TOPIC.")

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from ticdc_bridge.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
+from ticdc_bridge.cli.output import exit_with
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
-from ticdc_bridge.service.cli.output import exit_with
 
 Format = Literal["text", "json", "github"]
 _MAX_SQL = 16 << 20
@@ -206,7 +206,7 @@ def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, 
 @contextmanager
 def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: str, db: str) -> Iterator[Any]:
     """A function from a question to the JSON form of its answer."""
-    from ticdc_bridge.service.cli.table_sources import read_tables
+    from ticdc_bridge.cli.table_sources import read_tables
     from ticdc_bridge.service.ddl_check.request import answer_request, catalog_of, run_check
     from ticdc_bridge.service.registry.registry import Registry
     from ticdc_bridge.service.registry_view import RegistryView, view_of_entries

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import typer
 
+from ticdc_bridge.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
+from ticdc_bridge.cli.output import exit_with
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
-from ticdc_bridge.service.cli.output import exit_with
 
 if TYPE_CHECKING:
     from ticdc_bridge.schemas.model.table import TableId
