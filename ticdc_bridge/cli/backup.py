@@ -40,8 +40,7 @@ def backup(
 
 
 def restore(
-    store: RequiredStoreUrl,
-    source: Annotated[Path, typer.Option("--in", metavar="FILE", help="What backup wrote.")],
+    store: RequiredStoreUrl, source: Annotated[Path, typer.Option("--in", metavar="FILE", help="What backup wrote.")]
 ) -> None:
     """Fill an empty store from a backup: all of it or, when anything is wrong, nothing.
 

@@ -10,13 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ticdc_bridge.cli.job_options import (
-    JobOptions,
-    KafkaOptions,
-    Reading,
-    SparkConf,
-    with_login,
-)
+from ticdc_bridge.cli.job_options import JobOptions, KafkaOptions, Reading, SparkConf, with_login
 from ticdc_bridge.schemas.formats.base import Format
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder

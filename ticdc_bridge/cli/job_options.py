@@ -205,8 +205,7 @@ class TargetRegistry(JobCommand):
         Path | None, option(DEFINITIONS, "FILE", "Schemas of the format --to. Default: --schemas.")
     ] = None
     to_options: Annotated[
-        Path | None,
-        option(OUTPUT, "FILE", "Options of the format --to, as JSON.", "--to-options", "--options"),
+        Path | None, option(OUTPUT, "FILE", "Options of the format --to, as JSON.", "--to-options", "--options")
     ] = None
 
 
@@ -262,8 +261,7 @@ class JobOptions(Lineage, SparkConf, Reading):
     ] = None
     spark: Annotated[bool, flag(SPARK, "--spark", "Run in Spark, with the same result.")] = False
     master: Annotated[
-        str | None,
-        option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=_with_retries),
+        str | None, option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=_with_retries)
     ] = None
     reader_features: Annotated[
         Literal["minimal", "full"],
@@ -298,16 +296,13 @@ class MessageJobOptions(JobOptions):
     """What decode, encode and transcode have before merge: they write events, one by one."""
 
     topic: Annotated[
-        str | None,
-        option(OUTPUT, "RULE", "Target topic, such as tidb_{schema}_{table}. Default: the source's."),
+        str | None, option(OUTPUT, "RULE", "Target topic, such as tidb_{schema}_{table}. Default: the source's.")
     ] = None
     dedupe: Annotated[
-        bool,
-        flag(OUTPUT, "--dedupe", "Leave out changes that came before (same db, table, key, commit_ts and op)."),
+        bool, flag(OUTPUT, "--dedupe", "Leave out changes that came before (same db, table, key, commit_ts and op).")
     ] = False
     until_resolved: Annotated[
-        bool,
-        flag(OUTPUT, "--until-resolved", "Only rows up to the resolved ts: no earlier change can follow."),
+        bool, flag(OUTPUT, "--until-resolved", "Only rows up to the resolved ts: no earlier change can follow.")
     ] = False
 
 

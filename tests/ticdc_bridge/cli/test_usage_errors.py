@@ -124,10 +124,7 @@ def test_options_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
         ("explain --tables x.sql", "explain: there is no option --tables: table definitions are given by --ddl\n"),
         ("decode --format avr0 --in x", "--format: 'avr0' is not one of 'avro', "),
         ("decode --format avr0 --in x", "'auto': did you mean avro?\n"),
-        (
-            "decode --format avro --in x --types typd",
-            "'typd' is not one of 'exact', 'typed': did you mean typed?",
-        ),
+        ("decode --format avro --in x --types typd", "'typd' is not one of 'exact', 'typed': did you mean typed?"),
         ("history snapshott", "ticdc-bridge history: No such command 'snapshott'. Did you mean 'snapshot'?\n"),
     ):
         assert main(words.split()) == 2
