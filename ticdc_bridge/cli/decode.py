@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand
 from ticdc_bridge.cli.job_options import (
     INPUT,
     OUTPUT,
     READ,
+    TYPES,
     MessageJobOptions,
     TableSelection,
-    Types,
     flag,
     formats,
     option,
@@ -37,19 +37,18 @@ class Decode(TableSelection, MessageJobOptions):
           --table shop.orders --out delta:/lake/orders_changes --stream --checkpoint /lake/_checkpoints/orders
     """
 
-    format: Annotated[str, formats(READ, "Format of the messages; auto detects it for each message.", "--format")]
-    verify_checksum: Annotated[
-        bool, flag(INPUT, "--verify-checksum", "Compare each row with the row checksum it came with (exit code 1).")
-    ] = False
-    table: Annotated[
-        str | None,
-        option(INPUT, "DB.TABLE", "One table, its columns typed (to delta:PATH, FILE.parquet or FILE.avro)."),
-    ] = None
-    types: Types = "exact"
-    time: Annotated[Literal["text", "interval"], option(OUTPUT, None, "TIME as text or as an interval.")] = "text"
-    missing: Annotated[
-        Literal["null", "default"], option(OUTPUT, None, "The value of a column that was added after the row.")
-    ] = "null"
+    format: str = formats(READ, "Format of the messages; auto detects it for each message.", "--format")
+    verify_checksum: bool = flag(
+        INPUT, "--verify-checksum", "Compare each row with the row checksum it came with (exit code 1)."
+    )
+    table: str | None = option(
+        INPUT, "DB.TABLE", "One table, its columns typed (to delta:PATH, FILE.parquet or FILE.avro)."
+    )
+    types: Literal["exact", "typed"] = TYPES
+    time: Literal["text", "interval"] = option(OUTPUT, None, "TIME as text or as an interval.", default="text")
+    missing: Literal["null", "default"] = option(
+        OUTPUT, None, "The value of a column that was added after the row.", default="null"
+    )
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import choose_tables, read_side, view_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from ticdc_bridge.cli.job_command import JobCommand
 from ticdc_bridge.cli.job_options import OUTPUT, option
@@ -14,7 +13,7 @@ from ticdc_bridge.cli.job_options import OUTPUT, option
 class Demo(JobCommand):
     """Run everything on this machine with sample TiCDC messages."""
 
-    out: Annotated[Path, option(OUTPUT, "DIR", "Folder of the demo's files.", "--out", "--dir")] = Path(".demo")
+    out: Path = option(OUTPUT, "DIR", "Folder of the demo's files.", "--out", "--dir", default=Path(".demo"))
 
     def run(self) -> int:
         from ticdc_bridge.spark_jobs.jobs import demo

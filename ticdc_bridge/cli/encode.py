@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
 
 from ticdc_bridge.cli.job_options import INPUT, OUTPUT, WRITTEN, MessageJobOptions, Writing, formats, option
 from ticdc_bridge.schemas.formats.format_table import FORMATS
@@ -25,8 +24,8 @@ class Encode(MessageJobOptions, Writing):
     """
 
     format: str = field(default=PLAIN.name, init=False)
-    to: Annotated[str, formats(WRITTEN, "Format written:", "--to", "--format", panel=OUTPUT)]
-    source: Annotated[str, option(INPUT, "FILE|kafka:TOPIC", "Where the rows come from.", "--in")] = field()
+    to: str = formats(WRITTEN, "Format written:", "--to", "--format", panel=OUTPUT)
+    source: str = option(INPUT, "FILE|kafka:TOPIC", "Where the rows come from.", "--in", default=...)
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import read_side, write_side

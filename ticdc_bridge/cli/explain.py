@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from ticdc_bridge.cli.job_options import INPUT, OUTPUT, READ, FormatOut, Reading, formats, option
+from ticdc_bridge.cli.job_options import FORMAT_OUT, INPUT, OUTPUT, READ, Reading, formats, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
 
@@ -43,10 +43,10 @@ Exit codes:
     place: Annotated[
         str | None, typer.Argument(metavar="FILE[#LINE] | TOPIC@PARTITION:OFFSET", help="Which message.")
     ] = None
-    in_: Annotated[str | None, option(INPUT, "FILE[#LINE]|kafka:TOPIC@PARTITION:OFFSET", "The same.", "--in")] = None
-    format_out: FormatOut = "text"
-    format: Annotated[str, formats(READ, "Format of the message; auto detects it.", "--format")] = "auto"
-    to_options: Annotated[Path | None, option(OUTPUT, "FILE", "Options of the formats compared with, as JSON.")] = None
+    in_: str | None = option(INPUT, "FILE[#LINE]|kafka:TOPIC@PARTITION:OFFSET", "The same.", "--in")
+    format_out: Literal["text", "json"] = FORMAT_OUT
+    format: str = formats(READ, "Format of the message; auto detects it.", "--format", default="auto")
+    to_options: Path | None = option(OUTPUT, "FILE", "Options of the formats compared with, as JSON.")
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import kafka_of, options_file, read_side

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 from urllib.parse import quote
 
 import typer
@@ -47,13 +47,20 @@ Exit codes:
 """
 
 
-def option(panel: str, metavar: str | None, text: str, *names: str, **more: Any) -> Any:
-    """An option of a section of the help. metavar: None for a choice. names: by default as the field is named."""
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, **more)
+def option(panel: str, metavar: str | None, text: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """A field that is an option.
+
+    Args:
+        panel: The section of the help.
+        metavar: None for a choice.
+        names: By default as the field is named.
+        default: `...` where the option has to be given.
+    """
+    return typer.Option(default, *names, metavar=metavar, help=text, rich_help_panel=panel, **more)
 
 
 def flag(panel: str, name: str, text: str) -> Any:
-    return option(panel, None, text, name)
+    return option(panel, None, text, name, default=False)
 
 
 def choice(panel: str, known: tuple[str, ...], metavar: str, text: str, *names: str, **more: Any) -> Any:
@@ -68,9 +75,9 @@ def choice(panel: str, known: tuple[str, ...], metavar: str, text: str, *names: 
     return option(panel, metavar, text, *names, parser=parse, autocompletion=lambda: [*known], **more)
 
 
-def formats(known: tuple[str, ...], text: str, *names: str, panel: str = INPUT) -> Any:
+def formats(known: tuple[str, ...], text: str, *names: str, panel: str = INPUT, default: Any = ...) -> Any:
     """An option that takes a format, by our name or TiCDC's."""
-    return choice(panel, known, "FORMAT", f"{text} {', '.join(known)}.", *names, read=format_name)
+    return choice(panel, known, "FORMAT", f"{text} {', '.join(known)}.", *names, read=format_name, default=default)
 
 
 def with_login(url: str, variable: str = "BRIDGE_REGISTRY_USER") -> str:
@@ -99,28 +106,23 @@ def _url(panel: str, text: str, parser: Callable[[str], str] = with_login, **mor
     return option(panel, "URL", text, parser=parser, **more)
 
 
-Types = Annotated[
-    Literal["exact", "typed"],
-    option(OUTPUT, None, "Temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp."),
-]
-FormatOut = Annotated[Literal["text", "json"], option(OUTPUT, None, "For people (text) or programs.")]
+TYPES: Final[Any] = option(
+    OUTPUT, None, "Temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp.",
+    default="exact",
+)  # fmt: skip
+FORMAT_OUT: Final[Any] = option(OUTPUT, None, "For people (text) or programs.", default="text")
+FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each partition.", default="earliest")
 
 
 @dataclass(kw_only=True)
 class KafkaOptions(JobCommand):
     """How Kafka is reached."""
 
-    bootstrap_servers: Annotated[
-        str | None, option(INPUT, "HOST:PORT", "Kafka brokers. [BRIDGE_BOOTSTRAP_SERVERS]")
-    ] = None
-    kafka_config: Annotated[
-        Path | None,
-        option(INPUT, "FILE", "File with one name=value per line; names of librdkafka or of the Java client."),
-    ] = None
+    bootstrap_servers: str | None = option(INPUT, "HOST:PORT", "Kafka brokers. [BRIDGE_BOOTSTRAP_SERVERS]")
+    kafka_config: Path | None = option(
+        INPUT, "FILE", "File with one name=value per line; names of librdkafka or of the Java client."
+    )
     from_offset: str = field(default="earliest", init=False)
-
-
-FromOffset = Annotated[str, option(INPUT, "earliest|N", "First offset in each partition.")]
 
 
 @dataclass(kw_only=True)
@@ -129,117 +131,76 @@ class Reading(KafkaOptions):
 
     format: str = field(init=False)
     source: str = field(init=False)
-    registry: Annotated[
-        str | None,
-        _url(
-            DEFINITIONS,
-            "Schema registry; its NAME:PASSWORD may come from BRIDGE_REGISTRY_USER.",
-            envvar="BRIDGE_REGISTRY",
-            show_envvar=True,
-        ),
-    ] = None
-    schemas: Annotated[Path | None, option(DEFINITIONS, "FILE", "Schemas in a file, instead of a registry.")] = None
-    registry_wait: Annotated[
-        str | None,
-        option(
-            DEFINITIONS,
-            "TIME",
-            "How long to retry a registry that is down at the start. Default: 5s; a stream: --patience, if given.",
-        ),
-    ] = None
-    ddl: Annotated[
-        Any,
-        option(
-            DEFINITIONS,
-            "SOURCE",
-            "Table definitions: a FILE (JSON lines of DDL, or SQL), a folder (dumpling's), a live TiDB "
-            "(mysql://USER@HOST:4000/DB), or `stream`: from the messages read.",
-            parser=definition_source,
-        ),
-    ] = None
-    history: Annotated[
-        str | None, _url(DEFINITIONS, "Table definitions from the history of this service, instead of a file.")
-    ] = None
-    changefeed: Annotated[str | None, option(DEFINITIONS, "NAME", "Whose history, where the service has several.")] = (
-        None
+    registry: str | None = _url(
+        DEFINITIONS,
+        "Schema registry; its NAME:PASSWORD may come from BRIDGE_REGISTRY_USER.",
+        envvar="BRIDGE_REGISTRY", show_envvar=True
+    )  # fmt: skip
+    schemas: Path | None = option(DEFINITIONS, "FILE", "Schemas in a file, instead of a registry.")
+    registry_wait: str | None = option(
+        DEFINITIONS, "TIME",
+        "How long to retry a registry that is down at the start. Default: 5s; a stream: --patience, if given.",
+    )  # fmt: skip
+    ddl: Any = option(
+        DEFINITIONS, "SOURCE",
+        "Table definitions: a FILE (JSON lines of DDL, or SQL), a folder (dumpling's), a live TiDB "
+        "(mysql://USER@HOST:4000/DB), or `stream`: from the messages read.",
+        parser=definition_source
+    )  # fmt: skip
+    history: str | None = _url(DEFINITIONS, "Table definitions from the history of this service, instead of a file.")
+    changefeed: str | None = option(DEFINITIONS, "NAME", "Whose history, where the service has several.")
+    ddl_time_zone: str | None = option(DEFINITIONS, "ZONE", "Time zone of literal TIMESTAMP defaults in DDL.")
+    time_zone: str | None = option(INPUT, "ZONE", "Time zone of the changefeed. Default: UTC, with a warning.")
+    from_options: Path | None = option(INPUT, "FILE", "Options of the format read, as JSON.")
+    claim_check_dir: Path | None = option(INPUT, "DIR", "Folder of the files that claim-check messages point to.")
+    on_lossy: Literal["error", "flag"] | None = option(
+        ERRORS, None,
+        "A value that can't be kept exactly is an error, or is kept with a flag. Default: flag for decode, explain "
+        "and verify, error for others.",
+    )  # fmt: skip
+    craft_float: Literal["auto", "damaged", "sound"] | None = option(
+        INPUT, None, "Craft's FLOATs: damaged by TiCDC, sound, or as the messages show. Default: auto."
     )
-    ddl_time_zone: Annotated[
-        str | None, option(DEFINITIONS, "ZONE", "Time zone of literal TIMESTAMP defaults in DDL.")
-    ] = None
-    time_zone: Annotated[
-        str | None, option(INPUT, "ZONE", "Time zone of the changefeed. Default: UTC, with a warning.")
-    ] = None
-    from_options: Annotated[Path | None, option(INPUT, "FILE", "Options of the format read, as JSON.")] = None
-    claim_check_dir: Annotated[
-        Path | None, option(INPUT, "DIR", "Folder of the files that claim-check messages point to.")
-    ] = None
-    on_lossy: Annotated[
-        Literal["error", "flag"] | None,
-        option(
-            ERRORS, None,
-            "A value that can't be kept exactly is an error, or is kept with a flag. "
-            "Default: flag for decode, explain and verify, error for others.",
-        ),
-    ] = None  # fmt: skip
-    craft_float: Annotated[
-        Literal["auto", "damaged", "sound"] | None,
-        option(
-            INPUT, None, "Craft's FLOATs: damaged by TiCDC, sound, or as the messages show. Default: auto."
-        ),
-    ] = None  # fmt: skip
 
 
 @dataclass(kw_only=True)
 class TargetRegistry(JobCommand):
     """Schemas and options of the second format."""
 
-    to_registry: Annotated[
-        str | None,
-        _url(
-            DEFINITIONS,
-            "Registry of the format --to. Default: --registry. Its NAME:PASSWORD may come from BRIDGE_TO_USER.",
-            _with_target_login,
-        ),
-    ] = None
-    to_schemas: Annotated[
-        Path | None, option(DEFINITIONS, "FILE", "Schemas of the format --to. Default: --schemas.")
-    ] = None
-    to_options: Annotated[
-        Path | None, option(OUTPUT, "FILE", "Options of the format --to, as JSON.", "--to-options", "--options")
-    ] = None
+    to_registry: str | None = _url(
+        DEFINITIONS,
+        "Registry of the format --to. Default: --registry. Its NAME:PASSWORD may come from BRIDGE_TO_USER.",
+        _with_target_login
+    )  # fmt: skip
+    to_schemas: Path | None = option(DEFINITIONS, "FILE", "Schemas of the format --to. Default: --schemas.")
+    to_options: Path | None = option(
+        OUTPUT, "FILE", "Options of the format --to, as JSON.", "--to-options", "--options"
+    )
 
 
 @dataclass(kw_only=True)
 class Writing(TargetRegistry):
     """How messages are written."""
 
-    subject_strategy: Annotated[
-        Strategy, option(OUTPUT, None, "Subjects of the schemas registered: by topic (as TiCDC), record name, or both.")
-    ] = "topic"
+    subject_strategy: Strategy = option(
+        OUTPUT, None, "Subjects of the schemas registered: by topic (as TiCDC), record name, or both.", default="topic"
+    )
 
 
 @dataclass(kw_only=True)
 class SparkConf(JobCommand):
     """What goes to Spark as it is."""
 
-    conf: Annotated[list[str], option(SPARK, "KEY=VALUE", "A Spark setting (repeatable).")] = field(
-        default_factory=list
-    )
-    packages: Annotated[list[str], option(SPARK, "G:A:V,…", "Jars that Spark fetches (Maven).")] = field(
-        default_factory=list
-    )
+    conf: list[str] = option(SPARK, "KEY=VALUE", "A Spark setting (repeatable).", default=[])
+    packages: list[str] = option(SPARK, "G:A:V,…", "Jars that Spark fetches (Maven).", default=[])
 
 
 @dataclass(kw_only=True)
 class Lineage(JobCommand):
     """Who is told what the job used."""
 
-    lineage: Annotated[
-        str | None, _url(REPORTS, "Report the topics, table versions and subjects used to this service.")
-    ] = None
-    job: Annotated[
-        str | None, option(REPORTS, "NAME", "The job's name in metrics and lineage. Default: the command.")
-    ] = None
+    lineage: str | None = _url(REPORTS, "Report the topics, table versions and subjects used to this service.")
+    job: str | None = option(REPORTS, "NAME", "The job's name in metrics and lineage. Default: the command.")
 
 
 @dataclass(kw_only=True)
@@ -248,89 +209,65 @@ class JobOptions(Lineage, SparkConf, Reading):
 
     notes: ClassVar[str] = PLACES
     source: str = field(init=False)
-    from_offset: FromOffset = "earliest"
-    out: Annotated[str, option(OUTPUT, "FILE|-|kafka:TOPIC|TABLE", "Where the result goes.")] = "-"
+    from_offset: str = FROM_OFFSET
+    out: str = option(OUTPUT, "FILE|-|kafka:TOPIC|TABLE", "Where the result goes.", default="-")
     topic: str | None = field(default=None, init=False)
     dedupe: bool = field(default=False, init=False)
     until_resolved: bool = field(default=False, init=False)
-    on_error: Annotated[
-        Literal["fail", "dead-letter", "drop"], option(ERRORS, None, "What to do with a message that fails.")
-    ] = "dead-letter"
-    dead_letter: Annotated[
-        str | None, option(ERRORS, "FILE|kafka:TOPIC", "Where messages that fail go, with the reason.")
-    ] = None
-    spark: Annotated[bool, flag(SPARK, "--spark", "Run in Spark, with the same result.")] = False
-    master: Annotated[
-        str | None, option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=_with_retries)
-    ] = None
-    reader_features: Annotated[
-        Literal["minimal", "full"],
-        option(SPARK, None, "Delta features of new tables: only when a change needs them, or all at once."),
-    ] = "minimal"
-    stream: Annotated[bool, flag(STREAM, "--stream", "Keep running (Structured Streaming); needs --checkpoint.")] = (
-        False
+    on_error: Literal["fail", "dead-letter", "drop"] = option(
+        ERRORS, None, "What to do with a message that fails.", default="dead-letter"
     )
-    checkpoint: Annotated[str | None, option(STREAM, "DIR", "The stream's checkpoint folder.")] = None
-    trigger: Annotated[str, option(STREAM, "T", "Interval of micro-batches; `now`: process what there is and end.")] = (
-        "10s"
+    dead_letter: str | None = option(ERRORS, "FILE|kafka:TOPIC", "Where messages that fail go, with the reason.")
+    spark: bool = flag(SPARK, "--spark", "Run in Spark, with the same result.")
+    master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=_with_retries)
+    reader_features: Literal["minimal", "full"] = option(
+        SPARK, None, "Delta features of new tables: only when a change needs them, or all at once.", default="minimal"
     )
-    max_per_batch: Annotated[int | None, option(STREAM, "N", "Most messages in a micro-batch.")] = None
-    patience: Annotated[
-        str | None,
-        option(
-            STREAM,
-            "T",
-            "How long a stream retries while the registry or Kafka is down; if given, at the start too. Default: 10m.",
-        ),
-    ] = None
-    metrics: Annotated[
-        str | None, option(REPORTS, "FILE|:PORT", "Prometheus metrics: a text file, or served on a port.")
-    ] = None
-    metrics_host: Annotated[
-        str, option(REPORTS, "HOST", "The address that --metrics :PORT listens on; 0.0.0.0: every address.")
-    ] = "127.0.0.1"
+    stream: bool = flag(STREAM, "--stream", "Keep running (Structured Streaming); needs --checkpoint.")
+    checkpoint: str | None = option(STREAM, "DIR", "The stream's checkpoint folder.")
+    trigger: str = option(
+        STREAM, "T", "Interval of micro-batches; `now`: process what there is and end.", default="10s"
+    )
+    max_per_batch: int | None = option(STREAM, "N", "Most messages in a micro-batch.")
+    patience: str | None = option(
+        STREAM, "T",
+        "How long a stream retries while the registry or Kafka is down; if given, at the start too. Default: 10m.",
+    )  # fmt: skip
+    metrics: str | None = option(REPORTS, "FILE|:PORT", "Prometheus metrics: a text file, or served on a port.")
+    metrics_host: str = option(
+        REPORTS, "HOST", "The address that --metrics :PORT listens on; 0.0.0.0: every address.", default="127.0.0.1"
+    )
 
 
 @dataclass(kw_only=True)
 class MessageJobOptions(JobOptions):
     """What decode, encode and transcode have before merge: they write events, one by one."""
 
-    topic: Annotated[
-        str | None, option(OUTPUT, "RULE", "Target topic, such as tidb_{schema}_{table}. Default: the source's.")
-    ] = None
-    dedupe: Annotated[
-        bool, flag(OUTPUT, "--dedupe", "Leave out changes that came before (same db, table, key, commit_ts and op).")
-    ] = False
-    until_resolved: Annotated[
-        bool, flag(OUTPUT, "--until-resolved", "Only rows up to the resolved ts: no earlier change can follow.")
-    ] = False
+    topic: str | None = option(OUTPUT, "RULE", "Target topic, such as tidb_{schema}_{table}. Default: the source's.")
+    dedupe: bool = flag(
+        OUTPUT, "--dedupe", "Leave out changes that came before (same db, table, key, commit_ts and op)."
+    )
+    until_resolved: bool = flag(
+        OUTPUT, "--until-resolved", "Only rows up to the resolved ts: no earlier change can follow."
+    )
 
 
 @dataclass(kw_only=True)
 class TableSelection(JobCommand):
     """Which topics and tables decode, transcode and merge read; their options may come from a file."""
 
-    in_: Annotated[
-        str | None, option(INPUT, "FILE|kafka:TOPIC,…", "Where messages come from (or --topics).", "--in")
-    ] = None
-    topics: Annotated[
-        str | None,
-        option(INPUT, "REGEX", "Kafka topics by a regular expression, such as 'tidb_.*'; a stream finds new ones."),
-    ] = None
-    tables: Annotated[
-        list[str],
-        option(INPUT, "PATTERNS", "Tables to read, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable)."),
-    ] = field(default_factory=list)
-    places: Annotated[
-        Any,
-        option(
-            INPUT,
-            "JOB.toml",
-            "Read these options from a file (docs/lake.md); the command line wins.",
-            "--file",
-            callback=places_of,
-        ),
-    ] = ()
+    in_: str | None = option(INPUT, "FILE|kafka:TOPIC,…", "Where messages come from (or --topics).", "--in")
+    topics: str | None = option(
+        INPUT, "REGEX", "Kafka topics by a regular expression, such as 'tidb_.*'; a stream finds new ones."
+    )
+    tables: list[str] = option(
+        INPUT, "PATTERNS", "Tables to read, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable).", default=[]
+    )
+    places: Any = option(
+        INPUT, "JOB.toml",
+        "Read these options from a file (docs/lake.md); the command line wins.",
+        "--file", callback=places_of, default=()
+    )  # fmt: skip
 
     source: str = field(init=False)
     table: str | None = field(default=None, init=False)

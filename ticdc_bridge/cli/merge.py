@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import INPUT, OUTPUT, READ, JobOptions, TableSelection, Types, choice, formats, option
+from ticdc_bridge.cli.job_options import INPUT, OUTPUT, READ, TYPES, JobOptions, TableSelection, choice, formats, option
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 
@@ -38,41 +38,32 @@ class Merge(TableSelection, JobOptions):
           --out iceberg:lake.shop.orders
     """
 
-    format: Annotated[str, formats(READ, "Format of the messages:", "--format")]
-    table: Annotated[str | None, option(INPUT, "DB.TABLE", "The table; --tables takes several.")] = None
+    format: str = formats(READ, "Format of the messages:", "--format")
+    table: str | None = option(INPUT, "DB.TABLE", "The table; --tables takes several.")
     out: str = field(default="", init=False)
-    current: Annotated[
-        str | None,
-        option(
-            OUTPUT,
-            "TABLE",
-            "The table as TiDB has it now: delta:PATH or iceberg:CATALOG.DB.TABLE; of several tables with {schema} and "
-            "{table}, such as delta:/lake/{schema}/{table}.",
-            "--out",
-        ),
-    ] = None
-    at_once: Annotated[int, option(OUTPUT, "N", "How many tables are written at the same time.", min=1)] = 4
-    engine: Annotated[
-        str,
-        choice(
-            OUTPUT,
-            (AUTO, *ENGINES),
-            f"{AUTO}|{'|'.join(ENGINES)}",
-            "Library that writes the table. auto: delta-spark, deltalake if its jars are missing; iceberg-spark for "
-            "iceberg:.",
-        ),
-    ] = AUTO
-    partition_by: Annotated[str | None, option(OUTPUT, "COLUMNS", "Partition columns of a new table.")] = None
-    cluster_by: Annotated[str | None, option(OUTPUT, "COLUMNS", "Clustering columns of a new table.")] = None
-    changelog: Annotated[str | None, option(OUTPUT, "TABLE", "A table of all changes, appended exactly once.")] = None
-    versions: Annotated[
-        str | None, option(OUTPUT, "TABLE", "A table of all row versions with their validity (SCD type 2).")
-    ] = None
-    without_key: Annotated[
-        Literal["refuse", "append"],
-        option(OUTPUT, None, "Tables without a key: refuse them, or append inserts and count updates and deletes."),
-    ] = "refuse"
-    types: Types = "exact"
+    current: str | None = option(
+        OUTPUT, "TABLE",
+        "The table as TiDB has it now: delta:PATH or iceberg:CATALOG.DB.TABLE; of several tables with {schema} and "
+        "{table}, such as delta:/lake/{schema}/{table}.",
+        "--out"
+    )  # fmt: skip
+    at_once: int = option(OUTPUT, "N", "How many tables are written at the same time.", min=1, default=4)
+    engine: str = choice(
+        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}",
+        "Library that writes the table. auto: delta-spark, deltalake if its jars are missing; iceberg-spark for "
+        "iceberg:.",
+        default=AUTO
+    )  # fmt: skip
+    partition_by: str | None = option(OUTPUT, "COLUMNS", "Partition columns of a new table.")
+    cluster_by: str | None = option(OUTPUT, "COLUMNS", "Clustering columns of a new table.")
+    changelog: str | None = option(OUTPUT, "TABLE", "A table of all changes, appended exactly once.")
+    versions: str | None = option(OUTPUT, "TABLE", "A table of all row versions with their validity (SCD type 2).")
+    without_key: Literal['refuse', 'append'] = option(
+        OUTPUT, None,
+        "Tables without a key: refuse them, or append inserts and count updates and deletes.",
+        default="refuse"
+    )  # fmt: skip
+    types: Literal["exact", "typed"] = TYPES
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import choose_tables, default_database, read_side, view_of

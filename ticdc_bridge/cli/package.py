@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from ticdc_bridge.cli.job_command import JobCommand
 from ticdc_bridge.cli.job_options import OUTPUT, option
@@ -39,7 +38,7 @@ class Package(JobCommand):
           --in kafka:shop_orders --out kafka:shop_orders_debezium --bootstrap-servers broker:9092
     """
 
-    out: Annotated[Path, option(OUTPUT, "DIR", "Target folder.", "--out", "--dir")] = Path("dist")
+    out: Path = option(OUTPUT, "DIR", "Target folder.", "--out", "--dir", default=Path("dist"))
 
     def run(self) -> int:
         try:

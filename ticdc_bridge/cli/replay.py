@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from ticdc_bridge.cli.job_options import INPUT, OUTPUT, FromOffset, KafkaOptions, Lineage, SparkConf, option
+from ticdc_bridge.cli.job_options import FROM_OFFSET, INPUT, OUTPUT, KafkaOptions, Lineage, SparkConf, option
 from ticdc_bridge.schemas.model.errors import ERRORS, SetupError
 
 if TYPE_CHECKING:
@@ -35,16 +35,12 @@ class Replay(Lineage, SparkConf, KafkaOptions):
 Exit codes:
   0 done   1 done, and some failed too often   2 wrong usage, or something needed can't be reached
 """
-    source: Annotated[str, option(INPUT, "FILE|kafka:TOPIC|TABLE", "Dead letters.", "--in")]
-    out: Annotated[str, option(OUTPUT, "FILE|-|kafka:TOPIC|kafka:", "Where to send the messages.")]
-    reason: Annotated[list[str], option(INPUT, "CODE", "Only dead letters with this reason (repeatable).")] = field(
-        default_factory=list
-    )
-    since: Annotated[
-        str | None, option(INPUT, "TIME", "Only from this time on: 2026-11-20T08:00:00Z, or ms since 1970.")
-    ] = None
-    max_attempts: Annotated[int, option(INPUT, "N", "Leave out messages that failed this often.", min=1)] = 3
-    from_offset: FromOffset = "earliest"
+    source: str = option(INPUT, "FILE|kafka:TOPIC|TABLE", "Dead letters.", "--in", default=...)
+    out: str = option(OUTPUT, "FILE|-|kafka:TOPIC|kafka:", "Where to send the messages.", default=...)
+    reason: list[str] = option(INPUT, "CODE", "Only dead letters with this reason (repeatable).", default=[])
+    since: str | None = option(INPUT, "TIME", "Only from this time on: 2026-11-20T08:00:00Z, or ms since 1970.")
+    max_attempts: int = option(INPUT, "N", "Leave out messages that failed this often.", min=1, default=3)
+    from_offset: str = FROM_OFFSET
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import kafka_of, spark_settings

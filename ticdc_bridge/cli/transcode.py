@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from typing import Final
 
 from ticdc_bridge.cli.job_file import JobFileCommand
 from ticdc_bridge.cli.job_options import OUTPUT, READ, WRITTEN, MessageJobOptions, TableSelection, Writing, formats
@@ -24,8 +24,8 @@ class Transcode(TableSelection, MessageJobOptions, Writing):
           --stream --checkpoint /var/lib/bridge/shop
     """
 
-    format: Annotated[str, formats(READ, "Format read:", "--from")]
-    to: Annotated[str, formats(WRITTEN, "Format written:", "--to", panel=OUTPUT)]
+    format: str = formats(READ, "Format read:", "--from")
+    to: str = formats(WRITTEN, "Format written:", "--to", panel=OUTPUT)
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import choose_tables, read_side, write_side

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 import sys
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ticdc_bridge.cli.job_options import (
+    FORMAT_OUT,
+    FROM_OFFSET,
     INPUT,
     OUTPUT,
     READ,
-    FormatOut,
-    FromOffset,
     Lineage,
     Reading,
     TargetRegistry,
@@ -44,13 +44,13 @@ class Verify(Lineage, TargetRegistry, Reading):
 Exit codes:
   0 the same   1 they differ   2 wrong usage, or something needed can't be reached
 """
-    format: Annotated[str, formats((*READ, "plain"), "Format of --in:", "--from")]
-    source: Annotated[str, option(INPUT, "FILE|kafka:TOPIC", "The first input.", "--in")] = field()
-    to: Annotated[str, formats((*READ, "plain"), "Format of --against:", "--to")]
-    against: Annotated[str, option(INPUT, "FILE|kafka:TOPIC", "The input compared with it.")]
-    from_offset: FromOffset = "earliest"
-    format_out: FormatOut = "text"
-    most: Annotated[int, option(OUTPUT, "N", "Most differences listed.", min=0)] = 1000
+    format: str = formats((*READ, "plain"), "Format of --in:", "--from")
+    source: str = option(INPUT, "FILE|kafka:TOPIC", "The first input.", "--in", default=...)
+    to: str = formats((*READ, "plain"), "Format of --against:", "--to")
+    against: str = option(INPUT, "FILE|kafka:TOPIC", "The input compared with it.", default=...)
+    from_offset: str = FROM_OFFSET
+    format_out: Literal["text", "json"] = FORMAT_OUT
+    most: int = option(OUTPUT, "N", "Most differences listed.", min=0, default=1000)
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import kafka_of, read_side

@@ -65,8 +65,8 @@ START_FAILURES: list[tuple[tuple[str, ...], str]] = [
     (("--host", "256.0.0.1"), "can't listen on 256.0.0.1"),
     (("--profile", "6"), "profile: Input should be 7 or 8"),
     (("--port", "70000"), "port: Input should be less than or equal to 65535"),
-    (("--port", "many"), "Invalid value for '--port'"),
-    (("--unknown",), "No such option"),
+    (("--port", "many"), "--port: Input should be a valid integer"),
+    (("--unknown",), "there is no option --unknown"),
 ]
 
 
