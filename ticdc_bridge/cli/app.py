@@ -23,6 +23,19 @@ from ticdc_bridge.packages import ForeignPackageError, check_packages, missing_p
 
 PANELS: Final = ("Arguments", "Input", "Schemas and definitions", "Output", "Errors", "Spark", "Stream", "Reports")
 """The order of a help's sections; all others follow."""
+_PANEL_OF: Final = {
+    name: panel
+    for panel, names in (
+        ("Input", "--in --at --db --table --time-zone --claim-check-dir --bootstrap-servers --kafka-config --format"),
+        ("Schemas and definitions", "--store --registry --schemas --compatibility --ddl --ddl-time-zone --changefeed"),
+        ("Output", "--out --format-out --overwrite --dry-run"),
+        ("Changefeed", "--sink-uri --config --schema-registry --ticdc-version --keyspace"),
+        ("Access and TLS", "--auth-file --acl-file --tls-cert --tls-key --tls-client-ca"),
+        ("Other registry", "--user --token --to-user --to-token --ca --registry-wait --to-registry"),
+    )
+    for name in names.split()
+}
+"""The sections of options that name none: of the service."""
 _WRONG_USAGE: Final = 2
 COMPLETE_VARIABLE: Final = "_TICDC_BRIDGE_COMPLETE"
 _EXAMPLES: Final = "\nExamples:\n"
@@ -38,7 +51,8 @@ class Command(TyperCommand):
         panels: dict[str, list[tuple[str, str]]] = {}
         for param in sorted(self.get_params(ctx), key=lambda one: not getattr(one, "required", False)):
             is_argument = isinstance(param, TyperArgument)
-            panel = "Arguments" if is_argument else getattr(param, "rich_help_panel", None) or "Options"
+            panel = getattr(param, "rich_help_panel", None) or _PANEL_OF.get(param.opts[0], "Options")
+            panel = "Arguments" if is_argument else panel
             if (record := param.get_help_record(ctx)) is not None:
                 panels.setdefault(panel, []).append(record)
         for panel in sorted(panels, key=lambda name: PANELS.index(name) if name in PANELS else len(PANELS)):
@@ -57,14 +71,17 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command; None while a shell completes a word that is none, or is not installed."""
+        if cmd_name not in COMMANDS:
+            if ctx.resilient_parsing:
+                return None
+            ctx.fail(f"there is no command {cmd_name}{_did_you_mean(cmd_name, [*COMMANDS])}")
         try:
-            if cmd_name in COMMANDS:
-                return load(cmd_name)
-            reason = f"there is no command {cmd_name}{_did_you_mean(cmd_name, [*COMMANDS])}"
+            return load(cmd_name)
         except ImportError as error:
-            reason = _missing(error, cmd_name)
-        if not ctx.resilient_parsing:
-            ctx.fail(reason)
+            if ctx.resilient_parsing:
+                return None
+            print(f"{PROGRAM}: {_missing(error, cmd_name)}", file=sys.stderr)
+            raise typer.Exit(_WRONG_USAGE) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, rows in GROUPS.items():
