@@ -276,11 +276,3 @@ def test_the_same_input_gives_the_same_bytes_in_every_process() -> None:
         argv = [sys.executable, "-m", "spark_jobs", *_transcode("--out", "-", "--dead-letter", "d.jsonl")]
         outputs.add(subprocess.run(argv, env=env, capture_output=True, timeout=60, check=True).stdout)
     assert len(outputs) == 1
-
-
-@pytest.mark.parametrize("argv", [["--help"], ["decode", "--help"], ["transcode", "--help"]])
-def test_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(argv) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    assert "Exit codes:" in out or argv == ["--help"]
