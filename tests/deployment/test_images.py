@@ -34,10 +34,14 @@ class Hidden(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Hidden())
 for part in parts[1:]:  # of schemas, what is heavy has a fallback
     for module in pkgutil.walk_packages(importlib.import_module(part).__path__, part + "."):
-        if not module.name.endswith("__main__"):
+        if not module.name.endswith("__main__") and not module.name.startswith("ticdc_bridge.cli."):
             importlib.import_module(module.name)
+from ticdc_bridge.cli.app import load
+from ticdc_bridge.cli.command_table import COMMANDS
+for row in COMMANDS.values():
+    if row.package in parts:
+        load(row.name)
 if "service" in parts:
-    from ticdc_bridge.cli.app import app
     from ticdc_bridge.service.app import create_app
     from ticdc_bridge.service.settings import Settings
     create_app(Settings(store="sqlite:///" + sys.argv[3]))

@@ -52,7 +52,7 @@ def test_what_it_gives_to_spark_submit(master: str, tmp_path: Path) -> None:
     words = done.stdout.splitlines()
     script = words.index("dist/bridge.py")
     job = parse_job(words[script + 1 :])
-    assert (job.command, job.stream, job.out) == ("merge", True, "delta:hdfs:///lake/{schema}/{table}")
+    assert (job.command, job.stream, job.current) == ("merge", True, "delta:hdfs:///lake/{schema}/{table}")
     submit = dict(pairwise(words[:script]))
     assert submit["--master"] == master
     assert ("--archives" in submit) == (master == "yarn")
