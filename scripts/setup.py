@@ -87,7 +87,7 @@ from pathlib import Path
 
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[2])
-    from ticdc_bridge.main import main
+    from ticdc_bridge.cli import main
 
     raise SystemExit(main())
 """

@@ -1,22 +1,6 @@
-"""`python -m service`, and what `ticdc-bridge` calls for a command of the service."""
+"""`python -m service`, in a checkout: the one command line."""
 
-import sys
-from collections.abc import Sequence
-
-from ticdc_bridge.service.server import health
-
-
-def main(words: Sequence[str], prog: str) -> int:
-    """Runs a command. In: the words from the command on, the name that help shows. Out: the exit code."""
-    if health.is_plain(words):  # asked every few seconds: without the rest of the command line
-        return health.run(None)
-    from ticdc_bridge.service import cli
-
-    cli.main(words, prog)
-    return 0
-
+from ticdc_bridge.cli import main
 
 if __name__ == "__main__":
-    from ticdc_bridge.main import run
-
-    raise SystemExit(run("service", sys.argv[1:], "python -m service"))
+    raise SystemExit(main(prog="python -m service"))

@@ -1,8 +1,6 @@
-"""`python -m spark_jobs`."""
+"""`python -m spark_jobs`, in a checkout: the one command line."""
 
-import sys
-
-from ticdc_bridge.main import run
+from ticdc_bridge.cli import main
 
 if __name__ == "__main__":
-    raise SystemExit(run("spark_jobs", sys.argv[1:], "python -m spark_jobs"))
+    raise SystemExit(main(prog="python -m spark_jobs"))

@@ -102,7 +102,7 @@ def test_costs_there_and_back(tmp_path: Path) -> None:
 
 def test_the_tests_of_a_change() -> None:
     assert to_run(["schemas/model/table.py", "service/server/app.py"]) == ["tests"]
-    assert to_run(["spark_jobs/commands/main.py", "tests/e2e/test_kills.py", "tests/test_order.py"]) == [
+    assert to_run(["spark_jobs/jobs/verify.py", "tests/e2e/test_kills.py", "tests/test_order.py"]) == [
         *("tests/docs", "tests/e2e", "tests/schemas/formats/test_matrix.py", "tests/spark_jobs", "tests/survival"),
         "tests/test_order.py",
     ]

@@ -10,24 +10,17 @@ from pathlib import Path
 from tests.support.golden import GOLDEN
 from tests.support.table import check_rows
 
-_SERVICE_HELP = """
-from typer.testing import CliRunner
-from ticdc_bridge.service.cli import app
-names = [c.name or c.callback.__name__.replace("_", "-") for c in app.registered_commands]
-for words in ([], *([name] for name in names), ["history"], ["history", "replay"]):
-    result = CliRunner().invoke(app, [*words, "--help"])
-    assert result.exit_code == 0, (words, result.output)
-"""
-_JOBS_HELP = """
+_HELP = """
 import contextlib, io
-from ticdc_bridge.spark_jobs.commands.main import COMMANDS, main
-for words in ([], *([name] for name in COMMANDS)):
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        main([*words, "--help"])
+from ticdc_bridge.cli import main
+from ticdc_bridge.cli.command_table import COMMANDS
+for words in ([], *([row.name] for row in COMMANDS.values() if row.package in {packages}), *{more}):
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main([*words, "--help"]) == 0, words
 """
 _ONE_MESSAGE = """
 import sys
-from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.cli import main
 assert main(["decode", "--format", "craft", "--in", sys.argv[1], "--out", sys.argv[2]]) == 0
 """
 _APP = """
@@ -68,10 +61,14 @@ class Start:
 
 
 STARTS = [
-    Start("service --help", _SERVICE_HELP, _BATCHES | _SERVER | _CLIENTS | _OWN),
+    Start(
+        "service --help",
+        _HELP.format(packages=("service",), more=[["history", "replay"]]),
+        _BATCHES | _SERVER | _CLIENTS | _OWN,
+    ),
     Start(
         "spark_jobs --help",
-        _JOBS_HELP,
+        _HELP.format(packages=("spark_jobs", "ticdc_bridge"), more=[]),
         _BATCHES | _SERVER | _CLIENTS | {"ticdc_bridge.spark_jobs.jobs", "ticdc_bridge.clients.http"},
     ),
     Start("decode", _ONE_MESSAGE, _BATCHES | _SERVER | _CLIENTS),

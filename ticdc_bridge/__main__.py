@@ -1,6 +1,6 @@
 """`python -m ticdc_bridge`."""
 
-from ticdc_bridge.main import main
+from ticdc_bridge.cli import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -1,4 +1,4 @@
-"""Where table definitions come from: a file, a folder, or a live TiDB (`--tables`, `--ddl`).
+"""Where table definitions come from: a file, a folder, or a live TiDB (`--ddl`).
 
 A folder is dumpling's (`db.table-schema.sql`, `db-schema-create.sql`; mydumper's is the same), whose data files are
 not read; or it holds .sql files. Files may be compressed.

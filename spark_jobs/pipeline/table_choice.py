@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -18,7 +17,7 @@ _PLAIN: Final = re.compile(r"[\w$\-]+\.[\w$\-]+")
 _COMMA: Final = re.compile(r"""((?:`[^`]*`|"[^"]*"|/(?:[^/\\]|\\.)*/|[^,])+)""")
 _UNSAFE: Final = re.compile(r"\A\.+|[^\w $@+,=~()!.-]")  # in the name of a folder
 _IN_CATALOG: Final = re.compile(r"[\w$-]+")
-_DEFINITIONS: Final = re.compile(r"(?i)\.(?:sql|jsonl?|ndjson|ddl|txt)(?:\.(?:gz|bz2|xz|zst|lz4))?\Z")
+DEFINITION_FILE: Final = re.compile(r"(?i)\.(?:sql|jsonl?|ndjson|ddl|txt)(?:\.(?:gz|bz2|xz|zst|lz4))?\Z")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class TableChoice:
         try:
             _ = choice._filter
         except PatternError as error:
-            raise SetupError("USAGE", details=f"--tables: {error}") from error
+            raise SetupError("USAGE", details=f"--tables: {error}; definitions are given by --ddl") from error
         if all(pattern.startswith("!") for pattern in choice.patterns):
             details = f"--tables {choice}: this leaves tables out and takes none: put '*.*' before it"
             raise SetupError("USAGE", details=details)
@@ -107,18 +106,6 @@ class TablePlace:
     layout: TableLayout | None = None
     changelog: str | None = None
     versions: str | None = None
-
-
-def means_definitions(text: str) -> bool:
-    """Whether a value of --tables is a source of definitions, as of --ddl: a file or folder that is there, the name of
-    such a file, a URL or `stream`. Else it is names and patterns of tables.
-    """
-    if text == "stream" or "://" in text or _DEFINITIONS.search(text):
-        return True
-    try:
-        return Path(text).exists() or "." not in text
-    except (OSError, ValueError):
-        return False
 
 
 def is_rule(place: str) -> bool:

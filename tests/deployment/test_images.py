@@ -37,8 +37,12 @@ for part in parts[1:2]:  # of schemas, what is heavy has a fallback
     for module in pkgutil.walk_packages(package.__path__, f"ticdc_bridge.{part}."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
+from ticdc_bridge.cli.app import load
+from ticdc_bridge.cli.command_table import COMMANDS
+for row in COMMANDS.values():
+    if row.package in parts:
+        load(row.name)
 if "service" in parts:
-    from ticdc_bridge.service.cli import app
     from ticdc_bridge.service.server.app import create_app
     from ticdc_bridge.service.server.settings import Settings
     create_app(Settings(store="sqlite:///" + sys.argv[3]))

@@ -19,14 +19,9 @@ from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.support.service import environment
-from ticdc_bridge.command_table import COMMANDS
-from ticdc_bridge.main import main as all_commands
-from ticdc_bridge.service.cli import app
-from ticdc_bridge.service.cli.track import fill_end
-from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.cli import main
 
 SECONDS = 240
 _ASK = Path(__file__).with_name("ask.py")
@@ -90,20 +85,13 @@ def _serve(asked: socket.socket, process: subprocess.Popen[str]) -> None:
 
 def _answer(folder: str, words: list[str], given: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a command."""
-    if words[0] == "ticdc_bridge" and words[1] in COMMANDS:
-        words = [COMMANDS[words[1]].package, *words[1:]]
+    prog = "ticdc-bridge" if words[0] == "ticdc_bridge" else f"python -m {words[0]}"
     with pytest.MonkeyPatch.context() as patch, chdir(folder):
         for name in os.environ.keys() - environment().keys():
             patch.delenv(name)
-        if words[0] == "service":
-            found = CliRunner().invoke(app, fill_end(words[1:]), input=given, catch_exceptions=False)
-            return found.exit_code, found.stdout, found.stderr
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode()), "utf-8"))
         said = io.BytesIO(), io.BytesIO()
         out, err = (io.TextIOWrapper(one, "utf-8", write_through=True) for one in said)
         with redirect_stdout(out), redirect_stderr(err):
-            try:
-                code = (all_commands if words[0] == "ticdc_bridge" else main)(words[1:])
-            except SystemExit as stop:  # wrong usage, --help
-                code = int(stop.code or 0)
+            code = main(words[1:], prog)
         return code, said[0].getvalue().decode(), said[1].getvalue().decode()

@@ -6,16 +6,14 @@ import re
 import shlex
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
-import typer.main
-
 from tests.docs.pages import ROOT
+from tests.support.command_line import commands, option_names
 from tests.support.table import check_rows
-from ticdc_bridge.command_table import COMMANDS, OWN
-from ticdc_bridge.service.cli import app
-from ticdc_bridge.spark_jobs.commands.main import parser
+from ticdc_bridge.cli.app import load
+from ticdc_bridge.cli.command_table import COMMANDS
 
 PAGES: Final = (ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _FENCE: Final = re.compile(r"^ *```.*?^ *```[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -78,24 +76,18 @@ def options(words: list[str]) -> set[str] | None:
     command.
     """
     module, *rest = words
-    if module == "ticdc-bridge":
-        if not rest or rest[0] not in COMMANDS:
-            return {"--help", "--version"} if not rest or rest[0].startswith("-") else None
-        module = COMMANDS[rest[0]].package
-        if module == OWN:
-            return {"--help"}
-    if module == "service":
-        command: Any = typer.main.get_command(app)
-        while rest and not rest[0].startswith("-") and (below := getattr(command, "commands", None)):
-            if rest[0] not in below:
-                return None
-            command = below[rest.pop(0)]
-        return {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
-    commands = next(one for one in parser()._actions if one.choices and not one.option_strings).choices
-    assert isinstance(commands, dict)
-    if rest and not rest[0].startswith("-") and not rest[0].isupper() and rest[0] not in commands:
-        return None  # JOB stands for any
-    return {name for one in commands.values() for name in one._option_string_actions}
+    if not rest or rest[0].startswith("-"):
+        return {"--help", "--version"}
+    if module != "ticdc-bridge" and rest[0].isupper():  # JOB stands for any
+        return {name for _, command in commands() for name in option_names(command)}
+    if rest[0] not in COMMANDS:
+        return None
+    command = load(rest.pop(0))
+    while rest and not rest[0].startswith("-") and (below := getattr(command, "commands", None)):
+        if rest[0] not in below:
+            return None
+        command = below[rest.pop(0)]
+    return option_names(command)
 
 
 def test_commands_in_sentences_are_there() -> None:

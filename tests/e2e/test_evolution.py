@@ -20,10 +20,10 @@ from tests.support.golden import Golden
 from tests.support.history_events import T0, framed
 from tests.support.processes import until
 from tests.support.streams import delta_count, delta_rows, letters, lines, received, run_while, send
+from ticdc_bridge.cli import main
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

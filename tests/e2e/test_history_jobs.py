@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import found, numbered, written
 from tests.support.golden import Golden
 from tests.support.history_events import T0, framed, record
 from tests.support.processes import until
 from tests.support.streams import delta_rows, lines, run_while, send
+from tests.ticdc_bridge.cli.test_encode import found, numbered, written
 from tests.ticdc_bridge.clients.test_history import CREATE, STEP, _given, _row, _track
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 
 from tests.support import shop
 from ticdc_bridge import decode, transcode
+from ticdc_bridge.cli import main
 from ticdc_bridge.clients.kafka import read_topic
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.table import Value
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import micros_of_datetime, micros_of_time, shift_zone
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 from ticdc_bridge.spark_jobs.spark import avro_jvm

@@ -25,7 +25,7 @@ import pytest
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.processes import Job
 from tests.support.streams import letters, lines, received, send
-from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 
 if TYPE_CHECKING:

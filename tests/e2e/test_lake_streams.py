@@ -22,7 +22,7 @@ from tests.support.changes import Changes
 from tests.support.lake_readers import hadoop_metadata, iceberg_by_pyiceberg
 from tests.support.processes import Job
 from tests.support.streams import send
-from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.cli import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

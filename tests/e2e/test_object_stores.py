@@ -18,8 +18,8 @@ from pyarrow import fs, parquet
 from tests.support.golden import ROOT, Golden
 from tests.support.s3 import KEYS, s3_server
 from tests.support.streams import send
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 
 if TYPE_CHECKING:

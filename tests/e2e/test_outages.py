@@ -22,8 +22,8 @@ from tests.support.golden import Golden
 from tests.support.processes import until
 from tests.support.registries import Answer, Server, answer, golden_registry, serving
 from tests.support.streams import letters, lines, received, run_while, send
+from ticdc_bridge.cli import main
 from ticdc_bridge.clients.kafka import read_topic
-from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import found, written
 from tests.support.changes import Changes, change_of
 from tests.support.poison import GOOD, poison, rows
 from tests.support.streams import lines, received, send
+from tests.ticdc_bridge.cli.test_encode import found, written
+from ticdc_bridge.cli import main
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ from tests.support.certificates import Authority
 from tests.support.changes import Changes, change_of
 from tests.support.kafka import Kafka
 from tests.support.streams import lines, received, send
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.inputs.kafka_settings import settings_for_java
-from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,8 +22,8 @@ from tests.support.processes import Job, until
 from tests.support.registries import answer, golden_registry, serving
 from tests.support.streams import delta_rows, letters, lines, received, run_while, send
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.clients.http import stop_requested
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.streaming import sinks
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 
 from tests.support.changes import Changes, change_of
 from tests.support.golden import Golden
+from ticdc_bridge.cli import main
 from ticdc_bridge.clients.kafka import TopicWriter, read_topic
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.inputs.dead_letters import ORIGIN, REASON
@@ -22,7 +23,6 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.writer import plain_event
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 

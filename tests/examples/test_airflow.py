@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.command_line import parse_job
 from tests.support.service import ROOT
 from tests.support.table import check_rows
-from ticdc_bridge.spark_jobs.commands.main import parser
 
 DAG_FILE = ROOT / "examples" / "airflow" / "ticdc_bridge_tables.py"
 _IMPORTS = {
@@ -52,7 +52,7 @@ def test_its_commands_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     submitted = [one["application_args"] for one in made if "application_args" in one]
     rows = [*submitted, *bash]
     assert [words[0] for words in rows] == ["merge", "decode", "replay"]
-    check_rows(rows, lambda words: parser().parse_args(words), lambda words: words[0])
+    check_rows(rows, parse_job, lambda words: words[0])
 
 
 @pytest.mark.slow

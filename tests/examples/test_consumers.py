@@ -18,9 +18,9 @@ from tests.support.kafka import Kafka
 from tests.support.processes import until
 from tests.support.service import ROOT, Client
 from tests.support.streams import send
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import main
 
 pytestmark = pytest.mark.slow
 

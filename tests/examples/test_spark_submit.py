@@ -14,12 +14,12 @@ from deltalake import DeltaTable
 
 from tests.support import shop
 from tests.support.cluster import packaged
+from tests.support.command_line import parse_job
 from tests.support.kafka import Kafka
 from tests.support.service import ROOT
 from tests.support.streams import send
 from ticdc_bridge.schemas.inputs.kafka_settings import client_settings, settings_for_java
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import parser
 from ticdc_bridge.spark_jobs.runtime.jars import jars, table
 from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
 
@@ -51,8 +51,8 @@ def test_what_it_gives_to_spark_submit(master: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     words = done.stdout.splitlines()
     script = words.index("dist/bridge.py")
-    job = parser().parse_args(words[script + 1 :])
-    assert (job.command, job.stream, job.out) == ("merge", True, "delta:hdfs:///lake/{schema}/{table}")
+    job = parse_job(words[script + 1 :])
+    assert (job.command, job.stream, job.current) == ("merge", True, "delta:hdfs:///lake/{schema}/{table}")
     submit = dict(pairwise(words[:script]))
     assert submit["--master"] == master
     assert ("--archives" in submit) == (master == "yarn")

@@ -1,15 +1,14 @@
-"""Tables of docs/reference.md: the options of the jobs, from their parsers, and the error codes of the service."""
+"""Tables of docs/reference.md: the options of the jobs, from their commands, and the error codes of the service."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
+import re
 from typing import Any
 
 from tests.matrix.generated_part import GeneratedPart
+from ticdc_bridge.cli.app import load
 from ticdc_bridge.schemas.model.errors import ERRORS
 from ticdc_bridge.service.errors import REGISTRY_ERRORS, SHARED_ANSWERS
-from ticdc_bridge.spark_jobs.commands.main import parser
 
 OPTIONS = GeneratedPart("reference.md", "options")
 CODES = GeneratedPart("reference.md", "codes")
@@ -18,28 +17,27 @@ _LETTERS = {"decode": "D", "encode": "E", "transcode": "T", "merge": "M", "verif
 
 def options() -> str:
     """The text of the part: a row for each option of the jobs."""
-    found: dict[str, tuple[argparse.Action, list[str]]] = {}
+    found: dict[str, tuple[Any, list[str]]] = {}
     for command, letter in _LETTERS.items():
-        for action in _job(command):
-            for name in action.option_strings:
-                found.setdefault(name, (action, []))[1].append(letter)
+        for option in (one for one in load(command).params if one.param_type_name == "option"):
+            for name in option.opts:
+                found.setdefault(name, (option, []))[1].append(letter)
     lines = ["| option | jobs | |", "|---|---|---|"]
-    for name, (action, letters) in sorted(found.items()):
+    for name, (option, letters) in sorted(found.items()):
         jobs = "all" if len(letters) == len(_LETTERS) else "".join(letters)
-        lines.append(f"| `{name}` | {jobs} | {_meaning(action)} |")
+        lines.append(f"| `{name}` | {jobs} | {_meaning(option)} |")
     return "\n".join(lines) + "\n"
 
 
-def _job(command: str) -> Iterator[argparse.Action]:
-    commands: Any = next(one for one in parser()._actions if one.choices and not one.option_strings).choices
-    return (one for one in commands[command]._actions if one.option_strings and one.dest != "help")
-
-
-def _meaning(action: argparse.Action) -> str:
-    text = (action.help or "").replace("|", "\\|")
-    choices = [str(one) for one in action.choices or ()]
-    # Formats have a table of their own; other choices are named unless the text does.
-    return f"`{'`, `'.join(choices)}`: {text}" if 0 < len(choices) < 5 else text
+def _meaning(option: Any) -> str:
+    # Formats have a table of their own.
+    text = re.sub(r"[.:] avro, .*", ".", option.help or "").replace("|", "\\|")
+    if option.envvar:
+        text += f" [{option.envvar}]"
+    if option.default and not option.is_flag:
+        text += f" Default: {option.default}."
+    choices = option.type_descriptor.choices
+    return f"`{'`, `'.join(choices)}`: {text}" if choices else text
 
 
 def codes() -> str:

@@ -20,11 +20,11 @@ from tests.support.golden import Golden
 from tests.support.progress_lines import without_progress
 from tests.support.registries import answer, golden_registry, serving
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.clients.kafka import read_topic
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line, parse_line, read_messages
 from ticdc_bridge.spark_jobs.spark.frames import read_files
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from tests.support.processes import Job
-from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.runtime.jars import jars
 from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
 

@@ -1,7 +1,7 @@
 """`python -m service …` as a process that starts within a tenth of a second.
 
 It is forked from a process that has imported everything, which takes most of the time of a start. What is left of
-`python -m service` itself is tried once, in tests/service/cli/test_serve.py.
+`python -m service` itself is tried once, in tests/ticdc_bridge/cli/test_serve.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 _PRELOADED = [
     "tests.support.forked_service",
-    "ticdc_bridge.service.cli",
+    "ticdc_bridge.cli.app",
     "ticdc_bridge.service.migration.verify",
     "ticdc_bridge.service.schema_types.json_schema.schema",
     "ticdc_bridge.service.schema_types.protobuf.schema",
@@ -121,14 +121,14 @@ def _run(
     stderr: Connection[Any, Any],
 ) -> None:
     """What such a process does."""
-    from ticdc_bridge.service.cli import main
+    from ticdc_bridge.cli import main
 
     for number, pipe in ((1, stdout), (2, stderr)):
         os.dup2(pipe.fileno(), number)
         pipe.close()
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
-    sys.argv = ["service", *arguments]
-    main()
+    raise SystemExit(main(arguments, "python -m service"))

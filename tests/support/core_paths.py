@@ -21,9 +21,9 @@ import pytest
 from tests.support.golden import Golden
 from tests.support.spark_settings import INTERPRETED, QUICK
 from ticdc_bridge import count_changes, datasource, decode, encode, spark_session, transcode
+from ticdc_bridge.cli import main as run_command
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
-from ticdc_bridge.spark_jobs.commands.main import main as run_command
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.lake.tables import has_delta, lake_config
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.spark_settings import INTERPRETED, QUICK, SHORT_LIVED
-from ticdc_bridge.spark_jobs.commands.main import main
+from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.lake import tables
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 from ticdc_bridge.spark_jobs.spark.session import _JVM_OPTIONS

@@ -27,11 +27,11 @@ from pyspark.sql.types import MapType, StringType
 
 from tests.support.golden import ALL, ROOT, Registry
 from tests.support.output_cases import OutputCase, output_cases
+from ticdc_bridge.cli import main as run_command
 from ticdc_bridge.schemas.formats.format_table import WRITTEN
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches
-from ticdc_bridge.spark_jobs.commands.main import main as run_command
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from unittest import mock
 
-from typer.testing import CliRunner
-
 from tests.support.access import ADMIN, InProcess, bearer, files, rule
+from tests.support.command_line import commands
 from tests.support.record_outputs import Row, digest
 from tests.support.routes import routes
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import ERRORS
 from ticdc_bridge.service.auth.acl import OF_SERVER
-from ticdc_bridge.service.cli import app as service_commands
 from ticdc_bridge.service.errors import REGISTRY_ERRORS
 from ticdc_bridge.service.server.app import create_app, wrap_served
 from ticdc_bridge.service.server.settings import Settings
-from ticdc_bridge.spark_jobs.commands.main import COMMANDS, parser
 
 _RIGHTS = ("read", "write", "delete", "config", "history", "metrics", "admin")
 
 
 def _help() -> Iterator[Row]:
     with mock.patch.dict(os.environ, {"COLUMNS": "100", "TERM": "dumb"}):
-        yield "help", "spark_jobs", digest(parser().format_help())
-        commands = next(a for a in parser()._actions if a.dest == "command").choices
-        assert isinstance(commands, dict)
-        for name in COMMANDS:
-            yield "help", f"spark_jobs {name}", digest(commands[name].format_help())
-        runner = CliRunner()
-        names = [c.name or (c.callback.__name__ if c.callback else "") for c in service_commands.registered_commands]
-        for name in ["", *(n.replace("_", "-").rstrip("-") for n in names), "history"]:
-            result = runner.invoke(service_commands, [*filter(None, [name]), "--help"], prog_name="python -m service")
-            assert result.exit_code == 0, name
-            yield "help", f"service {name}".rstrip(), digest(result.output)
+        for name in ["", *(name for name, _ in commands())]:
+            with redirect_stdout(io.StringIO()) as out:
+                assert main([*name.split(), "--help"]) == 0, name
+            yield "help", name or "ticdc-bridge", digest(out.getvalue())
 
 
 def _rights() -> Iterator[Row]:

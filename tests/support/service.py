@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 
 from tests.support.command_process import Command
 from tests.support.postgres import DatabaseServer
-from ticdc_bridge.service.cli import app
+from ticdc_bridge.cli.app import app
 from ticdc_bridge.service.registry.model import StoredWarning
 from ticdc_bridge.service.registry.registry import Registry
 

@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
+from ticdc_bridge.cli import main
 from ticdc_bridge.clients.kafka import TopicWriter, read_topic
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 
 if TYPE_CHECKING:

@@ -94,10 +94,10 @@ def test_an_extra_that_is_not_installed_is_named(tmp_path: Path) -> None:
         "import sys\n"
         "class Hidden:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.partition('.')[0] in {'typer', 'pyspark', 'pyarrow', 'confluent_kafka'}:\n"
+        "        if name.partition('.')[0] in {'uvicorn', 'pyspark', 'pyarrow', 'confluent_kafka'}:\n"
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
         "sys.meta_path.insert(0, Hidden())\n"
-        "from ticdc_bridge.main import main\n"
+        "from ticdc_bridge.cli import main\n"
         "raise SystemExit(main())\n"
     )
 
@@ -112,7 +112,7 @@ def test_an_extra_that_is_not_installed_is_named(tmp_path: Path) -> None:
     rows: list[tuple[tuple[str, ...], int, str]] = [
         (("--help",), 0, ""),
         (("--version",), 0, ""),
-        (("serve",), 2, f"ticdc-bridge: serve: {lacks.format('typer', 'service')}\n"),
+        (("serve",), 2, f"ticdc-bridge: serve: {lacks.format('uvicorn', 'service')}\n"),
         ((*_DECODE, "--spark"), 2, f"error USAGE: {lacks.format('pyspark', 'spark')}; the output is not complete\n"),
     ]
     check_rows(rows, check, lambda row: " ".join(row[0][:2]))

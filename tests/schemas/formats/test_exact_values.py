@@ -21,11 +21,11 @@ from tests.matrix.round_trip import FORMS, MORE_FORMS, Passage, Tally
 from tests.support.each import each
 from tests.support.golden import FORMATS, Golden, both, case_check, case_module, cases
 from tests.support.rows import ORIGIN, Tables, change, column, table
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
 from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.table import Column, Value
-from ticdc_bridge.spark_jobs.commands.main import main
 
 WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
 EVERY = [*FORMS, *MORE_FORMS]

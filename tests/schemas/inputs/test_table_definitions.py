@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.support.golden import FORMATS, GOLDEN, Golden, cases
 from tests.support.mysql_server import PlayedTidb, serving
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.types import BY_NAME
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.pipeline.arguments import tables_of
 
 ID = TableId("d", "t")
@@ -159,7 +159,7 @@ def test_ddl_lines_in_three_ways_of_writing(tmp_path: Path) -> None:
 
 
 def test_a_folder_and_a_live_tidb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As `ddl=` and `--tables`; the definitions hold for rows of any commit_ts."""
+    """As `ddl=` and `--ddl`; the definitions hold for rows of any commit_ts."""
     (tmp_path / "d.t-schema.sql").write_text("CREATE TABLE `t` (`a` int);")
     with serving(PlayedTidb({("d", "t"): "CREATE TABLE `t` (`a` int)"}, "secret")) as tidb:
         url = f"mysql://root:secret@127.0.0.1:{tidb.port}/d"
@@ -169,7 +169,7 @@ def test_a_folder_and_a_live_tidb(tmp_path: Path, capsys: pytest.CaptureFixture[
             found = tables.at(ID, 5)
             assert (found.commit_ts, [c.name for c in found.table.columns]) == (0, ["a"]) if found else False
         (tmp_path / "m.jsonl").write_text("")
-        command = ["decode", "--format", "open", "--in", str(tmp_path / "m.jsonl"), "--out", "-", "--tables"]
+        command = ["decode", "--format", "open", "--in", str(tmp_path / "m.jsonl"), "--out", "-", "--ddl"]
         assert main([*command, url]) == 0
     assert main([*command, url]) == 2
     assert "--ddl mysql://***@127.0.0.1" in capsys.readouterr().err

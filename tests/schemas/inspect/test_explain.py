@@ -12,6 +12,7 @@ import pytest
 from tests.support.each import each
 from tests.support.fuzz import amounts
 from tests.support.golden import READ, Golden, cases
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.format_table import FORMATS
@@ -21,7 +22,6 @@ from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.jobs.explain import find, render
 

@@ -157,7 +157,7 @@ def _as(lines: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 
 def test_auto_by_command_line(tmp_path: Path) -> None:
-    from ticdc_bridge.spark_jobs.commands.main import main
+    from ticdc_bridge.cli import main
 
     golden = Golden("simple", "pk_int.json")
     lines = golden.messages_file.read_text() + '{"key_b64":null,"value_b64":"aGk="}\n'

@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from tests.support.access import ADMIN, PASSWORD, TOKENS, auth_lines, basic, bearer, rule
 from tests.support.table import check_rows
+from ticdc_bridge.cli.app import app
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service import cli
 from ticdc_bridge.service.auth import acl, authenticator, credentials
 from ticdc_bridge.service.auth.acl import ALL, NOTHING, Pattern
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
@@ -259,7 +259,7 @@ def test_a_second_write_of_the_same_moment_is_seen(tmp_path: Path) -> None:
 
 
 def command(*arguments: str, given: str = "") -> Result:
-    return CliRunner().invoke(cli.app, arguments, input=given)
+    return CliRunner().invoke(app, arguments, input=given)
 
 
 def test_commands_make_and_try_the_files(tmp_path: Path) -> None:

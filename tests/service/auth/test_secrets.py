@@ -17,13 +17,13 @@ import typer
 from tests.support.access import ADMIN, PASSWORD, TOKENS, basic, bearer, files
 from tests.support.service import Client, listening_at, serve
 from tests.support.table import check_rows
+from ticdc_bridge.cli.output import exit_with
 from ticdc_bridge.clients.http import HttpClient, HttpLogin
 from ticdc_bridge.clients.kafka import library, make_client
 from ticdc_bridge.schemas.inputs.kafka_settings import settings_for_librdkafka
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.changefeed.reader import read_files
-from ticdc_bridge.service.cli.output import exit_with
 from ticdc_bridge.service.server import logs
 from ticdc_bridge.service.store import dialect_of, open_store
 from ticdc_bridge.spark_jobs.streaming import lineage

@@ -21,7 +21,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from tests.support.command_process import Command
 from tests.support.service import GOLDEN, Client, column, environment, record
 from tests.support.table import check_rows
-from ticdc_bridge.service.cli import app
+from ticdc_bridge.cli import main
 from ticdc_bridge.service.migration.plan import fingerprint
 from ticdc_bridge.service.migration.snapshot import Snapshot, snapshot_of
 from ticdc_bridge.service.store import open_store
@@ -39,10 +39,10 @@ def command(*arguments: str, cwd: Path, **variables: str) -> tuple[int, str, str
         for name, value in variables.items():
             patch.setenv(name, value)
         try:
-            code = app(list(arguments), prog_name="service", standalone_mode=False)
+            code = main(arguments)
         finally:
             root.handlers = handlers
-    return code or 0, out.getvalue(), err.getvalue().replace("ticdc-bridge: ", "")
+    return code, out.getvalue(), err.getvalue().replace("ticdc-bridge: ", "")
 
 
 def held(store: str) -> Snapshot:

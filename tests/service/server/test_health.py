@@ -16,7 +16,7 @@ from tests.support.access import files
 from tests.support.certificates import Authority
 from tests.support.service import ROOT
 from tests.support.table import check_rows
-from ticdc_bridge.service.cli import app
+from ticdc_bridge.cli.app import app
 from ticdc_bridge.service.server.health import NOT_READY, READY, Place, check_health, place_of, place_of_url
 from ticdc_bridge.service.testing import running_service
 

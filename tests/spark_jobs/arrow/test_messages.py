@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.golden import Golden, Registry, cases
 from tests.support.reference_codecs import SlowReader, SlowWriter
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.formats.framing import carried_headers
 from ticdc_bridge.schemas.inputs.dead_letters import DETAIL, REASON
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
@@ -28,7 +29,6 @@ from ticdc_bridge.spark_jobs.arrow.event_rows import message_rows
 from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
 from ticdc_bridge.spark_jobs.arrow.messages import RowFinder
 from ticdc_bridge.spark_jobs.arrow.worker_functions import TranscodeBatches
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_row
 from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig

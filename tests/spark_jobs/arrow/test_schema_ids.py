@@ -14,13 +14,13 @@ from tests.spark_jobs.arrow.test_messages import _batch
 from tests.support import shop
 from tests.support.schema_ids import WAYS, with_guids
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.arrow import batches
 from ticdc_bridge.spark_jobs.arrow.input_batches import batch_of_messages
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.jobs import in_process_batches
 from ticdc_bridge.spark_jobs.jobs.in_process_batches import KernelWarmUp

@@ -19,12 +19,12 @@ from tests.support.fuzz import SEED
 from tests.support.golden import Golden
 from tests.support.record_outputs import run_quietly
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.codec import compression
 from ticdc_bridge.schemas.formats.framing import unframe
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.archive_files import archive_files
 from ticdc_bridge.spark_jobs.io.avro_files import ArchiveWriter, archived_schemas, read_archive
 from ticdc_bridge.spark_jobs.io.endpoints import read_source

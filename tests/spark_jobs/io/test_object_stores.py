@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark_jobs.commands.test_command_line import BAD, DEBEZIUM, _file
 from tests.spark_jobs.io.test_storage_sink import _COLUMNS, V1, _canal, _schema_file
 from tests.support.golden import ROOT, Golden
 from tests.support.python_words import assert_no_python_words
 from tests.support.s3 import KEYS, Bucket, s3_server
 from tests.support.table import check_rows
+from tests.ticdc_bridge.cli.test_decode import BAD, DEBEZIUM, _file
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io import stores
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
@@ -17,7 +18,6 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.endpoints import read_source
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.storage_csv import CsvDialect

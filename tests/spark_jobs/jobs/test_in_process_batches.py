@@ -11,11 +11,11 @@ import pytest
 from tests.spark_jobs.arrow.test_messages import _mixed
 from tests.support.golden import Golden
 from tests.support.progress_lines import without_progress
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow import batches, input_batches
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.jobs import in_process_batches
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import found, numbered, row, written
 from tests.support.golden import Golden
 from tests.support.table import check_rows
+from tests.ticdc_bridge.cli.test_encode import found, numbered, row, written
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 
 WIDE = Golden("open", "wide.default")
 META = str(WIDE.meta_file)

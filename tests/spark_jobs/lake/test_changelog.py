@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import BASE, _avro_message, write_avro_schemas
 from tests.spark_jobs.lake.test_offset_order import _DDL, _connector_message
 from tests.support.table import check_rows
+from tests.ticdc_bridge.cli.test_encode import found, row, written
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,11 +11,11 @@ from pyiceberg.expressions import EqualTo, GreaterThanOrEqual, NotEqualTo
 from pyiceberg.table import StaticTable
 from pyspark.sql import functions as F
 
-from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge_iceberg import new_catalog, rows
 from tests.spark_jobs.lake.test_merge_schema_changes import Changes, Ddl, messages
 from tests.support.lake_readers import hadoop_metadata, query_duckdb
-from ticdc_bridge.spark_jobs.commands.main import main
+from tests.ticdc_bridge.cli.test_encode import written
+from ticdc_bridge.cli import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

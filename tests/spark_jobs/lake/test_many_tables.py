@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from tests.spark_jobs.commands.test_encode import found, row
 from tests.spark_jobs.lake.test_merge import rows
 from tests.support.golden import Golden
 from tests.support.processes import until
 from tests.support.streams import delta_count, run_while, send
 from tests.support.table import check_rows
-from ticdc_bridge.spark_jobs.commands.main import main
+from tests.ticdc_bridge.cli.test_encode import found, row
+from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 
 if TYPE_CHECKING:

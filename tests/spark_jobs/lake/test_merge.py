@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from tests.spark_jobs.commands.test_encode import found, numbered, row, written
 from tests.support.golden import Golden
+from tests.ticdc_bridge.cli.test_encode import found, numbered, row, written
 from ticdc_bridge import Encoder
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.lake.column_history import names_over_time, schema_changes, with_defaults
 from ticdc_bridge.spark_jobs.lake.name_history import table_names
 from ticdc_bridge.spark_jobs.streaming.pieces import MESSAGE, message_row

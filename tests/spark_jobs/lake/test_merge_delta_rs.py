@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake import test_merge, test_merge_schema_changes
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_schema_changes import messages
+from tests.ticdc_bridge.cli.test_encode import written
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.lake import tables
 from ticdc_bridge.spark_jobs.runtime import jars
 from ticdc_bridge.spark_jobs.runtime.cache import cache_dir

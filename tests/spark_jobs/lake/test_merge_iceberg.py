@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyiceberg.table import StaticTable
 
-from tests.spark_jobs.commands.test_encode import found, written
 from tests.spark_jobs.lake import (
     test_changelog,
     test_merge,
@@ -29,8 +28,9 @@ from tests.support.changes import Changes
 from tests.support.golden import Golden
 from tests.support.lake_readers import hadoop_metadata, iceberg_by_duckdb, iceberg_by_pyiceberg
 from tests.support.streams import send
+from tests.ticdc_bridge.cli.test_encode import found, written
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.locations import TableLocation
 from ticdc_bridge.spark_jobs.lake import tables
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.support.table import check_rows
+from tests.ticdc_bridge.cli.test_encode import written
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.codec.varint import uvarint, zigzag
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

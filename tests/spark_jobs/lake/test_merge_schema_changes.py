@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_merge import ENGINES, rows
+from tests.ticdc_bridge.cli.test_encode import found, row, written
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import BASE, T0, Place, avro_message, write_avro_schemas
 from tests.spark_jobs.lake.test_random_histories import take_as_many
+from tests.ticdc_bridge.cli.test_encode import written
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

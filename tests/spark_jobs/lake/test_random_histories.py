@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import written
 from tests.support.golden import Registry
 from tests.support.lake_histories import Change, Delivery, History, comparable
+from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge import Encoder
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.lake import merge, tables
 from ticdc_bridge.spark_jobs.lake.engines.base import ENGINES as ENGINE_ENTRIES
 

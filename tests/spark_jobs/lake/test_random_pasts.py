@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_random_histories import (
     _iceberg_name,
@@ -27,7 +26,8 @@ from tests.spark_jobs.lake.test_random_histories import (
     take_as_many,
 )
 from tests.support.lake_histories import Delivery, History, comparable
-from ticdc_bridge.spark_jobs.commands.main import main
+from tests.ticdc_bridge.cli.test_encode import written
+from ticdc_bridge.cli import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.matrix import readers
-from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_schema_changes import merge, messages
 from tests.support.table import check_rows
-from ticdc_bridge.spark_jobs.commands.main import main
+from tests.ticdc_bridge.cli.test_encode import written
+from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.lake.engines import delta_features
 from ticdc_bridge.spark_jobs.spark.session import spark_session
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_changelog import STATEMENTS, open_messages, write_statements
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import AVRO, BASE, T0, _avro_message, write_avro_schemas
 from tests.spark_jobs.lake.test_merge_order import runs_of_key as avro_runs
+from tests.ticdc_bridge.cli.test_encode import found, row, written
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.spark.frames import input_of_job
 
 if TYPE_CHECKING:

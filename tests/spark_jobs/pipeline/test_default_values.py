@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import row
+from tests.ticdc_bridge.cli.test_encode import row
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.formats.avro import schema as avro_schema
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, with_defaults
 from ticdc_bridge.spark_jobs.pipeline.table_view import default_of
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.spark_jobs.commands.test_encode import written
 from tests.support.rows import ORIGIN, change, column, table
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.jobs.verify import BinlogPosition, binlog_position
 from ticdc_bridge.spark_jobs.pipeline.event_order import change_id, split_key_change
 

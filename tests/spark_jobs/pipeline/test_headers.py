@@ -15,13 +15,13 @@ from tests.support import shop
 from tests.support.golden import ALL, WIDE, Golden, Registry
 from tests.support.table import check_rows
 from ticdc_bridge import Decoder, Encoder, plain_event
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.formats.framing import is_carried
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.reader import error_of_line, plain_message
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line, read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one

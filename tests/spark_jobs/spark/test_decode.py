@@ -19,11 +19,11 @@ import pytest
 from tests.support import shop
 from tests.support.progress_lines import without_progress
 from ticdc_bridge import decode, transcode
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.spark import decode_plan

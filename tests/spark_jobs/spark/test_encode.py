@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark_jobs.commands.test_format_options import _metric
 from tests.support import shop
+from tests.ticdc_bridge.cli.test_format_options import _metric
 from ticdc_bridge import decode, encode
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.spark.frames import kafka_columns

@@ -16,13 +16,13 @@ from tests.support import connector
 from tests.support.golden import ALL, EVOLUTION, FORMATS, Golden, case_check, cases
 from tests.support.tidb_connector import tidb_messages
 from ticdc_bridge import decode
+from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines

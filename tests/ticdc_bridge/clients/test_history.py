@@ -21,6 +21,7 @@ from tests.support.registries import Server, answer, serving
 from tests.support.rows import change
 from tests.support.service import Client
 from tests.support.table import check_rows
+from ticdc_bridge.cli import main
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
@@ -29,7 +30,6 @@ from ticdc_bridge.service.history.model import Batch, DdlRecord
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.spark_jobs.commands.main import main
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
 if TYPE_CHECKING:

@@ -1,0 +1,301 @@
+"""`check-ddl`: what would a DDL statement do to the changefeed? For people, and for CI."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ticdc_bridge.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
+from ticdc_bridge.cli.output import exit_with
+from ticdc_bridge.schemas.model.credentials import mask_credentials
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+
+if TYPE_CHECKING:
+    from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+    from ticdc_bridge.service.ddl_check.request import CheckRequest
+    from ticdc_bridge.service.ddl_check.trial import Trial
+
+Format = Literal["text", "json", "github"]
+_MAX_SQL = 16 << 20
+PASSWORD = "BRIDGE_TIDB_PASSWORD"
+"""The environment variable with the password of --try."""
+
+_DEFAULT_SERVICE = "http://127.0.0.1:8081"
+_SHOWN_SQL = 120  # characters of the statement in a command that is shown
+
+Sql = Annotated[
+    list[str] | None, typer.Argument(metavar="SQL", help="One or more statements, quoted; - is standard input.")
+]
+File = Annotated[
+    str | None, typer.Option("--in", "--file", metavar="FILE", help="A file of statements, instead of SQL.")
+]
+Db = Annotated[str, typer.Option(metavar="DATABASE", help="The database of unqualified table names.")]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        "--service",
+        metavar="URL",
+        help=f"The running service: its registry and its history. [BRIDGE_REGISTRY, {_DEFAULT_SERVICE}]",
+    ),
+]
+Store = Annotated[str | None, typer.Option(metavar="URL", help="The service's store, read directly: sqlite:///PATH.")]
+Ddl = Annotated[
+    str | None,
+    typer.Option(
+        "--ddl",
+        metavar="SOURCE",
+        help="Table definitions: a file (JSON lines of DDL, or SQL), a folder (dumpling's), or a live TiDB: "
+        "mysql://USER@HOST:4000/DB.",
+    ),
+]
+Schemas = Annotated[
+    str | None, typer.Option(metavar="FILE", help="With --ddl: registered schemas, JSON lines or a meta.json.")
+]
+Compatibility = Annotated[str, typer.Option(metavar="LEVEL", help="With --schemas: the level of all subjects.")]
+At = Annotated[
+    str | None,
+    typer.Option(metavar="TSO|TIME", help="Check against the tables at this time: a commit_ts or an RFC 3339 time."),
+]
+Changefeed = Annotated[str | None, typer.Option(metavar="NAME", help="The tracked changefeed whose history is used.")]
+Keyspace = Annotated[str, typer.Option(metavar="NAME", help="TiCDC's keyspace (namespace), part of Avro names.")]
+SqlMode = Annotated[str, typer.Option(metavar="MODES", help="The sql_mode in which the SQL is typed.")]
+Wire = Annotated[bool, typer.Option("--wire", help="The SQL is as TiCDC sends it, not as it is typed.")]
+Try = Annotated[
+    str | None,
+    typer.Option(
+        "--try",
+        metavar="URL",
+        help=f"A TiDB that runs the statements in a scratch database of its own: mysql://USER@HOST:4000. [{PASSWORD}]",
+    ),
+]
+Shown = Annotated[
+    Format, typer.Option("--format-out", "--format", help="text, json, or github: annotations and a job summary.")
+]
+
+
+def check_ddl(
+    sql: Sql = None,
+    file: File = None,
+    db: Db = "",
+    registry: Registry = None,
+    store: Store = None,
+    ddl: Ddl = None,
+    schemas: Schemas = None,
+    compatibility: Compatibility = "BACKWARD",
+    at: At = None,
+    sink_uri: SinkUri = None,
+    config: Config = None,
+    schema_registry: SchemaRegistry = None,
+    ticdc_version: TicdcVersion = None,
+    changefeed: Changefeed = None,
+    keyspace: Keyspace = "default",
+    ddl_time_zone: DdlZone = None,
+    sql_mode: SqlMode = "",
+    wire: Wire = False,
+    try_: Try = None,
+    format_: Shown = "text",
+) -> None:
+    """Say what DDL would do to the changefeed, before TiDB runs it.
+
+    Statements are applied in order; each is judged against the tables as the former ones leave them. Exit code 0: all
+    are safe. 1: one would stop the changefeed. 3: one can't be judged or TiDB itself refuses it, none would stop the
+    changefeed. 2: wrong usage, or a source that can't be read.
+
+    The tables and registered schemas are those of the running service (--registry); or of a --store; or of table
+    definitions (--ddl), which may be a live TiDB.
+
+    Examples:
+      ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT"
+      ticdc-bridge check-ddl --db shop --in migration.sql --ddl mysql://root@tidb:4000/shop
+    """
+    from ticdc_bridge.service.changefeed.reader import read_files
+    from ticdc_bridge.service.ddl_check.report import EXIT
+    from ticdc_bridge.service.ddl_check.request import CheckRequest
+    from ticdc_bridge.service.history.times import tso_of
+
+    try:
+        text, name = _statements(sql, file)
+        request: dict[str, Any] = {
+            "sql": text, "db": db, "sql_mode": sql_mode, "wire": wire, "at": tso_of(at) if at else None,
+            "zone": check_zone("--ddl-time-zone", ddl_time_zone), "history": changefeed,
+        }  # fmt: skip
+        feed = {
+            "sink_uri": sink_uri, "config": config, "keyspace": keyspace, "schema_registry": schema_registry,
+            "ticdc_version": ticdc_version,
+        }  # fmt: skip
+        _check_sources({"--registry": registry, "--store": store, "--ddl": ddl})
+        if store or ddl:
+            with _open_local(store, ddl, schemas, compatibility, db, try_) as answer:
+                form = answer(CheckRequest(**request, changefeed=read_files(**feed)))
+        elif try_:
+            raise SetupError("USAGE", details="--try needs the tables here: give --tables SOURCE or --store URL")
+        else:
+            form = _ask_service(registry, request, feed)
+    except BridgeError as error:
+        exit_with(f"{error.detail}{_other_ways(sql) if error.code == 'REGISTRY_UNREACHABLE' else ''}")
+    _show(form, format_, name)
+    raise typer.Exit(EXIT[form["verdict"]])
+
+
+def _check_sources(sources: dict[str, str | None]) -> None:
+    given = [name for name, value in sources.items() if value]
+    if len(given) > 1:
+        usage = (
+            f"the tables come from one place: --registry URL, --store URL or --ddl SOURCE, not {' and '.join(given)}"
+        )
+        raise SetupError("USAGE", details=usage)
+
+
+def _other_ways(sql: list[str] | None) -> str:
+    """What to do where no service answers, with commands that work."""
+    text = " ".join(sql or ())
+    statement = shlex.quote(text if text and len(text) <= _SHOWN_SQL else "ALTER TABLE shop.orders …")
+    return (
+        "\nStart the service, name it by --registry URL or BRIDGE_REGISTRY, or do without it:\n"
+        f"  ticdc-bridge check-ddl --ddl mysql://HOST:4000/DB {statement}\n"
+        f"  ticdc-bridge check-ddl --ddl tables.sql {statement}"
+    )
+
+
+def _statements(sql: list[str] | None, file: str | None) -> tuple[str, str]:
+    """The text, and the file's name for annotations."""
+    if (not sql) == (file is None):
+        example = 'ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT"'
+        details = f"give the SQL or --in FILE, one of them: {example}, or ticdc-bridge check-ddl --in migration.sql"
+        raise SetupError("USAGE", details=details)
+    if sql and len(sql) > 1:
+        quoted = shlex.quote(" ".join(sql))
+        raise SetupError("USAGE", details=f"the SQL is one word for the shell: ticdc-bridge check-ddl {quoted}")
+    if sql and sql != ["-"]:
+        return sql[0], ""
+    where = file or "standard input"
+    try:
+        with nullcontext(sys.stdin.buffer) if file in (None, "-") else open(file or "", "rb") as source:
+            data = source.read(_MAX_SQL + 1)
+        if len(data) > _MAX_SQL:
+            raise SetupError("USAGE", details=f"{where} has more than {_MAX_SQL} bytes")
+        return data.decode("utf-8-sig"), file or ""
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{where}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise SetupError("USAGE", details=f"{where}: no UTF-8 text") from None
+
+
+# ---- where the answer comes from
+def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
+    """The service's own answer; that of BRIDGE_REGISTRY or of this machine where none is named."""
+    from ticdc_bridge.clients.http import HttpClient
+    from ticdc_bridge.service.changefeed.reader import read_config
+    from ticdc_bridge.service.ddl_check import render
+    from ticdc_bridge.service.ddl_check.report import EXIT
+
+    settings: dict[str, Any] = {
+        name: feed[name] for name in ("sink_uri", "keyspace", "schema_registry", "ticdc_version") if feed[name]
+    }
+    if feed["config"]:
+        settings["config"] = read_config(feed["config"])
+    if request["history"]:
+        settings["name"] = request["history"]
+    body = {**request, "ddl_time_zone": request["zone"], "changefeed": settings}
+    asked = {k: v for k, v in body.items() if k not in ("zone", "history")}
+    url = registry or os.environ.get("BRIDGE_REGISTRY") or _DEFAULT_SERVICE
+    remote = HttpClient(url, login=login(wait=0.0))
+    answer = remote.need(dict, "/history/dry-run", "POST", asked)
+    if answer.get("verdict") not in EXIT:
+        raise SetupError(
+            "REGISTRY_REFUSED", url=remote.name, what="POST /history/dry-run", details="an answer of another kind"
+        )
+    for form in (answer, *render.statements(answer)):
+        for one in form.get("advice", ()):
+            one["commands"] = [c.replace(" $REGISTRY/", f" {remote.name}/") for c in one["commands"]]
+    return answer
+
+
+@contextmanager
+def _open_local(
+    store: str | None, ddl: str | None, schemas: str | None, level: str, db: str, try_: str | None
+) -> Iterator[Any]:
+    """A function from a question to the JSON form of its answer."""
+    from ticdc_bridge.cli.table_sources import read_tables
+    from ticdc_bridge.service.ddl_check.listed_schemas import ListedSchemas
+    from ticdc_bridge.service.ddl_check.request import answer_request, catalog_of, run_check
+    from ticdc_bridge.service.registry.registry import Registry
+    from ticdc_bridge.service.registry_view import RegistryView
+    from ticdc_bridge.service.schema_types.base import LEVELS
+    from ticdc_bridge.service.store import open_store, store_exists
+    from ticdc_bridge.service.store.history_reader import HistoryStore
+
+    if store:
+        if not store_exists(store):  # opening one makes it: a command that only reads must not
+            raise SetupError("USAGE", details=f"--store {store}: there is no such file")
+        with closing(open_store(store)) as opened, _open_trial(try_, ()) as trial:
+            view, history = RegistryView(Registry(opened)), HistoryStore(opened)
+            yield lambda request: answer_request(request, view, history, trial).form()
+        return
+    level = level.upper()
+    if level not in LEVELS:
+        raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
+    statements = read_tables(str(ddl), db).statements
+    listed = ListedSchemas.of_entries(_parse_schemas(schemas) if schemas else (), LEVELS[level])
+
+    def answer(request: CheckRequest) -> dict[str, Any]:
+        before = [one for one in statements if request.at is None or one.commit_ts <= request.at]
+        with _open_trial(try_, before) as trial:
+            return run_check(
+                request, catalog_of(before, None), listed, lambda _: "", assume=schemas is None, trial=trial
+            ).form()
+
+    yield answer
+
+
+@contextmanager
+def _open_trial(url: str | None, definitions: Sequence[DdlText]) -> Iterator[Trial | None]:
+    """The TiDB of --try. definitions: the statements that the tables come from."""
+    from ticdc_bridge.schemas.inputs.live_tables import server_address
+    from ticdc_bridge.schemas.inputs.table_sources import mysql_client
+    from ticdc_bridge.service.ddl_check.trial import open_trial
+
+    if url is None:
+        yield None
+        return
+    try:
+        address, client = server_address(url, PASSWORD), mysql_client()
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"--try {mask_credentials(url)}: {error}") from None
+    with open_trial(address, client, definitions) as trial:
+        yield trial
+
+
+def _parse_schemas(path: str) -> Any:
+    from ticdc_bridge.schemas.inputs import definition_files
+
+    try:
+        return definition_files.schemas(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise SetupError("USAGE", details=f"--schemas {path}: {reason_of(error)}") from None
+
+
+# ---- how it is shown
+def _show(form: dict[str, Any], format_: Format, file: str) -> None:
+    from ticdc_bridge.service.ddl_check import render
+
+    if format_ == "json":
+        print(json.dumps(form, ensure_ascii=False))
+    elif format_ == "text":
+        print("\n".join(render.text(form)))
+    else:
+        print("\n".join(render.github(form, file)))
+        target = os.environ.get("GITHUB_STEP_SUMMARY")
+        if target:
+            with open(target, "a", encoding="utf-8") as summary:
+                summary.write(render.summary(form, file))

@@ -1,0 +1,26 @@
+"""`completion`: the scripts by which bash, zsh and fish complete words; Typer makes them and answers what they ask."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+from typer.completion import shell_complete
+
+from ticdc_bridge.cli import PROGRAM
+from ticdc_bridge.cli.app import COMPLETE_VARIABLE, group
+
+Shell = Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", help="The shell.")]
+
+
+def completion(shell: Shell) -> int:
+    """Print the completion script of a shell.
+
+    `ticdc-bridge --install-completion` installs that of the shell it is called from.
+
+    Examples:
+      source <(ticdc-bridge completion bash)      in ~/.bashrc
+      source <(ticdc-bridge completion zsh)       in ~/.zshrc, after compinit
+      ticdc-bridge completion fish > ~/.config/fish/completions/ticdc-bridge.fish
+    """
+    return shell_complete(group(), {}, PROGRAM, COMPLETE_VARIABLE, f"source_{shell}")

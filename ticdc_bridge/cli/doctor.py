@@ -1,0 +1,161 @@
+"""`doctor`: check a changefeed's settings for losses and errors, each with its reason and fix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from urllib.parse import quote
+
+import typer
+
+from ticdc_bridge.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
+from ticdc_bridge.cli.output import exit_with
+from ticdc_bridge.schemas.model.errors import SetupError
+
+if TYPE_CHECKING:
+    from ticdc_bridge.clients.http import HttpClient
+    from ticdc_bridge.schemas.model.table import TableId
+    from ticdc_bridge.service.changefeed.doctor import Finding
+    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+    from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+
+_MOST_SUBJECTS: Final = 500
+_ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
+
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        "--service",
+        metavar="URL",
+        help="A registry whose compatibility levels and modes are checked, too.",
+    ),
+]
+TimeZone = Annotated[str, typer.Option(metavar="ZONE", help="Time zone of TiCDC's servers, if readers know it.")]
+FailOn = Annotated[
+    Literal["error", "warning", "info"], typer.Option(help="The lowest severity that gives exit code 1.")
+]
+Shown = Annotated[
+    Literal["text", "json", "github"],
+    typer.Option("--format-out", "--format", help="text, json, or github: annotations."),
+]
+
+
+def doctor(
+    sink_uri: SinkUri = None,
+    config: Config = None,
+    schema_registry: SchemaRegistry = None,
+    ticdc_version: TicdcVersion = None,
+    registry: Registry = None,
+    time_zone: TimeZone = "",
+    format_: Shown = "text",
+    fail_on: FailOn = "warning",
+) -> None:
+    """Read a changefeed's settings and say what will be lost or break.
+
+    error: TiCDC refuses it or stops, or values change unseen. warning: something is lost, or readers must know it.
+    info: good to know. Exit code 0: no error, no warning. 1: there is one (--fail-on). 2: settings that can't be read.
+
+    Examples:
+      ticdc-bridge doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
+    """
+    from ticdc_bridge.clients.http import HttpClient
+    from ticdc_bridge.service.changefeed.doctor import examine, exit_code
+    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+    from ticdc_bridge.service.changefeed.reader import read_files
+
+    try:
+        if not sink_uri and not config:
+            raise SetupError("USAGE", details="give --sink-uri, --config or both")
+        check_zone("--time-zone", time_zone or None)
+        feed = read_files(
+            sink_uri, config, time_zone=time_zone, schema_registry=schema_registry, ticdc_version=ticdc_version
+        )
+        patient = DoctorInput(feed)
+        if registry:
+            remote = HttpClient(registry, login=login(wait=0.0))
+            patient = _ask_registry(remote, feed)
+    except SetupError as error:
+        exit_with(error.detail)
+    findings = examine(patient)
+    for line in _SHOW[format_](findings, patient, config or ""):
+        print(line)
+    raise typer.Exit(exit_code(findings, fail_on))
+
+
+def _ask_registry(remote: HttpClient, feed: ChangefeedSettings) -> DoctorInput:
+    """What a registry says about the changefeed's subjects."""
+    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
+
+    pattern = topic_patterns(feed)
+    names = [s for s in remote.need(list, "/subjects") if isinstance(s, str) and pattern.fullmatch(s)]
+    facts = []
+    for name in names[:_MOST_SUBJECTS]:
+        path = f"{quote(name, safe='')}?defaultToGlobal=true"
+        config, mode = remote.need(dict, f"/config/{path}"), remote.need(dict, f"/mode/{path}")
+        facts.append(SubjectFacts(name, str(config.get("compatibilityLevel", "")), str(mode.get("mode", ""))))
+    left = len(names) - len(facts)
+    notes = (f"{left} subjects were not looked at: the first {_MOST_SUBJECTS} were",) if left else ()
+    if not names:
+        level = str(remote.need(dict, "/config").get("compatibilityLevel", ""))
+        facts = [SubjectFacts("the server's default", level)]
+        notes = ("none of the registry's subjects is of this changefeed; its default level is taken",)
+    return DoctorInput(feed, tuple(facts), tuple(_tables(remote)), notes)
+
+
+def _tables(remote: HttpClient) -> Iterator[TableId]:
+    """Known tables, of a service that tracks a history; other registries have none."""
+    from ticdc_bridge.schemas.model.table import TableId
+
+    offset: int | None = 0
+    while offset is not None:
+        try:
+            page = remote.need(dict, f"/history/tables?offset={offset}")
+        except SetupError:
+            return
+        rows = page.get("tables")
+        following = page.get("next_offset") if rows else None
+        offset = following if isinstance(following, int) and following > offset else None
+        for row in rows or ():
+            if isinstance(row, dict) and isinstance(row.get("db"), str) and isinstance(row.get("table"), str):
+                yield TableId(row["db"], row["table"])
+
+
+# ---- how it is shown
+def _text(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
+    for one in findings:
+        yield f"{one.severity.upper()} {one.id}: {one.text}"
+        yield f"  fix: {one.fix}"
+        yield f"  source: {one.source}"
+    yield from (f"note: {note}" for note in patient.notes)
+    yield f"doctor: {_count_text(findings)}"
+
+
+def _json(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
+    from ticdc_bridge.service.changefeed.doctor import exit_code
+
+    form: dict[str, Any] = {
+        "protocol": patient.protocol or None,
+        "healthy": not exit_code(findings),
+        "findings": [f.form() for f in findings],
+        "notes": list(patient.notes),
+    }
+    yield json.dumps(form, ensure_ascii=False)
+
+
+def _github(findings: list[Finding], patient: DoctorInput, file: str) -> Iterator[str]:
+    from ticdc_bridge.service.ddl_check.render import annotation
+
+    for one in findings:
+        yield annotation(_ANNOTATIONS[one.severity], file, 1, f"doctor: {one.id}", f"{one.text}. Fix: {one.fix}")
+    yield from (annotation("notice", "", None, "doctor", note) for note in patient.notes)
+    yield f"doctor: {_count_text(findings)}"
+
+
+def _count_text(findings: list[Finding]) -> str:
+    counts = {s: sum(f.severity == s for f in findings) for s in ("error", "warning", "info")}
+    return f"{counts['error']} errors, {counts['warning']} warnings, {counts['info']} notes"
+
+
+_SHOW: Final = {"text": _text, "json": _json, "github": _github}

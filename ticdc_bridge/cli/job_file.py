@@ -1,0 +1,151 @@
+"""`--file JOB.toml`: a job's options in a file, by their names; those of the command line win.
+
+source = "kafka:shop"            # --in; any option of the command, without its dashes
+format = "canal-json"            # transcode: --from
+tables = ["shop.*", "!shop.tmp_*"]
+target = "delta:/lake/{schema}/{table}"
+trigger = "30s"
+
+[merge]                          # of this command alone
+at-once = 8
+
+[[table]]                        # a table, or a pattern of some, with a place of its own
+name = "shop.orders"
+target = "delta:/lake/orders"    # and changelog, versions, partition-by, cluster-by
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from ticdc_bridge.cli.app import Command
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
+from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace
+
+OPTION: Final = "--file"
+COMMANDS: Final = ("merge", "decode", "transcode")
+_ALIASES: Final = {"source": "in", "target": "out"}
+_SOURCES: Final = {"in", "topics"}
+"""Of which a job has one."""
+_ENTRIES: Final = "table"
+_LAYOUT: Final = ("partition-by", "cluster-by")
+_PLACES: Final = ("target", "changelog", "versions")
+
+
+class JobFileCommand(Command):
+    """A command with --file: the options of the file stand before those of the command line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            args, ctx.meta[OPTION] = with_file(args, str(ctx.info_name), self.get_params(ctx))
+        except SetupError as error:
+            print(f"error {error.code}: {error.detail}", file=sys.stderr)
+            raise typer.Exit(2) from None
+        return super().parse_args(ctx, args)
+
+
+def places_of(ctx: typer.Context, _file: str | None) -> tuple[TablePlace, ...]:
+    """The value of --file: the places of its tables."""
+    return tuple(ctx.meta.get(OPTION, ()))
+
+
+def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[list[str], list[TablePlace]]:
+    """The options of a command with those of its file, and the places of the file's tables. SetupError USAGE.
+
+    words: after the command's name. params: the command's, as Typer has them.
+    """
+    path = _path_in(words)
+    if path is None:
+        return words, []
+    document = _read(Path(path))
+    own = document.pop(command, {})
+    for other in COMMANDS:
+        document.pop(other, None)
+    entries = document.pop(_ENTRIES, [])
+    if not isinstance(own, dict) or not isinstance(entries, list):
+        raise SetupError("USAGE", details=f"{path}: write [{command}] for its options, and [[table]] for each table")
+    options = {name[2:]: one for one in params for name in one.opts if name.startswith("--") and name != OPTION}
+    given = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
+    given |= _SOURCES if given & _SOURCES else set()
+    added: list[str] = []
+    for key, value in {**document, **own}.items():
+        name = _option_name(key, command)
+        if name not in options:
+            near = get_close_matches(name, [*options, *_ALIASES], 1)
+            advice = f"; did you mean {near[0]}?" if near else ""
+            raise SetupError("USAGE", details=f"{path}: {command} has no option {key!r}{advice}")
+        if name not in given:
+            added += _words(name, options[name], value, path)
+    return [*added, *words], [_place(entry, path) for entry in entries]
+
+
+def _path_in(words: list[str]) -> str | None:
+    for number, word in enumerate(words):
+        if word.startswith(f"{OPTION}="):
+            return word.partition("=")[2]
+        if word == OPTION and number + 1 < len(words):
+            return words[number + 1]
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise SetupError("USAGE", details=f"{OPTION} {path}: {reason_of(error)}") from error
+
+
+def _option_name(key: str, command: str) -> str:
+    name = key.replace("_", "-")
+    if name == "format" and command == "transcode":
+        return "from"
+    return _ALIASES.get(name, name)
+
+
+def _words(name: str, option: Any, value: Any, path: str) -> list[str]:
+    """The value as the command line would have it."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise SetupError("USAGE", details=f"{path}: {name} is true or false")
+        return [f"--{name}"] if value else []
+    values = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values):
+        raise SetupError("USAGE", details=f"{path}: {name}: a text, a number or a list of them is needed")
+    return [f"--{name}={one}" for one in (values if option.multiple else [",".join(map(str, values))])]
+
+
+def _place(entry: Any, path: str) -> TablePlace:
+    given = {key.replace("_", "-"): value for key, value in entry.items()} if isinstance(entry, dict) else {}
+    unknown = given.keys() - {"name", "out", *_PLACES, *_LAYOUT}
+    if not given or unknown:
+        words = "name, target, changelog, versions, partition-by and cluster-by"
+        details = f"{path}: [[table]] has {words}, not {', '.join(sorted(unknown)) or 'nothing'}"
+        raise SetupError("USAGE", details=details)
+    name, places = given.get("name"), {word: given.get(word) for word in _PLACES}
+    places["target"] = given.get("target", given.get("out"))
+    lists = [_columns(given.get(word), word, path) for word in _LAYOUT]
+    layout = TableLayout.of(*lists) if any(lists) else None
+    if not isinstance(name, str) or not (layout or any(place is not None for place in places.values())):
+        raise SetupError("USAGE", details=f"{path}: [[table]] needs a name (db.table or a pattern) and a target")
+    for word, place in places.items():
+        if place is not None and not (isinstance(place, str) and place.startswith(TABLE_PREFIXES)):
+            raise SetupError("USAGE", details=f"{path}: [[table]] {name}: {word} {place}: delta:PATH is needed")
+    return TablePlace(TableChoice.of([name]), places["target"], layout, places["changelog"], places["versions"])
+
+
+def _columns(value: Any, word: str, path: str) -> str | None:
+    """A list of columns as the command line has it."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ",".join(value)
+    if value is None or isinstance(value, str):
+        return value
+    raise SetupError("USAGE", details=f"{path}: [[table]] {word}: a list of columns is needed")

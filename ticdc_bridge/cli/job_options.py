@@ -1,0 +1,281 @@
+"""The options that several commands of the jobs take, by groups: a command inherits those it has."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal
+from urllib.parse import quote
+
+import typer
+
+from ticdc_bridge.cli.job_command import JobCommand
+from ticdc_bridge.cli.job_file import places_of
+from ticdc_bridge.schemas.formats.format_table import FORMATS, format_name
+from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+from ticdc_bridge.schemas.inputs.subject_names import Strategy
+from ticdc_bridge.schemas.inputs.table_sources import definition_source
+
+READ: Final = (*sorted(FORMATS), "auto")
+WRITTEN: Final = tuple(sorted(FORMATS))
+INPUT, DEFINITIONS, OUTPUT, ERRORS, SPARK, STREAM, REPORTS = (
+    "Input", "Schemas and definitions", "Output", "Errors", "Spark", "Stream", "Reports",
+)  # fmt: skip
+PLACES: Final = """\
+Places:
+  FILE            message file: JSON lines {"topic","partition","offset","timestamp","key_b64","value_b64","headers"},
+                  only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary;
+                  FILE.avro, or a folder of such: values that Kafka Connect's S3 or HDFS sink archived
+  s3://BUCKET/…   an object or a folder of them in place of a file (also gs://, abfs://, hdfs://; docs/lake.md)
+  -               standard output
+  kafka:TOPIC     a Kafka topic, read up to its high watermark at the start; as a target, `kafka:` alone means
+                  each message's own topic (or the one that --topic names)
+  delta:PATH      a Delta table, written by Spark; with {schema} and {table} in PATH one for each table
+  iceberg:CATALOG.DB.TABLE   an Iceberg table; the catalog is configured by --conf spark.sql.catalog.…
+  --ddl SOURCE    JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
+                  "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE; or SQL (CREATE TABLE, USE …), which
+                  holds from the beginning
+  --history URL   the table histories that the service tracks, instead of --ddl FILE (docs/history.md)
+  --ddl stream    DDL events define the tables of the rows after them (transcode does that anyway, where it is in order)
+
+Exit codes:
+  0 done   1 done, but some messages failed and are in the dead-letter queue
+  2 wrong usage, or something needed can't be reached
+"""
+
+
+def option(panel: str, metavar: str | None, text: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """A field that is an option.
+
+    Args:
+        panel: The section of the help.
+        metavar: None for a choice.
+        names: By default as the field is named.
+        default: `...` where the option has to be given.
+    """
+    return typer.Option(default, *names, metavar=metavar, help=text, rich_help_panel=panel, **more)
+
+
+def flag(panel: str, name: str, text: str) -> Any:
+    return option(panel, None, text, name, default=False)
+
+
+def choice(panel: str, known: tuple[str, ...], metavar: str, text: str, *names: str, **more: Any) -> Any:
+    """An option that takes one of the names in a table of ours. read: the name that a value means."""
+    read: Callable[[str], str] = more.pop("read", str)
+
+    def parse(value: str) -> str:
+        if read(value) not in known:
+            raise ValueError(f"{value!r} is not one of {', '.join(map(repr, known))}")
+        return read(value)
+
+    return option(panel, metavar, text, *names, parser=parse, autocompletion=lambda: [*known], **more)
+
+
+def formats(known: tuple[str, ...], text: str, *names: str, panel: str = INPUT, default: Any = ...) -> Any:
+    """An option that takes a format, by our name or TiCDC's."""
+    return choice(panel, known, "FORMAT", f"{text} {', '.join(known)}.", *names, read=format_name, default=default)
+
+
+def with_login(url: str, variable: str = "BRIDGE_REGISTRY_USER") -> str:
+    """A URL with the NAME:PASSWORD of an environment variable, where it has none: many may read a command line."""
+    scheme, mark, rest = url.partition("://")
+    user, _, password = os.environ.get(variable, "").partition(":")
+    if not (user and mark) or "@" in rest.partition("/")[0]:
+        return url
+    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{rest}"
+
+
+def _with_target_login(url: str) -> str:
+    return with_login(url, "BRIDGE_TO_USER")
+
+
+def _with_retries(master: str) -> str:
+    """A local master that tries a task four times if it fails (its Python worker was killed), as a cluster does.
+
+    One that says itself how often, and any other master, is as it was.
+    """
+    match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return master if match is None else f"local[{match[1] or 1},4]"
+
+
+def _url(panel: str, text: str, parser: Callable[[str], str] = with_login, **more: Any) -> Any:
+    return option(panel, "URL", text, parser=parser, **more)
+
+
+TYPES: Final[Any] = option(
+    OUTPUT, None, "Temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp.",
+    default="exact",
+)  # fmt: skip
+FORMAT_OUT: Final[Any] = option(OUTPUT, None, "For people (text) or programs.", default="text")
+FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each partition.", default="earliest")
+
+
+@dataclass(kw_only=True)
+class KafkaOptions(JobCommand):
+    """How Kafka is reached."""
+
+    bootstrap_servers: str | None = option(INPUT, "HOST:PORT", "Kafka brokers. [BRIDGE_BOOTSTRAP_SERVERS]")
+    kafka_config: Path | None = option(
+        INPUT, "FILE", "File with one name=value per line; names of librdkafka or of the Java client."
+    )
+    from_offset: str = field(default="earliest", init=False)
+
+
+@dataclass(kw_only=True)
+class Reading(KafkaOptions):
+    """How messages are read."""
+
+    format: str = field(init=False)
+    source: str = field(init=False)
+    registry: str | None = _url(
+        DEFINITIONS,
+        "Schema registry; its NAME:PASSWORD may come from BRIDGE_REGISTRY_USER.",
+        envvar="BRIDGE_REGISTRY", show_envvar=True
+    )  # fmt: skip
+    schemas: Path | None = option(DEFINITIONS, "FILE", "Schemas in a file, instead of a registry.")
+    registry_wait: str | None = option(
+        DEFINITIONS, "TIME",
+        "How long to retry a registry that is down at the start. Default: 5s; a stream: --patience, if given.",
+    )  # fmt: skip
+    ddl: Any = option(
+        DEFINITIONS, "SOURCE",
+        "Table definitions: a FILE (JSON lines of DDL, or SQL), a folder (dumpling's), a live TiDB "
+        "(mysql://USER@HOST:4000/DB), or `stream`: from the messages read.",
+        parser=definition_source
+    )  # fmt: skip
+    history: str | None = _url(DEFINITIONS, "Table definitions from the history of this service, instead of a file.")
+    changefeed: str | None = option(DEFINITIONS, "NAME", "Whose history, where the service has several.")
+    ddl_time_zone: str | None = option(DEFINITIONS, "ZONE", "Time zone of literal TIMESTAMP defaults in DDL.")
+    time_zone: str | None = option(INPUT, "ZONE", "Time zone of the changefeed. Default: UTC, with a warning.")
+    from_options: Path | None = option(INPUT, "FILE", "Options of the format read, as JSON.")
+    claim_check_dir: Path | None = option(INPUT, "DIR", "Folder of the files that claim-check messages point to.")
+    on_lossy: Literal["error", "flag"] | None = option(
+        ERRORS, None,
+        "A value that can't be kept exactly is an error, or is kept with a flag. Default: flag for decode, explain "
+        "and verify, error for others.",
+    )  # fmt: skip
+    craft_float: Literal["auto", "damaged", "sound"] | None = option(
+        INPUT, None, "Craft's FLOATs: damaged by TiCDC, sound, or as the messages show. Default: auto."
+    )
+
+
+@dataclass(kw_only=True)
+class TargetRegistry(JobCommand):
+    """Schemas and options of the second format."""
+
+    to_registry: str | None = _url(
+        DEFINITIONS,
+        "Registry of the format --to. Default: --registry. Its NAME:PASSWORD may come from BRIDGE_TO_USER.",
+        _with_target_login
+    )  # fmt: skip
+    to_schemas: Path | None = option(DEFINITIONS, "FILE", "Schemas of the format --to. Default: --schemas.")
+    to_options: Path | None = option(
+        OUTPUT, "FILE", "Options of the format --to, as JSON.", "--to-options", "--options"
+    )
+
+
+@dataclass(kw_only=True)
+class Writing(TargetRegistry):
+    """How messages are written."""
+
+    subject_strategy: Strategy = option(
+        OUTPUT, None, "Subjects of the schemas registered: by topic (as TiCDC), record name, or both.", default="topic"
+    )
+
+
+@dataclass(kw_only=True)
+class SparkConf(JobCommand):
+    """What goes to Spark as it is."""
+
+    conf: list[str] = option(SPARK, "KEY=VALUE", "A Spark setting (repeatable).", default=[])
+    packages: list[str] = option(SPARK, "G:A:V,…", "Jars that Spark fetches (Maven).", default=[])
+
+
+@dataclass(kw_only=True)
+class Lineage(JobCommand):
+    """Who is told what the job used."""
+
+    lineage: str | None = _url(REPORTS, "Report the topics, table versions and subjects used to this service.")
+    job: str | None = option(REPORTS, "NAME", "The job's name in metrics and lineage. Default: the command.")
+
+
+@dataclass(kw_only=True)
+class JobOptions(Lineage, SparkConf, Reading):
+    """What decode, encode, transcode and merge share."""
+
+    notes: ClassVar[str] = PLACES
+    source: str = field(init=False)
+    from_offset: str = FROM_OFFSET
+    out: str = option(OUTPUT, "FILE|-|kafka:TOPIC|TABLE", "Where the result goes.", default="-")
+    topic: str | None = field(default=None, init=False)
+    dedupe: bool = field(default=False, init=False)
+    until_resolved: bool = field(default=False, init=False)
+    on_error: Literal["fail", "dead-letter", "drop"] = option(
+        ERRORS, None, "What to do with a message that fails.", default="dead-letter"
+    )
+    dead_letter: str | None = option(ERRORS, "FILE|kafka:TOPIC", "Where messages that fail go, with the reason.")
+    spark: bool = flag(SPARK, "--spark", "Run in Spark, with the same result.")
+    master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=_with_retries)
+    reader_features: Literal["minimal", "full"] = option(
+        SPARK, None, "Delta features of new tables: only when a change needs them, or all at once.", default="minimal"
+    )
+    stream: bool = flag(STREAM, "--stream", "Keep running (Structured Streaming); needs --checkpoint.")
+    checkpoint: str | None = option(STREAM, "DIR", "The stream's checkpoint folder.")
+    trigger: str = option(
+        STREAM, "T", "Interval of micro-batches; `now`: process what there is and end.", default="10s"
+    )
+    max_per_batch: int | None = option(STREAM, "N", "Most messages in a micro-batch.")
+    patience: str | None = option(
+        STREAM, "T",
+        "How long a stream retries while the registry or Kafka is down; if given, at the start too. Default: 10m.",
+    )  # fmt: skip
+    metrics: str | None = option(REPORTS, "FILE|:PORT", "Prometheus metrics: a text file, or served on a port.")
+    metrics_host: str = option(
+        REPORTS, "HOST", "The address that --metrics :PORT listens on; 0.0.0.0: every address.", default="127.0.0.1"
+    )
+
+
+@dataclass(kw_only=True)
+class MessageJobOptions(JobOptions):
+    """What decode, encode and transcode have before merge: they write events, one by one."""
+
+    topic: str | None = option(OUTPUT, "RULE", "Target topic, such as tidb_{schema}_{table}. Default: the source's.")
+    dedupe: bool = flag(
+        OUTPUT, "--dedupe", "Leave out changes that came before (same db, table, key, commit_ts and op)."
+    )
+    until_resolved: bool = flag(
+        OUTPUT, "--until-resolved", "Only rows up to the resolved ts: no earlier change can follow."
+    )
+
+
+@dataclass(kw_only=True)
+class TableSelection(JobCommand):
+    """Which topics and tables decode, transcode and merge read; their options may come from a file."""
+
+    in_: str | None = option(INPUT, "FILE|kafka:TOPIC,…", "Where messages come from (or --topics).", "--in")
+    topics: str | None = option(
+        INPUT, "REGEX", "Kafka topics by a regular expression, such as 'tidb_.*'; a stream finds new ones."
+    )
+    tables: list[str] = option(
+        INPUT, "PATTERNS", "Tables to read, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable).", default=[]
+    )
+    places: Any = option(
+        INPUT, "JOB.toml",
+        "Read these options from a file (docs/lake.md); the command line wins.",
+        "--file", callback=places_of, default=()
+    )  # fmt: skip
+
+    source: str = field(init=False)
+    table: str | None = field(default=None, init=False)
+    types: Literal["exact", "typed"] = field(default="exact", init=False)
+    time: Literal["text", "interval"] = field(default="text", init=False)
+    missing: Literal["null", "default"] = field(default="null", init=False)
+
+    def __post_init__(self) -> None:
+        if (self.in_ is None) is (self.topics is None):
+            raise typer.BadParameter("where do messages come from? Give --in FILE|kafka:TOPIC or --topics REGEX, once")
+        self.source = self.in_ if self.in_ is not None else f"{TOPIC}/{self.topics}/"

@@ -1,0 +1,194 @@
+"""decode, encode and transcode once their sides are known: in this process, in Spark, or as a stream."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ticdc_bridge.cli.codec_arguments import kafka_of, seconds, spark_settings
+from ticdc_bridge.cli.job_options import JobOptions
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+from ticdc_bridge.schemas.inspect.format_lookup import format_named
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.io.endpoints import (
+    DeadLetters,
+    LineSink,
+    Sink,
+    line_sink,
+    message_sink,
+    plain_source,
+    read_source,
+)
+from ticdc_bridge.spark_jobs.io.locations import (
+    KafkaClient,
+    check_different,
+    check_is_path,
+    name_of_place,
+    refuse_table_source,
+    table_location_of,
+    topic_of_location,
+    topics_of_location,
+)
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.storage_sink import is_storage_folder
+from ticdc_bridge.spark_jobs.jobs import in_process
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
+from ticdc_bridge.spark_jobs.pipeline.progress import show_progress, tell_summary
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
+from ticdc_bridge.spark_jobs.pipeline.table_choice import is_rule
+from ticdc_bridge.spark_jobs.pipeline.table_view import table_of
+from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
+from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.spark_jobs.streaming import lineage, metrics
+
+
+def dead_letter_location(args: JobOptions) -> str | None:
+    """Where failed messages go: for encode and transcode there is a place always."""
+    if args.on_error == "drop":
+        return None
+    has_error_lines = args.command in ("decode", "merge") and not args.out.endswith(".avro")
+    if args.dead_letter or (has_error_lines and not (args.stream or table_location_of(args.out))):
+        location: str | None = args.dead_letter
+        return location
+    if is_rule(args.out):  # beside the tables
+        folder = args.out.partition("{")[0].rpartition("/")[0]
+        beside = folder.removeprefix("delta:") if folder.startswith("delta:") else "."
+        return f"{beside}/{args.command}.dead{'' if args.stream else '.jsonl'}"
+    if args.stream and args.on_error == "dead-letter":
+        return f"{name_of_place(args.out) or args.command}.dead"
+    if args.out == "-":
+        return f"{args.command}.dead.jsonl"
+    source = name_of_place(args.source)
+    if (topics := topics_of_location(args.source)) is not None:
+        source = topics.only or args.command
+    name = name_of_place(args.out) or source
+    return f"{name}.dead.jsonl"
+
+
+def run_job(args: JobOptions, work: Job, statements: Sequence[DdlText] = ()) -> int:
+    """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
+    kafka, place = replace(kafka_of(args), read=topics_of_location(args.source)), dead_letter_location(args)
+    _check_places(args, work, kafka, place)
+    table = getattr(args, "table", None)
+    name = args.job or args.command
+    to_table = table_location_of(args.out) is not None or (table and not args.out.endswith((".parquet", ".avro")))
+    in_spark = bool(args.spark or args.stream or to_table)
+    written = place, args.checkpoint, *work.more_places
+    settings = spark_settings(args, in_spark, args.source, args.out, *written)
+    if args.out.endswith(".avro") and (args.spark or args.stream):
+        details = f"{args.out}: an Avro file is written in this process: leave out --spark and --stream"
+        raise SetupError("USAGE", details=details)
+    trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
+    if args.stream or args.checkpoint:
+        from ticdc_bridge.spark_jobs.streaming.stream import StreamJob, run_stream
+
+        if not (args.stream and args.checkpoint):
+            raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
+        stream = StreamJob(
+            args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
+            table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
+            metrics_host=args.metrics_host, lineage=args.lineage, job=name,
+            patience=seconds(args.patience or "10m", "--patience"), is_patient=args.patience is not None,
+            statements=tuple(statements),
+        )  # fmt: skip
+        return run_stream(stream)
+    metrics.check(args.metrics)
+    if table and args.out.endswith((".parquet", ".avro")):
+        summary = _table_file(args, work, kafka, settings, place)
+    elif to_table:
+        from ticdc_bridge.spark_jobs.streaming.batch import run_to_table
+
+        summary = run_to_table(work, args.source, args.out, place, kafka, settings, table, statements)
+    else:
+        dead = DeadLetters(place, kafka) if place else None
+        out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
+        summary = _run(args, work, out, dead, kafka, settings)
+    metrics.write(args.metrics, name, summary)
+    lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary, dead_letter=place)
+    tell_summary(args.command, summary, table_of(table))
+    return summary.exit_code
+
+
+def _check_places(args: JobOptions, work: Job, kafka: KafkaClient, dead_letters: str | None) -> None:
+    """SetupError USAGE where what is read, written and asked for does not go together."""
+    refuse_table_source(args.source)
+    if kafka.read is None and args.source != "-" and "://" not in args.source and not Path(args.source).exists():
+        raise SetupError("USAGE", details=f"{args.source}: No such file or directory")  # before Spark starts
+    if is_storage_folder(args.source) and work.read.format not in ("canal-json", "auto"):
+        raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
+    for option in ("--checkpoint", "--metrics"):
+        check_is_path(getattr(args, option[2:]) or "", option, local=option == "--metrics")
+    check_different({"--in": args.source, "--out": args.out, "--dead-letter": dead_letters})
+    if work.topic is not None:
+        check_topic_rule(work.topic)
+    if work.until_resolved and kafka.read is not None and kafka.read.only is None:
+        raise SetupError("USAGE", details="--until-resolved goes by one topic's watermarks: a job for each topic")
+    own_topics = work.write is not None and format_named(work.write.format).own_topics
+    if args.out == TOPIC and not (args.topic or own_topics) and topic_of_location(args.source) is not None:
+        raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
+    if args.topic and dead_letters == TOPIC + args.topic:
+        raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")
+    if args.out == TOPIC and args.topic and kafka.read is not None and kafka.read.takes(args.topic):
+        raise SetupError("USAGE", details=f"--topic {args.topic}: that is the topic that is read: name another one")
+    if args.max_per_batch is not None and args.max_per_batch < 1:
+        raise SetupError("USAGE", details=f"--max-per-batch {args.max_per_batch}: a number above 0 is needed")
+
+
+def _run(
+    args: JobOptions,
+    work: Job,
+    out: LineSink | Sink,
+    dead: DeadLetters | None,
+    kafka: KafkaClient,
+    settings: SparkSettings,
+) -> Summary:
+    """In Spark or in this process."""
+    if args.spark:
+        from ticdc_bridge.spark_jobs.streaming.batch import run_in_order
+
+        return run_in_order(work, args.source, out, dead, kafka, settings)
+    incoming: in_process.Incoming
+    if args.command == "encode":
+        incoming = plain_source(args.source, kafka)
+    else:
+        incoming = read_source(args.source, kafka, work.read.options, stated_tables(work.read.tables))
+    incoming = show_progress(incoming, args.command, count_waiting(args.source, kafka))
+    return in_process.run_in_process(
+        incoming, work, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file()
+    )
+
+
+def _table_file(args: JobOptions, work: Job, kafka: KafkaClient, settings: SparkSettings, place: str | None) -> Summary:
+    """decode of one table to FILE.parquet or FILE.avro, its columns typed."""
+    work = replace(work, read=with_newest(work.read))
+    dead = DeadLetters(place, kafka) if place else None
+    out: TableParquet | TableAvro
+    if args.out.endswith(".avro"):
+        from ticdc_bridge.spark_jobs.jobs.table_avro import TableAvro, record_side
+
+        write = record_side(work.read, args.on_lossy or "error")
+        work, out = replace(work, write=write), TableAvro(path_of(args.out), write)
+    else:
+        from ticdc_bridge.spark_jobs.jobs.table_parquet import TableParquet
+
+        out = TableParquet(path_of(args.out), work.read)
+    summary = _run(args, work, out, dead, kafka, settings)
+    out.tell(summary)
+    return summary
+
+
+def count_waiting(place: str, kafka: KafkaClient) -> int | None:
+    """How many messages there are to read, for the bar on a terminal; None where that is not known beforehand."""
+    topics = topics_of_location(place)
+    if topics is None or not sys.stderr.isatty():
+        return None
+    from ticdc_bridge.clients.kafka import extents
+
+    settings = kafka.settings()
+    ranges = [one for topic in topics.find(settings) for one in extents(topic, settings).values()]
+    return sum(max(high - max(low, kafka.from_offset), 0) for low, high in ranges)

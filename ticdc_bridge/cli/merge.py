@@ -1,0 +1,118 @@
+"""`merge`: keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from ticdc_bridge.cli.job_file import JobFileCommand
+from ticdc_bridge.cli.job_options import INPUT, OUTPUT, READ, TYPES, JobOptions, TableSelection, choice, formats, option
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
+
+COMMAND_CLASS: Final = JobFileCommand
+
+
+@dataclass(kw_only=True)
+class Merge(TableSelection, JobOptions):
+    """Keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL).
+
+    For each key the change with the highest commit_ts wins; the column `_commit_ts` has it. The columns follow the
+    table's DDL: from --ddl, from --history, or from DDL in the topic. Without them (Avro) they follow the registered
+    schemas, in which a rename looks like a drop plus an add: columns are added, never removed.
+
+    delta:PATH is written by delta-spark, or by deltalake (pip install deltalake) where Delta's jars can't be fetched:
+    deltalake writes local folders only, and rewrites the table when a column is renamed, dropped or retyped.
+
+    iceberg:CATALOG.DB.TABLE is written by Iceberg's Spark runtime. The catalog is configured in Spark by --conf.
+
+    Examples:
+      ticdc-bridge merge --format avro --registry http://localhost:8081 --ddl history.jsonl \\
+          --in kafka:shop_orders --table shop.orders --out delta:/lake/orders
+      ticdc-bridge merge --format debezium --in kafka:shop --table shop.orders --out delta:/lake/orders \\
+          --stream --checkpoint /lake/_checkpoints/orders --trigger 30s
+      ticdc-bridge merge --format canal-json --topics 'tidb_.*' --tables 'shop.*' \\
+          --out 'delta:/lake/{schema}/{table}' --stream --checkpoint /lake/_checkpoints/shop
+      ticdc-bridge merge … --conf spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog \\
+          --conf spark.sql.catalog.lake.type=rest --conf spark.sql.catalog.lake.uri=http://localhost:8181 \\
+          --out iceberg:lake.shop.orders
+    """
+
+    format: str = formats(READ, "Format of the messages:", "--format")
+    table: str | None = option(INPUT, "DB.TABLE", "The table; --tables takes several.")
+    out: str = field(default="", init=False)
+    current: str | None = option(
+        OUTPUT, "TABLE",
+        "The table as TiDB has it now: delta:PATH or iceberg:CATALOG.DB.TABLE; of several tables with {schema} and "
+        "{table}, such as delta:/lake/{schema}/{table}.",
+        "--out"
+    )  # fmt: skip
+    at_once: int = option(OUTPUT, "N", "How many tables are written at the same time.", min=1, default=4)
+    engine: str = choice(
+        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}",
+        "Library that writes the table. auto: delta-spark, deltalake if its jars are missing; iceberg-spark for "
+        "iceberg:.",
+        default=AUTO
+    )  # fmt: skip
+    partition_by: str | None = option(OUTPUT, "COLUMNS", "Partition columns of a new table.")
+    cluster_by: str | None = option(OUTPUT, "COLUMNS", "Clustering columns of a new table.")
+    changelog: str | None = option(OUTPUT, "TABLE", "A table of all changes, appended exactly once.")
+    versions: str | None = option(OUTPUT, "TABLE", "A table of all row versions with their validity (SCD type 2).")
+    without_key: Literal['refuse', 'append'] = option(
+        OUTPUT, None,
+        "Tables without a key: refuse them, or append inserts and count updates and deletes.",
+        default="refuse"
+    )  # fmt: skip
+    order: Literal["commit_ts", "offset"] = option(
+        OUTPUT, None,
+        "Which of a key's changes wins: the one with the highest commit_ts, or, for messages without one, the last in "
+        "Kafka.",
+        default="commit_ts"
+    )  # fmt: skip
+    types: Literal["exact", "typed"] = TYPES
+
+    def run(self) -> int:
+        from ticdc_bridge.cli.codec_arguments import choose_tables, default_database, read_side, view_of
+        from ticdc_bridge.cli.job_runner import run_job
+        from ticdc_bridge.schemas.inputs.table_definitions import statements_of
+        from ticdc_bridge.schemas.inspect.format_lookup import format_named
+        from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
+        from ticdc_bridge.spark_jobs.pipeline.job import Job
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, check_rule, is_rule
+
+        places = {"--out": self.current, "--changelog": self.changelog, "--versions": self.versions}
+        given = {option: place for option, place in places.items() if place is not None}
+        if not given:
+            lake = "lake/{schema}/{table}" if self.table is None else f"lake/{self.table.rpartition('.')[2]}"
+            details = (
+                f"merge: where to? Add --out 'delta:{lake}' (or iceberg:CATALOG.DB.TABLE); --changelog and --versions"
+                " take the same"
+            )
+            raise SetupError("USAGE", details=details)
+        for name, place in given.items():
+            if table_location_of(place) is None:
+                raise SetupError("USAGE", details=f"merge writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
+            if is_rule(place):
+                check_rule(place, name)
+        if len({is_rule(place) for place in given.values()}) > 1:
+            details = f"{' and '.join(given)}: all of them name {{schema}} and {{table}}, or none"
+            raise SetupError("USAGE", details=details)
+        check_different(places)
+        if self.current is None and any(one.location for one in self.places):
+            details = (
+                "[[table]]: target is for the current table, and this job writes none: give --out, or leave target out"
+            )
+            raise SetupError("USAGE", details=details)
+        if self.order == "offset" and (self.versions or any(one.versions for one in self.places)):
+            details = "--versions needs the changes' commit_ts: it can't be given with --order offset"
+            raise SetupError("USAGE", details=details)
+        self.out = next(iter(given.values()))
+        chosen = choose_tables(self)
+        zoned = self.types == "typed" and format_named(self.format).zone is None
+        read = replace(read_side(self, "error", warn=zoned), view=view_of(self), chosen=chosen)
+        job = Job(
+            read, None, None, self.on_error, merge=self.engine, at_once=self.at_once, current=self.current is not None,
+            changelog=self.changelog, versions=self.versions, without_key=self.without_key, places=self.places,
+            order=self.order, layout=TableLayout.of(self.partition_by, self.cluster_by),
+        )  # fmt: skip
+        return run_job(self, job, statements_of(self.ddl, default_database(self)))

@@ -1,0 +1,162 @@
+"""`track`: follow DDL and resolved events into a table history."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ticdc_bridge.cli.app import Command
+from ticdc_bridge.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
+from ticdc_bridge.cli.output import load_settings, refuse_start
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.service.server.logs import print_line
+
+if TYPE_CHECKING:
+    from ticdc_bridge.service.server.settings import Settings
+    from ticdc_bridge.service.tracker.config import TrackedChangefeed
+    from ticdc_bridge.service.tracker.progress import Progress
+    from ticdc_bridge.service.tracker.tracker import Tracker
+
+_AT_ONCE: Final = 1000
+_NOT_ALL: Final = 1
+_END: Final = "end"
+
+In = Annotated[
+    list[str],
+    typer.Option("--in", metavar="FILE|kafka:T", help="A file of messages or of DDL, or topics: kafka:T1,T2."),
+]
+Name = Annotated[str, typer.Option(metavar="NAME", help="The history to write; each changefeed has one of its own.")]
+FormatName = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help="Format of the messages; auto detects it for each message.")
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--until-resolved",
+        metavar="TSO|TIME|end",
+        help="Stop when the history is complete up to this time; end: up to the topic's end at the start.",
+    ),
+]
+AtEnd = Annotated[bool, typer.Option("--until-end", help="Kafka: stop at the topic's end as it was at the start.")]
+Zone = Annotated[str, typer.Option(metavar="ZONE", help="Zone of TIMESTAMP text in rows.")]
+Claims = Annotated[Path | None, typer.Option(metavar="FOLDER", help="The folder of claim-check files.")]
+
+
+def track(
+    in_: In,
+    changefeed: Name = "default",
+    store: StoreUrl = None,
+    format_: FormatName = "auto",
+    bootstrap_servers: Servers = None,
+    kafka_config: KafkaConfig = None,
+    until_resolved: Until = None,
+    until_end: AtEnd = False,
+    ddl_time_zone: DdlZone = None,
+    time_zone: Zone = "UTC",
+    claim_check_dir: Claims = None,
+) -> None:
+    """Follow a changefeed's DDL and resolved events, and keep the history of its tables.
+
+    Topics are followed until Ctrl-C or SIGTERM; a file is read to its end. Where it was read to is kept with the
+    history: start it again, and it goes on there.
+
+    Exit code 0; 1 where messages could not be read or DDL was not understood; 2 where it can't start or go on.
+
+    Examples:
+      ticdc-bridge track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092
+    """
+    from ticdc_bridge.service.tracker.config import TrackedChangefeed, inputs
+
+    settings = load_settings(store=store)
+    try:
+        topics, file = inputs(in_)
+        of = (changefeed, topics, file, format_, bootstrap_servers, kafka_config, ddl_time_zone, time_zone)
+        code = _run(settings, TrackedChangefeed(*of, claim_check_dir).check(), _parse_until(until_resolved), until_end)
+    except BridgeError as error:
+        refuse_start(error.detail)
+    except ValueError as error:
+        refuse_start(str(error))
+    raise typer.Exit(code)
+
+
+class TrackCommand(Command):
+    """`--until-resolved` without a value has the value `end`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = []
+        for word, following in pairwise([*args, "--"]):
+            words += [word, _END] if word == "--until-resolved" and following.startswith("-") else [word]
+        return super().parse_args(ctx, words)
+
+
+COMMAND_CLASS: Final = TrackCommand
+
+
+def _parse_until(text: str | None) -> int | None:
+    """0 stands for all that was there at the start."""
+    if text is None:
+        return None
+    from ticdc_bridge.service.history.times import tso_of
+
+    return 0 if text == _END else tso_of(text)
+
+
+def _run(settings: Settings, changefeed: TrackedChangefeed, until: int | None, at_end: bool) -> int:
+    from ticdc_bridge.service.store import open_store
+    from ticdc_bridge.service.store.history_reader import HistoryStore
+    from ticdc_bridge.service.tracker.tracker import tracker_of
+
+    store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
+    # Tables live long and refer to nothing that refers to them: look through them seldom.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        tracker = tracker_of(changefeed, HistoryStore(store), store, _AT_ONCE, until, at_end)
+        _follow(tracker)
+    finally:
+        store.close()
+    progress = tracker.progress
+    print_line(progress.summary())
+    if until is not None and not tracker.resolves:
+        details = "the source has sent no watermark, so nothing is ever resolved: leave --until-resolved out"
+        raise SetupError("USAGE", details=details)
+    if until and progress.sealed_ts < until:
+        raise SetupError("USAGE", details=f"the input ended at watermark {progress.sealed_ts}, before {until}")
+    return _NOT_ALL if progress.errors or progress.failed else 0
+
+
+def _follow(tracker: Tracker) -> None:
+    """The tracker has a thread of its own; this one waits for signals, which librdkafka's calls would hold up."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            tracker.run(_report)
+        except BaseException as error:
+            failed.append(error)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        tracker.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    thread = threading.Thread(target=run, name="track", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.2)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    if failed:
+        raise failed[0]
+
+
+def _report(progress: Progress) -> None:
+    behind = sum(progress.lag.values())
+    print_line(f"{progress.summary()}; {behind} messages behind at {datetime.now(UTC):%H:%M:%S}")
