@@ -17,7 +17,7 @@ _MODULES: Final = {
     "schemas.model.ports": ("SchemaSource", "TableSource"),
     "schemas.plain.writer": ("plain_event",),
     "spark_jobs.pipeline.single_messages": ("Decoder", "Encoder"),
-    "spark_jobs.sources.table_history": ("HistoryTables",),
+    "clients.history": ("HistoryTables",),
     "spark_jobs.spark.api": ("count_changes", "decode", "encode", "transcode"),
     "spark_jobs.spark.data_source": ("datasource",),
     "spark_jobs.spark.session": ("spark_session",),

@@ -14,6 +14,7 @@ import pytest
 
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import BASE, ENGINES, merge_orders, runs_of_key
+from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.rows import ORIGIN, change, column, table
+from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.jobs.verify import BinlogPosition, binlog_position
