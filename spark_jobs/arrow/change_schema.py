@@ -52,7 +52,7 @@ SKIPPED = ("tombstone", "empty")
 
 UNWRITTEN = (*SKIPPED, "ddl", "truncate", "watermark", "bootstrap")
 """Kinds of messages, or events of them, for which nothing was written. Workers give a row for each, with the kind as
-the detail of an error without a code (spark_jobs.spark.avro_jvm.counted_rows.without_unwritten).
+the detail of an error without a code (spark_jobs.spark.left_out_rows.without_unwritten).
 """
 
 

@@ -26,7 +26,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 @dataclass(frozen=True)
 class DecodeBatches:
     """Messages → change events (spark_jobs.arrow.change_schema.CHANGES), with rows that
-    spark_jobs.spark.avro_jvm.counted_rows.without_skipped counts.
+    spark_jobs.spark.left_out_rows.without_skipped counts.
     """
 
     side: CodecConfig

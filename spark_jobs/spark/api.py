@@ -36,10 +36,10 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, OnLossy, table_
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
 from ticdc_bridge.spark_jobs.sources.schema_registry import Schemas
 from ticdc_bridge.spark_jobs.sources.subject_names import STRATEGIES, Strategy
-from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import observed_metrics, without_unwritten
 from ticdc_bridge.spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
 from ticdc_bridge.spark_jobs.spark.frames import kafka_columns, kinds_of
-from ticdc_bridge.spark_jobs.spark.transport import map_batches, map_messages
+from ticdc_bridge.spark_jobs.spark.left_out_rows import observed_metrics, without_unwritten
+from ticdc_bridge.spark_jobs.spark.transport import map_messages
 
 CHANGE_COLUMNS = (
     "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",
@@ -255,7 +255,7 @@ def encode(
         strategy=subject_strategy,
     )
     batches = EncodeBatches(read, write, topic, arrow_schema(MESSAGES))
-    return without_unwritten(map_batches(events, batches, MESSAGES))
+    return without_unwritten(events.mapInArrow(batches, MESSAGES))
 
 
 def _events(changes: DataFrame, more: tuple[str, ...] = ()) -> DataFrame:

@@ -23,7 +23,7 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
 from ticdc_bridge.spark_jobs.spark import avro_jvm
-from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import leave_out, without_skipped
+from ticdc_bridge.spark_jobs.spark.left_out_rows import leave_out, without_skipped
 from ticdc_bridge.spark_jobs.spark.sql_expressions import is_of, typed_row
 from ticdc_bridge.spark_jobs.spark.temporal_sql import typed_view
 from ticdc_bridge.spark_jobs.spark.transport import map_messages

@@ -9,7 +9,7 @@ among them. With `header` it is an error then, and no Python is started.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,9 +37,9 @@ from ticdc_bridge.spark_jobs.sources.avro_versions import (
 )
 from ticdc_bridge.spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
 from ticdc_bridge.spark_jobs.spark import avro_jvm
-from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import ANSWER, ask_python, leave_out
 from ticdc_bridge.spark_jobs.spark.avro_jvm.program_codes import EIGHT_BYTE_ID, OTHER_TABLE, REFUSALS, RESULT
 from ticdc_bridge.spark_jobs.spark.avro_jvm.programs import ERRORS, JvmPrograms, programs
+from ticdc_bridge.spark_jobs.spark.left_out_rows import leave_out
 
 
 def named_by_headers(messages: DataFrame) -> Column:
@@ -63,6 +63,7 @@ def without_headers(messages: DataFrame, theirs: Collection[bytes], table: Table
     return counted.where(~F.col("_theirs")).drop("_theirs")
 
 
+_ANSWER = "_answer"
 _SOURCE = ("topic", "partition", "offset", "timestamp")
 # What Python says of a refused message, beside the time of its commit_ts and its error.
 _TOLD = frozenset(
@@ -188,13 +189,13 @@ class AvroPlan:
         none = F.lit(None).cast("array<struct<key:string,value:binary>>")
         headers = F.col("headers") if "headers" in events.columns else none
         answer = F.arrow_udf(rescuer, kind)("error.key", "error.value", topic, headers)  # type: ignore[attr-defined]
-        return ask_python(
+        return _ask_python(
             events, answer, metric("late_tables", self.table.id), (self._told(name) for name in events.columns)
         )
 
     def _told(self, name: str) -> Column:
         """A column of an event, of a refused one as Python tells it."""
-        told = F.col(ANSWER)
+        told = F.col(_ANSWER)
         if name == "commit_time":
             return F.coalesce(name, F.timestamp_millis(F.shiftright(told["commit_ts"], 18))).alias(name)
         if name == "error":
@@ -243,6 +244,40 @@ class AvroPlan:
         theirs = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
         arrays = [F.array(*map(F.lit, column)) for column in zip(*ERRORS.values(), *theirs, strict=True)]
         return F.element_at(arrays[0], code), F.element_at(arrays[1], code)
+
+
+def _ask_python(events: DataFrame, answer: Column, metric_name: str, columns: Iterable[Column]) -> DataFrame:
+    """Change events, of which the refused ones have no `kind`, their first column → with what Python says of these
+    (avro_jvm/RefusedRows.java); all others pass as they are.
+
+    Spark's own operator for a Python function sends each row to a worker and back. Its optimizer sees a node that
+    observes metrics, which it neither moves nor takes apart; a strategy of ours plans our operator for it.
+    answer: the Python function of a refused row, which the row has as _ANSWER then; it gives NULL for others. columns:
+    those of the events, made of them and _ANSWER. Events of the kind "other" are left out and counted, by the observed
+    metric, as `rows`.
+    """
+    spark: Any = events.sparkSession
+    sql, seq = spark._jvm.org.apache.spark.sql, spark._jvm.PythonUtils.toSeq
+    with_answer = events.select("*", answer.alias(_ANSWER))
+    plan, asked, made = (
+        frame._jdf.queryExecution().analyzed() for frame in (events, with_answer, with_answer.select(*columns))
+    )
+    function = asked.expressions().last().child()
+    sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # whose settings an operator takes
+    scan = sql.execution.LocalTableScanExec(plan.output(), seq([]), spark._jvm.scala.Option.empty())
+    python = sql.execution.python.ArrowEvalPythonExec(
+        seq([function]), seq([asked.output().last()]), scan, function.evalType()
+    )
+    avro_jvm.instance(spark, avro_jvm.class_of(spark, "RefusedRowsStrategy"), spark._jsparkSession.experimental())
+    refused_rows = avro_jvm.class_of(spark, "RefusedRows")
+    rows = avro_jvm.instance(spark, refused_rows, python.evaluatorFactory(), asked.output(), made.expressions())
+    # All columns are named, so that none is pruned below the operator, which knows them by their places.
+    whole = spark._jsparkSession.expression(F.struct(*events.columns)._jc)
+    mark = avro_jvm.invoke(spark, rows, "mark", sql.types.DataType.fromDDL("int"), whole, nullable=True)
+    calls = F.count(Column(sql.classic.ExpressionUtils.column(mark))).alias("rows")
+    metrics = seq([spark._jsparkSession.expression(calls._jc)])
+    node = sql.catalyst.plans.logical.CollectMetrics(metric_name, metrics, plan, events._jdf.id())
+    return DataFrame(sql.classic.Dataset.ofRows(spark._jsparkSession, node), spark)
 
 
 def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> Column:
