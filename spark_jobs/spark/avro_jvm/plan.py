@@ -19,11 +19,12 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.formats.framing import SCHEMA_HEADERS, frame
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
-from ticdc_bridge.schemas.model.spark_types import MAX_SPARK_PRECISION, row_type, spark_type, widens
+from ticdc_bridge.schemas.model.spark_types import MAX_SPARK_PRECISION, spark_type, widens
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema, metric, tidb_row
-from ticdc_bridge.spark_jobs.arrow.worker_functions import rescue, rescued_type
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of, spark_schema_of
+from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema, metric, tidb_row
+from ticdc_bridge.spark_jobs.arrow.worker_functions import rescue
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
 from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
@@ -65,10 +66,6 @@ def without_headers(messages: DataFrame, theirs: Collection[bytes], table: Table
 
 _ANSWER = "_answer"
 _SOURCE = ("topic", "partition", "offset", "timestamp")
-# What Python says of a refused message, beside the time of its commit_ts and its error.
-_TOLD = frozenset(
-    ("kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query")
-)
 
 
 @dataclass(frozen=True)
@@ -127,10 +124,10 @@ class AvroPlan:
         """The names of the newest key schema's columns."""
         return tuple(c.name for c in self.keys[-1].record.columns) if self.keys else ()
 
-    def decode(self, messages: DataFrame, keep: bool = False) -> DataFrame | None:
-        """Messages with Kafka's columns → change events with before and after as structs.
+    def decode(self, messages: DataFrame) -> DataFrame | None:
+        """Messages with Kafka's columns → change events with before and after as structs in exact types.
 
-        keep: with the message, as `_key` and `_value`. None where the session does not take a class of ours.
+        None where the session does not take a class of ours.
         """
         spark = messages.sparkSession
         reader = avro_jvm.class_of(spark, "AvroRows")
@@ -147,8 +144,6 @@ class AvroPlan:
         events = [column.alias(name) for name, column in self._columns(jvm_programs)]
         if "headers" in messages.columns:
             events.append(F.when(F.size("headers") > 0, F.col("headers")).alias("headers"))
-        if keep:
-            events += (F.col("key").alias("_key"), F.col("value").alias("_value"))
         changes = read.select(*events)
         if self.others:
             theirs = F.when(F.col("kind") == "other", F.col("kind"))
@@ -183,30 +178,23 @@ class AvroPlan:
 
     def _rescue(self, events: DataFrame) -> DataFrame:
         """Change events, with what the in-process decoder makes of the messages that the reader refuses."""
-        kind = rescued_type(row_type(self.table))
-        rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
+        row = tidb_row(self.table, certain=False)
+        schema = change_schema(arrow_type_of(row.jsonValue()), headers=False)
+        kind = spark_schema_of(schema)  # without metadata, which do not come back from Python
+        rescuer = rescue(self.side, self.table, arrow_type_of(kind.jsonValue()))
         topic = F.when(F.col("kind").isNull(), F.coalesce("source.topic", F.lit("")))
         none = F.lit(None).cast("array<struct<key:string,value:binary>>")
         headers = F.col("headers") if "headers" in events.columns else none
         answer = F.arrow_udf(rescuer, kind)("error.key", "error.value", topic, headers)  # type: ignore[attr-defined]
+        told = {name: F.col(_ANSWER)[name] for name in schema.names}
+        told |= {name: told[name].cast(row) for name in ("before", "after")}
+        columns = {
+            name: F.col(name) if name in ("source", "headers") else F.coalesce(name, told[name])
+            for name in events.columns
+        } | {"error": told["error"]}
         return _ask_python(
-            events, answer, metric("late_tables", self.table.id), (self._told(name) for name in events.columns)
+            events, answer, metric("late_tables", self.table.id), (c.alias(name) for name, c in columns.items())
         )
-
-    def _told(self, name: str) -> Column:
-        """A column of an event, of a refused one as Python tells it."""
-        told = F.col(_ANSWER)
-        if name == "commit_time":
-            return F.coalesce(name, F.timestamp_millis(F.shiftright(told["commit_ts"], 18))).alias(name)
-        if name == "error":
-            why = (told[n].alias(n) for n in ("code", "detail"))
-            bytes_ = F.col("error.key"), F.col("error.value")
-            return F.when(told["code"].isNotNull(), F.struct(*why, *bytes_)).alias(name)
-        if name not in _TOLD:
-            return F.col(name)
-        row = tidb_row(self.table, certain=False)
-        answer = told[name].cast(row) if name in ("before", "after") else told[name]
-        return F.coalesce(name, answer).alias(name)
 
     def _columns(self, jvm_programs: JvmPrograms) -> Iterator[tuple[str, Column]]:
         """The columns of a change event. Of one that is refused, and that Python is asked about, most are NULL."""
