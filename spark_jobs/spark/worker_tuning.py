@@ -2,8 +2,7 @@
 
 Spark's daemon collects garbage after each task, which takes 80 to 100 ms of CPU where compiled readers are loaded; and
 before each it invalidates the importers, of which those of Spark's zips and jars read their directories again: 90 ms.
-Of 500,000 rows from Avro to Debezium in two tasks that is a fifth of all CPU, and more than a micro-batch of some
-thousand messages needs.
+That is more than a micro-batch of some thousand messages needs.
 
 And the C library gives the memory of a batch's large arrays back to the system and takes it again for the next batch,
 which clears it page by page: a seventh of the CPU of a worker that writes Debezium.
