@@ -134,8 +134,8 @@ def _by_kernels(decoded: Callable[[], DataFrame]) -> DataFrame:
 
     class_of = avro_jvm.class_of
 
-    def without_reader(spark: SparkSession, name: str, quiet: bool = False) -> Any:
-        return None if name == "AvroRows" else class_of(spark, name, quiet)
+    def without_reader(spark: SparkSession, name: str) -> Any:
+        return None if name == "AvroRows" else class_of(spark, name)
 
     with patch.object(avro_jvm, "class_of", without_reader):
         return decoded()

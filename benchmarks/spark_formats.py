@@ -30,7 +30,7 @@ from ticdc_bridge.schemas.model.spark_types import row_type
 from ticdc_bridge.schemas.model.table import Table, TableVersion
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
-from ticdc_bridge.spark_jobs.arrow.table_rows import TableRows
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.runtime.cache import cache_dir
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def transport(frame: DataFrame, name: str, table: Table) -> DataFrame:
     """What `ours` does without decoding: messages go to the workers, rows that were read before come back."""
     from ticdc_bridge.spark_jobs.spark import decode_plan
 
-    class SameRows(TableRows):
+    class SameRows(DecodeBatches):
         """The rows of the first batch of each size, for every batch."""
 
         def __call__(self, batches: Any) -> Iterator[Any]:
@@ -92,7 +92,7 @@ def transport(frame: DataFrame, name: str, table: Table) -> DataFrame:
                     rows[batch.num_rows] = next(super().__call__(iter([batch])))
                 yield rows[batch.num_rows]
 
-    with patch.object(decode_plan, "TableRows", SameRows):
+    with patch.object(decode_plan, "DecodeBatches", SameRows):
         return ours(frame, name, table)
 
 

@@ -28,7 +28,6 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.spark.transport import map_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,7 +174,7 @@ def _through_worker(spark: SparkSession, kafka: Kafka) -> Callable[[str, str, Pa
 
     def job(topic: str, out: str, checkpoint: Path) -> None:
         read = _reader(spark, kafka, topic, _LOTS).select("key", "value", "topic", "partition", "offset", "timestamp")
-        copied = map_batches(read, same, read.schema)
+        copied = read.mapInArrow(same, read.schema)
         _write(copied.select("key", "value"), kafka, out, checkpoint)
 
     return job

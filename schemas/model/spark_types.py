@@ -62,8 +62,13 @@ def row_type(table: Table, types: SparkTypes = EXACT) -> str:
     return f"struct<{','.join(fields)}>"
 
 
-# Spark SQL's names of types → those in a StructType's JSON.
 _JSON_NAMES = {"smallint": "short", "int": "integer", "bigint": "long"}
+
+
+def json_type(column: Column, types: SparkTypes = EXACT) -> str:
+    """`spark_type` as a StructType's JSON names it."""
+    name = spark_type(column, types)
+    return _JSON_NAMES.get(name, name)
 
 
 def ddl(table: Table) -> str:
@@ -80,7 +85,7 @@ def struct(table: Table, types: SparkTypes = EXACT, certain: bool | None = None)
         "type": "struct",
         "fields": [
             {
-                "name": c.name, "type": _JSON_NAMES.get(spark_type(c, types), spark_type(c, types)), "nullable": True,
+                "name": c.name, "type": json_type(c, types), "nullable": True,
                 "metadata": {} if certain is None else metadata_of(c, certain),
             }
             for c in table.columns

@@ -161,6 +161,16 @@ def headers_array(batch: Any, message: Any) -> Any:
     return batch.column("headers").take(pa.array(message, mask=counts[message] == 0)).cast(HEADERS)
 
 
+def source_array(batch: Any, message: Any, kind: Any) -> Any:
+    """Where the messages of rows came from. message: each row's, ascending; kind: the column's Arrow type."""
+    once = len(message) == batch.num_rows and bool((message == np.arange(len(message))).all())
+    place = None if once else pa.array(message)
+    fields = list(kind)
+    columns = [batch.column(f.name) if once else batch.column(f.name).take(place) for f in fields]
+    arrays = [a if a.type == f.type else a.cast(f.type) for a, f in zip(columns, fields, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
+
+
 def carried_array(headers: Any) -> Any:
     """Lists of headers without those that say how their message is written (framing.is_carried); empty for NULL."""
     counts, flat = np.asarray(headers.value_lengths().fill_null(0)), headers.flatten()

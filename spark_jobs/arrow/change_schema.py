@@ -1,35 +1,77 @@
-"""The DataFrame form of messages and change events: their schemas, and the names in them (types: docs/reference.md)."""
+"""The schemas of messages and change events in a DataFrame, and the names in them (types: docs/reference.md)."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import pyarrow
 
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, struct
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.spark_jobs.arrow.arrow_types import (
+    arrow_schema_of,
+    arrow_type_of,
+    ddl_of,
+    spark_schema_of,
+    sql_type_of,
+)
+from ticdc_bridge.spark_jobs.io.parquet import HEADERS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-_HEADERS = "array<struct<key:string,value:binary>>"
-SOURCE = "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp>"
-ERROR = "struct<code:string,detail:string,key:binary,value:binary>"
+pa: Any = pyarrow  # the stubs know less than the library
+
+_TEXT, _TEXTS, _TIME, _BYTES = pa.string(), pa.list_(pa.string()), pa.timestamp("us", "UTC"), pa.binary()
+PLAIN_ROW: Any = pa.map_(_TEXT, _TEXT)
+"""A row in plain form."""
+_SOURCE = pa.struct([("topic", _TEXT), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", _TIME)])
+_ERROR = pa.struct([("code", _TEXT), ("detail", _TEXT), ("key", _BYTES), ("value", _BYTES)])
 
 
-# What mapInArrow makes of a message with the plain form of its rows; `row` counts the events of one message.
-CHANGES = (
-    "kind string, op string, commit_ts bigint, commit_time timestamp, db string, `table` string, schema_id int,"
-    " table_version bigint, `key` array<string>, before map<string,string>, after map<string,string>,"
-    f" flags array<string>, ddl_type int, query string, row int, source {SOURCE}, error {ERROR}"
-)
-HEADERS_COLUMN = f"headers {_HEADERS}"
-"""What change events have too where their messages have record headers; NULL where a message has none."""
-MESSAGES = (
-    "topic string, partition int, `key` binary, value binary, timestamp timestamp,"
-    f" {HEADERS_COLUMN}, error struct<code:string,detail:string>"
-)
+def change_schema(row: Any = PLAIN_ROW, headers: bool = True) -> Any:
+    """The Arrow schema of a change event.
+
+    Args:
+        row: the type of `before` and `after`: PLAIN_ROW, or a struct of one table's columns.
+        headers: with the record headers of its message; NULL where a message has none.
+    """
+    columns = [
+        ("kind", _TEXT), ("op", _TEXT), ("commit_ts", pa.int64()), ("commit_time", _TIME), ("db", _TEXT),
+        ("table", _TEXT), ("schema_id", pa.int32()), ("table_version", pa.int64()), ("key", _TEXTS), ("before", row),
+        ("after", row), ("flags", _TEXTS), ("ddl_type", pa.int32()), ("query", _TEXT),
+        ("row", pa.int32()),  # counts the events of one message
+        ("source", _SOURCE), ("error", _ERROR),
+    ]  # fmt: skip
+    return pa.schema([*columns, ("headers", HEADERS)] if headers else columns)
 
 
+def message_schema() -> Any:
+    """The Arrow schema of messages that were written; one that failed is itself, with its error."""
+    error = pa.struct([("code", _TEXT), ("detail", _TEXT)])
+    columns = [("topic", _TEXT), ("partition", pa.int32()), ("key", _BYTES), ("value", _BYTES), ("timestamp", _TIME)]
+    return pa.schema([*columns, ("headers", HEADERS), ("error", error)])
+
+
+CHANGES = ddl_of(change_schema(headers=False))
+"""Change events with rows in plain form, as Spark DDL."""
+SOURCE = sql_type_of(_SOURCE)
+HEADERS_COLUMN = f"headers {sql_type_of(HEADERS)}"
+MESSAGES = ddl_of(message_schema())
+
+
+def change_type(row: StructType | None = None, headers: bool = True) -> StructType:
+    """`change_schema` as Spark has it, without asking a JVM. row: as `tidb_row` gives it; None: in plain form."""
+    from pyspark.sql.types import StructField, StructType
+
+    schema = spark_schema_of(change_schema(PLAIN_ROW if row is None else arrow_type_of(row.jsonValue()), headers))
+    if row is None:
+        return schema
+    return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
+
+
+@lru_cache(64)
 def tidb_row(table: Table, types: SparkTypes = EXACT, certain: bool = True) -> StructType:
     """`row_type` with each column's TiDB type as metadata (schemas.model.spark_types.metadata_of)."""
     from pyspark.sql.types import StructType
@@ -52,7 +94,7 @@ SKIPPED = ("tombstone", "empty")
 
 UNWRITTEN = (*SKIPPED, "ddl", "truncate", "watermark", "bootstrap")
 """Kinds of messages, or events of them, for which nothing was written. Workers give a row for each, with the kind as
-the detail of an error without a code (spark_jobs.spark.avro_jvm.counted_rows.without_unwritten).
+the detail of an error without a code (spark_jobs.spark.left_out_rows.without_unwritten).
 """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,12 +14,14 @@ from ticdc_bridge.schemas import columnar
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.plain_lines import plain_texts
 from ticdc_bridge.schemas.columnar.rows import ABSENT, NO_COMMIT_TS, Rows, RowsReader
+from ticdc_bridge.schemas.model.ports import SchemaSource
 from ticdc_bridge.spark_jobs.arrow import batches as cells
 from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
+from ticdc_bridge.spark_jobs.arrow.binary_rows import binary_rows
 from ticdc_bridge.spark_jobs.arrow.table_columns import LEFT, OURS
-from ticdc_bridge.spark_jobs.arrow.table_rows import source_array
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
 pa: Any = pyarrow  # the stubs know less than the library
 
@@ -29,7 +31,9 @@ _OP_BITS = 18  # of a TSO, below its milliseconds
 _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits
 
 
-_BuildSide = Callable[[str, Any], Any]
+BINARY = {"before": "before_bytes", "after": "after_bytes"}
+"""Columns with a side as Spark's own row, whose struct is NULL then."""
+_BuildSides = Callable[[Any], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +53,30 @@ def can_read_changes(side: CodecConfig) -> bool:
 class ChangeReader(BatchReader):
     """Messages → change events."""
 
-    def __init__(self, side: CodecConfig, schema: Any) -> None:
-        """schema: CHANGES as Arrow has it, or with structs of the side's view; then a row of another table is of the
-        kind `other`. Rows that a checksum judges, or that the view may refuse, go through the plain codec.
+    def __init__(self, side: CodecConfig, schema: Any, key: tuple[str, ...] | None = None) -> None:
+        """
+        Args:
+            side: rows that a checksum judges, or that its view may refuse, go through the plain codec.
+            schema: `change_schema`. With structs of the side's view a row of another table is of the kind `other`;
+                it may have the columns of BINARY then.
+            key: of almost all rows of the view's table. Such a row, read by kernels, has no kind, table, key and flags
+                (NULL): whoever reads it knows them. None: each row has all.
         """
         super().__init__(side, can_read_changes(side), _PLACE)
-        self._schema = schema
+        self._schema, self._key = schema, key
         self._is_typed = pa.types.is_struct(schema.field("before").type)
+
+    @property
+    def view(self) -> TableView | None:
+        """Whose structs the rows have; None: they are in plain form."""
+        return self._side.view if self._is_typed else None
 
     @cached_property
     def _reader(self) -> RowsReader:
-        return cells.reader_of(self._side, bare=True)  # CHANGES says nothing beside the row
+        side = self._side
+        if self._is_typed and side.tables is None:  # a table's other columns are of no account to a delete by its key
+            side = replace(side, schemas=_NoNewest(side.schemas))  # type: ignore[arg-type]
+        return cells.reader_of(side, bare=True)  # a change event says nothing beside the row
 
     def _build_output(
         self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None
@@ -67,57 +84,83 @@ class ChangeReader(BatchReader):
         slow = cells.other_messages(batch, rows, left)
         slow[rows.message[several_flags(rows)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
-        build_side = self._structs(rows, slow) if self._is_typed else self._maps(rows, slow)
+        build_sides = self._structs(rows, slow) if self._is_typed else self._maps(rows, slow)
         mask = ~slow[rows.message]
         if self._side.chosen is not None:
             mask = cells.leave_out(rows, self._side.chosen, slow, summary)
         chosen = np.flatnonzero(mask)
         columns = _columns(rows, chosen, batch, self._schema) | self._names(rows, chosen)
-        columns |= {name: build_side(name, chosen) for name in ("before", "after")}
+        columns |= build_sides(chosen)
         arrays = [columns[f.name] if f.name in columns else pa.nulls(len(chosen), f.type) for f in self._schema]
         if summary is not None:
             cells.count_rows(rows, {}, mask, topics, summary)
         return ChangeBatch(rows.message[mask], pa.RecordBatch.from_arrays(arrays, schema=self._schema)), slow
 
     def _names(self, rows: Rows, chosen: Any) -> dict[str, Any]:
-        """The columns that say of which table a row is."""
-        view = self._table.view if self._is_typed and self._table is not None else None
-        ours = [view is not None and view.has(s.table.id) for s in rows.shapes]
+        """The columns that say of which table a row is, and whose key it has."""
+        view = self.view
+        ours = [view is None or view.has(s.table.id) for s in rows.shapes]
         ids = [view.table.id if view and of else s.table.id for s, of in zip(rows.shapes, ours, strict=True)]
-        of_shape = {
-            "kind": ["row" if view is None or of else "other" for of in ours],
+        of_shape: dict[str, list[Any]] = {
+            "kind": ["row" if of else "other" for of in ours],
             "db": [id_.db for id_ in ids], "table": [id_.table for id_ in ids],
+            "key": [list(s.key) for s in rows.shapes],
         }  # fmt: skip
+        if self._key is not None:
+            of_shape = {name: [None if of else v for v, of in zip(values, ours, strict=True)]
+                        for name, values in of_shape.items()}  # fmt: skip
         shape = pa.array(rows.shape[chosen])
-        return {name: pa.array(values, pa.string()).take(shape) for name, values in of_shape.items()}
+        columns = {n: pa.array(values, self._schema.field(n).type).take(shape) for n, values in of_shape.items()}
+        if self._key is None or any(flagged[chosen].any() for flagged in rows.flags.values()):
+            columns["flags"] = _flags(rows, chosen, self._schema.field("flags").type)
+        return columns
 
-    # Both: the messages (bool) of rows that the view may refuse become slow. Out: a side of chosen rows, by its name.
-    def _maps(self, rows: Rows, slow: Any) -> _BuildSide:
-        texts = _texts(rows)
+    # Both: the messages (bool) of rows that the view may refuse become slow. Out: the sides of chosen rows.
+    def _maps(self, rows: Rows, slow: Any) -> _BuildSides:
+        texts, kind = _texts(rows), self._schema.field("before").type
         if self._table is not None:
             slow[rows.message[self._table.find_doubtful(rows)]] = True
-        return lambda name, chosen: _maps(rows, chosen, getattr(rows, name), texts, self._schema.field(name).type)
+        return lambda chosen: {name: _maps(rows, chosen, getattr(rows, name), texts, kind) for name in BINARY}
 
-    def _structs(self, rows: Rows, slow: Any) -> _BuildSide:
-        assert self._table is not None
-        status, places = self._table.place(rows)
+    def _structs(self, rows: Rows, slow: Any) -> _BuildSides:
+        table = self._table
+        assert table is not None
+        status, places = table.place(rows, self._key)
         slow[rows.message[status == LEFT]] = True
         ours = np.flatnonzero((status == OURS) & ~slow[rows.message])
-        bad, structs = np.zeros(len(ours), np.bool_), dict[str, Any]()
-        for name in ("before", "after"):
-            kind = self._schema.field(name).type
-            structs[name] = self._table.build_struct(rows, getattr(rows, name), ours, places, kind, bad)
+        bad, sides = np.zeros(len(ours), np.bool_), dict[str, Any]()
+        # Spark's own rows where nothing is added to them, and no value is looked at.
+        binary = BINARY["after"] in self._schema.names and not table.adds_defaults(rows) and not table.view.types.kinds
+        for name in BINARY:
+            first = getattr(rows, name)
+            if not binary:
+                kind = self._schema.field(name).type
+                sides[name] = table.build_struct(rows, first, ours, places, kind, bad)
+            elif (first[ours] >= 0).any():
+                cells_of_side = rows.shape[ours], first[ours], rows.step[ours]
+                sides[BINARY[name]], unfit = binary_rows(rows, *cells_of_side, table.columns, places)
+                bad |= unfit
         slow[rows.message[ours[bad]]] = True
         numbers = np.full(len(status), -1)
         numbers[ours] = np.arange(len(ours))
 
-        def build_side(name: str, chosen: Any) -> Any:
+        def build_sides(chosen: Any) -> dict[str, Any]:
             if len(chosen) == len(ours) and (chosen == ours).all():
-                return structs[name]
+                return sides
             which = numbers[chosen]
-            return structs[name].take(pa.array(which, mask=which < 0))
+            return {name: side.take(pa.array(which, mask=which < 0)) for name, side in sides.items()}
 
-        return build_side
+        return build_sides
+
+
+class _NoNewest:
+    """Schemas of which nobody asks for the newest."""
+
+    def __init__(self, schemas: SchemaSource) -> None:
+        self.by_id, self.id_of = schemas.by_id, schemas.id_of
+
+    def newest(self, subject: str) -> str | None:
+        return None
 
 
 def _texts(rows: Rows) -> Any:
@@ -129,21 +172,19 @@ def _texts(rows: Rows) -> Any:
 
 
 def _columns(rows: Rows, chosen: Any, batch: Any, schema: Any) -> dict[str, Any]:
-    """What the chosen rows have in the schema's columns, but their tables and sides."""
+    """What the chosen rows have in the schema's columns, but their tables, flags and sides."""
     message, stamps = rows.message[chosen], rows.commit_ts[chosen]
     shape, unstamped = pa.array(rows.shape[chosen]), stamps == NO_COMMIT_TS
     by_shape = {
         "schema_id": [s.schema_id for s in rows.shapes], "table_version": [s.table_version for s in rows.shapes],
-        "key": [list(s.key) for s in rows.shapes],
     }  # fmt: skip
     columns = {name: pa.array(values, schema.field(name).type).take(shape) for name, values in by_shape.items()}
     columns |= {
         "op": cells.op_array(rows.op[chosen]),
         "commit_ts": pa.array(stamps, mask=unstamped),
         "commit_time": pa.array((stamps >> _OP_BITS) * 1000, mask=unstamped).view(schema.field("commit_time").type),
-        "flags": _flags(rows, chosen, schema.field("flags").type),
         "row": pa.array(cells.numbers_in_message(message)),
-        "source": source_array(batch, message, schema.field("source").type),
+        "source": cells.source_array(batch, message, schema.field("source").type),
     }
     if "headers" in schema.names:
         columns["headers"] = cells.headers_array(batch, message)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ticdc_bridge.schemas.model.event import Event, Message, Row, RowChange, tso_physical_ms
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, kind_of
+from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PYTHONS = range(-62_135_596_800_000, 253_402_300_800_000)  # ms, of the years 1 to 9999
@@ -37,13 +38,30 @@ def message_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, A
         yield {"headers": [], "error": {"code": None, "detail": kind}}
 
 
-def change_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:
+def change_rows(result: MessageResult, origin: Message, view: TableView | None = None) -> Iterator[dict[str, Any]]:
+    """What a message became, as rows of a change event (spark_jobs.arrow.change_schema).
+
+    view: its table's rows have structs in its types; those of other tables are of the kind `other`, without values.
+    """
     place = place_of(origin)
     if result.error is not None:
         error = {"code": result.error.code, "detail": result.error.detail, "key": origin.key, "value": origin.value}
         yield {"kind": "error", "row": 0, **place, "error": error}
     for number, event in enumerate(result.events):
-        yield {**change_row(event), "row": number, **place}
+        row = {**change_row(event), "row": number, **place}
+        if view is not None and isinstance(event, RowChange):
+            if view.has(event.table.id):
+                row |= {"before": view.row(event.before, event.zone), "after": view.row(event.after, event.zone)}
+            else:
+                row |= {"kind": "other", "before": None, "after": None}
+        yield row
+
+
+def all_rows(result: MessageResult, origin: Message, view: TableView | None = None) -> Iterator[dict[str, Any]]:
+    """`change_rows`, and one of kind `tombstone` or `empty` for a message without an event."""
+    yield from change_rows(result, origin, view)
+    for kind in result.skipped:
+        yield {"kind": kind, "row": 0, **place_of(origin)}
 
 
 def place_of(origin: Message) -> dict[str, Any]:

@@ -8,7 +8,7 @@ plain codec does it is left to that codec, which says why (`spark_jobs.pipeline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,11 +19,12 @@ import pyarrow.compute
 from ticdc_bridge.schemas.columnar.columns import ColumnValues, cells_of, read_columns
 from ticdc_bridge.schemas.columnar.rows import Rows, RowShape
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.spark_types import INTEGER_BITS, python_value, spark_type, widens
+from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.spark_types import INTEGER_BITS, json_type, python_value, spark_type, widens
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import integer_limits
-from ticdc_bridge.spark_jobs.arrow.columns import array_of_column
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.table_view import READ, TableView, default_of, transition_dates
 
@@ -235,3 +236,62 @@ def _cast(column: Column, texts: Any, zone: str, kind: Any) -> Any:
     if pa.types.is_duration(kind):
         raise pa.ArrowInvalid("not read from text")
     return texts.cast(kind)
+
+
+# ---- typed columns as Arrow arrays, in the exact types
+def arrow_type(column: Column) -> Any:
+    """Arrow type of the column's exact Spark type."""
+    return arrow_type_of(json_type(column))
+
+
+def row_type(columns: Sequence[Column]) -> Any:
+    return pa.struct([pa.field(c.name, arrow_type(c)) for c in columns])
+
+
+def _validity(valid: Any) -> Any:
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def array_of_column(typed: ColumnValues) -> Any:
+    """A typed column in the column's exact type."""
+    return _ARRAYS[typed.form](typed)
+
+
+def _plain_numbers(typed: ColumnValues) -> Any:
+    kind = arrow_type(typed.column)
+    if pa.types.is_decimal(kind):  # BIGINT UNSIGNED
+        pairs = np.zeros((len(typed.valid), 2), np.uint64)
+        pairs[:, 0] = typed.values
+        return _decimals(ColumnValues(typed.column, "decimal", pairs, typed.valid))
+    narrow = typed.values.astype(kind.to_pandas_dtype())  # a copy: what it is a slice of is much larger
+    return pa.Array.from_buffers(kind, len(narrow), [_validity(typed.valid), pa.py_buffer(narrow)])
+
+
+def _decimals(typed: ColumnValues) -> Any:
+    buffers = [_validity(typed.valid), pa.py_buffer(typed.values)]
+    return pa.Array.from_buffers(arrow_type(typed.column), len(typed.valid), buffers)
+
+
+def _texts(typed: ColumnValues) -> Any:
+    buffers = [_validity(typed.valid), pa.py_buffer(typed.offsets), pa.py_buffer(typed.values)]
+    return pa.Array.from_buffers(arrow_type(typed.column), len(typed.valid), buffers)
+
+
+def _bits(typed: ColumnValues) -> Any:
+    if not typed.column.length:
+        pairs = zip(typed.values.tolist(), typed.valid.tolist(), strict=True)
+        binaries = [n.to_bytes(max(1, (n.bit_length() + 7) // 8), "big") if v else None for n, v in pairs]
+        return pa.array(binaries, pa.binary())
+    width, count = values.bit_size(typed.column.length), len(typed.valid)
+    data = np.ascontiguousarray(typed.values.astype(">u8").view(np.uint8).reshape(count, 8)[:, 8 - width :])
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
+    return _texts(ColumnValues(typed.column, "bytes", data, typed.valid, offsets))
+
+
+_ARRAYS: dict[str, Callable[[ColumnValues], Any]] = {
+    **dict.fromkeys(("int", "uint", "double", "float"), _plain_numbers),
+    "decimal": _decimals,
+    "text": _texts,
+    "bytes": _texts,
+    "bit": _bits,
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, wraps
 from typing import Any, ParamSpec
@@ -12,15 +12,46 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSche
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId
-from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
-from ticdc_bridge.spark_jobs.arrow.sample_rows import sample_columns, sample_row
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
 _Given = ParamSpec("_Given")
+
+
+# ---- a table of one column of each type and a row of it
+_TEXTS: dict[Kind, str | bytes] = {
+    Kind.BINARY: b"1",
+    Kind.ENUM: "a",
+    Kind.SET: "a",
+    Kind.YEAR: "2000",
+    Kind.DATE: "2000-01-01",
+    Kind.DATETIME: "2000-01-01 00:00:00",
+    Kind.TIMESTAMP: "2000-01-01 00:00:00",
+    Kind.TIME: "00:00:00",
+}
+
+
+def sample_columns() -> tuple[Column, ...]:
+    """One of each type, named by it; DECIMAL(9,2), BIT(9)."""
+    return tuple(
+        Column(type_.name, type_, length=9, scale=2 if type_.kind is Kind.DECIMAL else None, elements=("a",))
+        for type_ in BY_NAME.values()
+    )
+
+
+def sample_row(columns: Iterable[Column]) -> dict[str, Value]:
+    """A value of each column in plain form."""
+    return {c.name: _bits(c) if c.type.kind is Kind.BIT else _TEXTS.get(c.type.kind, "1") for c in columns}
+
+
+def _bits(column: Column) -> bytes:
+    return (1).to_bytes(((column.length or 1) + 7) // 8, "big")
+
+
 _OPTIONS = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
 _COPIES = 64  # kernels that learn what they read want more than a few messages of a table
 _ID = Column("id", BY_NAME["int"], unsigned=True, handle_key=True, primary_key=True)
@@ -129,15 +160,21 @@ def warm_table_rows(read: str) -> bool:
     return True
 
 
-def read_sample_rows(read: str, binary: bool = False) -> Iterator[Any]:
-    """The sample's messages as typed rows of its table, in batches. binary: as Spark's own rows."""
-    from ticdc_bridge.spark_jobs.arrow.table_rows import TableRows, rows_schema
+def read_sample_rows(read: str, binary: bool = False) -> Iterator[tuple[Any, Any, Any]]:
+    """The sample's messages as typed rows of its table (`ChangeReader.parts`). binary: as Spark's own rows."""
+    import pyarrow
+
+    from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema
+    from ticdc_bridge.spark_jobs.arrow.changes import BINARY, ChangeReader
+    from ticdc_bridge.spark_jobs.arrow.table_columns import row_type
 
     reading, batch = _sample(read, places=True)
     # By its schemas alone a table has other types: rows that its columns do not hold would be left to the codec.
-    table = newest_table(reading, _TABLE.id)
-    side, schema = replace(reading, view=TableView(table)), rows_schema(table, read, binary=binary)
-    return TableRows(side, schema, ("id",))([batch])
+    view = TableView(newest_table(reading, _TABLE.id))
+    schema = change_schema(row_type(view.visible_columns))
+    for name in BINARY.values() if binary else ():
+        schema = schema.append(pyarrow.field(name, pyarrow.binary()))
+    return ChangeReader(replace(reading, view=view), schema, ("id",)).parts(batch)
 
 
 def is_cached() -> bool:

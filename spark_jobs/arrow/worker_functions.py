@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, change_row, change_rows, message_rows, place_of
+from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, all_rows, change_rows, message_rows
 from ticdc_bridge.spark_jobs.io.message_files import message_of_row
 from ticdc_bridge.spark_jobs.pipeline.arguments import Function, result_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
@@ -25,25 +26,21 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 # ---- the DataFrame API
 @dataclass(frozen=True)
 class DecodeBatches:
-    """Messages → change events (spark_jobs.arrow.change_schema.CHANGES), with rows that
-    spark_jobs.spark.avro_jvm.counted_rows.without_skipped counts.
+    """Messages → change events, with rows that spark_jobs.spark.left_out_rows.without_skipped counts.
+
+    schema, key: as of spark_jobs.arrow.changes.ChangeReader.
     """
 
     side: CodecConfig
     schema: Any
+    key: tuple[str, ...] | None = None
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
 
-        reader = ChangeReader(self.side, self.schema)
-        return _process_batches("decode", reader, batches, self.schema, _all_rows, lambda fast, _: fast.rows)
-
-
-def _all_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:
-    """The rows of CHANGES, and one of kind `tombstone` or `empty` for a message without an event."""
-    yield from change_rows(result, origin)
-    for kind in result.skipped:
-        yield {"kind": kind, "row": 0, **place_of(origin)}
+        reader = ChangeReader(self.side, self.schema, self.key)
+        rows = partial(all_rows, view=reader.view)
+        return _process_batches("decode", reader, batches, self.schema, rows, lambda fast, _: fast.rows)
 
 
 @dataclass(frozen=True)
@@ -91,20 +88,12 @@ def _process_batches(
             )
 
 
-def rescued_type(row: str) -> str:
-    """Spark type of what `rescue` gives: a change event with rows of type `row`, or an error."""
-    return (
-        "struct<kind:string,op:string,commit_ts:bigint,db:string,`table`:string,schema_id:int,key:array<string>,"
-        f"before:{row},after:{row},flags:array<string>,ddl_type:int,query:string,code:string,detail:string>"
-    )
+def rescue(side: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, Any, Any], Any]:
+    """(key, value, topic, headers) arrays → struct array: the change events that the in-process decoder makes of each
+    message, with rows of the table.
 
-
-def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, Any, Any], Any]:
-    """(key, value, topic, headers) arrays → struct array `rescued_type`: what the in-process decoder makes of each
-    message.
-
-    Null for a message that was not sent (topic null). kind is "other" for a row of another table than `table`.
-    schema: the Arrow type of the result.
+    Null for a message that was not sent (topic null). An event is of the kind "other" if it is of another table.
+    kind: the Arrow type of the result, with fields of spark_jobs.arrow.change_schema.change_schema.
     """
 
     # Spark infers the kind of function from exactly these annotations.
@@ -118,24 +107,10 @@ def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, 
                 continue
             pairs = tuple((header["key"], header["value"]) for header in named or ())
             message = Message(key, value, topic or None, headers=pairs)
-            result = result_in_python(decode_one(decoder, message), "decode")
-            if result.error is not None:
-                out.append({"kind": "error", "code": result.error.code, "detail": result.error.detail})
-            else:
-                out.append(_rescue_event(result.events[0], view))
-        structs: pa.Array[Any] = pa.array(out, schema)
+            row = next(change_rows(result_in_python(decode_one(decoder, message), "decode"), message, view))
+            ours = row["kind"] in ("error", "watermark") or view.has(TableId(row["db"], row["table"]))
+            out.append(row if ours else {"kind": "other"})
+        structs: pa.Array[Any] = pa.array(out, kind)
         return structs
 
     return events
-
-
-def _rescue_event(event: Event, view: TableView) -> dict[str, Any]:
-    change = change_row(event)
-    id_ = event.table.id if isinstance(event, RowChange) else None
-    if isinstance(event, DdlEvent):
-        id_ = TableId(event.db, event.table)
-    if id_ is not None and not view.has(id_):
-        return {"kind": "other"}
-    if isinstance(event, RowChange):
-        change |= {"before": view.row(event.before, event.zone), "after": view.row(event.after, event.zone)}
-    return {**change, "code": None, "detail": None}

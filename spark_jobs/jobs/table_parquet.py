@@ -15,26 +15,19 @@ import pyarrow.compute
 from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.schemas.model.spark_types import struct
 from ticdc_bridge.schemas.model.table import TableId, Value
-from ticdc_bridge.spark_jobs.arrow.columns import arrow_type
-from ticdc_bridge.spark_jobs.io.parquet import HEADERS, ParquetFile, header_structs
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of, json_of
+from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema
+from ticdc_bridge.spark_jobs.io.parquet import ParquetFile, header_structs
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
 
 pc: Any = pyarrow.compute  # the stubs know less than the library
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIME, _BYTES = pa.timestamp("us", "UTC"), pa.binary()
-_SOURCE = pa.struct([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
-_PLACED = pa.struct([*_SOURCE, pa.field("timestamp", _TIME)])
-_ERROR = pa.struct([("code", pa.string()), ("detail", pa.string()), ("key", _BYTES), ("value", _BYTES)])
+_UNTOLD = ("ddl_type", "query", "row")
+"""Columns of a change event that a line does not tell of a row."""
 # Spark reads the columns' types and metadata from here (upstream ParquetReadSupport.SPARK_METADATA_KEY).
 _SPARK = b"org.apache.spark.sql.parquet.row.metadata"
-_TEMPORAL: dict[str, Any] = {
-    "date": pa.date32(), "timestamp_ntz": pa.timestamp("us"), "timestamp": _TIME, "interval day to second": pa.int64(),
-}  # fmt: skip
-_SPARK_NAMES = {
-    "string": "string", "int32": "integer", "int64": "long", "binary": "binary", "timestamp[us, tz=UTC]": "timestamp",
-}  # fmt: skip
 
 
 class TableParquet(ParquetFile):
@@ -50,33 +43,22 @@ class TableParquet(ParquetFile):
         self._view, self._zone = side.view, zone_of(side)
         self._id = self._view.table.id.folded
         self._left: Counter[str] = Counter()
-        visible_columns = [c for c in self._view.table.columns if not c.virtual]
-        kinds = self._view.types.kinds
-        row = pa.struct(
-            [
-                (c.name, _TEMPORAL[kinds[c.type.kind]] if c.type.kind in kinds else arrow_type(c))
-                for c in visible_columns
-            ]
-        )
-        self._intervals = {c.name for c in visible_columns if kinds.get(c.type.kind, "").startswith("interval")}
-        columns: list[tuple[str, Any]] = [
-            ("kind", pa.string()), ("op", pa.string()), ("commit_ts", pa.int64()), ("commit_time", _TIME),
-            ("db", pa.string()), ("table", pa.string()), ("schema_id", pa.int32()), ("table_version", pa.int64()),
-            ("key", pa.list_(pa.string())), ("before", row), ("after", row), ("flags", pa.list_(pa.string())),
-            ("source", _SOURCE), ("error", _ERROR), ("headers", HEADERS),
-        ]  # fmt: skip
-        row_type = struct(self._view.table, self._view.types, certain=side.tables is not None)
-        fields = [_field(name, row_type if name in ("before", "after") else _spark(kind)) for name, kind in columns]
-        super().__init__(path, columns, {_SPARK: json.dumps({"type": "struct", "fields": fields}).encode()})
+        row = struct(self._view.table, self._view.types, certain=side.tables is not None)
+        kinds = arrow_type_of(row)
+        self._intervals = {field.name for field in kinds if pa.types.is_duration(field.type)}
+        stored = pa.struct([(f.name, pa.int64() if f.name in self._intervals else f.type) for f in kinds])
+        self._changes: Any = change_schema(stored)
+        columns = [(f.name, _place_type(f.type) if f.name == "source" else f.type)
+                   for f in self._changes if f.name not in _UNTOLD]  # fmt: skip
+        kind = json_of(pa.struct(columns))
+        for field in kind["fields"]:
+            field["type"] = row if field["name"] in ("before", "after") else field["type"]
+        super().__init__(path, columns, {_SPARK: json.dumps(kind).encode()})
 
     @property
     def changes(self) -> Any:
         """The change events that `write_batch` takes; None where only lines are taken."""
-        if self._intervals:
-            return None
-        own: dict[str, Any] = {field.name: field.type for field in self._schema}
-        more: dict[str, Any] = {"ddl_type": pa.int32(), "query": pa.string(), "row": pa.int32(), "source": _PLACED}
-        return pa.schema(own | more)
+        return None if self._intervals else self._changes
 
     def write_batch(self, changes: Any) -> None:
         """Rows of the table, and of others, which are left out and counted."""
@@ -85,7 +67,8 @@ class TableParquet(ParquetFile):
             self._left[OTHER_TABLE] += others
             changes = changes.filter(ours)
         source = changes.column("source")
-        place = pa.StructArray.from_arrays([source.field(f.name) for f in _SOURCE], fields=list(_SOURCE))
+        fields = list(self._schema.field("source").type)
+        place = pa.StructArray.from_arrays([source.field(f.name) for f in fields], fields=fields)
         columns = [place if f.name == "source" else changes.column(f.name) for f in self._schema]
         self.add_batch(pa.Table.from_arrays(columns, schema=self._schema))
 
@@ -127,14 +110,6 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
-def _field(name: str, kind: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
-
-
-def _spark(kind: Any) -> Any:
-    """An Arrow type as Spark's JSON has it."""
-    if pa.types.is_list(kind):
-        return {"type": "array", "elementType": _spark(kind.value_type), "containsNull": True}
-    if pa.types.is_struct(kind):
-        return {"type": "struct", "fields": [_field(f.name, _spark(f.type)) for f in kind]}
-    return _SPARK_NAMES[str(kind)]
+def _place_type(source: Any) -> Any:
+    """What a line tells of its message's place."""
+    return pa.struct([field for field in source if field.name != "timestamp"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record
@@ -39,6 +40,8 @@ class RegisteredVersions:
 
 
 _IDS = range(1 << 31)
+_compiled = lru_cache(256)(compile_record)
+"""Each plan of a table asks for all its versions."""
 
 
 def registered_versions(schemas: Schemas, id_: TableId, whole: bool = False) -> RegisteredVersions:
@@ -54,7 +57,7 @@ def registered_versions(schemas: Schemas, id_: TableId, whole: bool = False) -> 
             others.append(entry)
             continue
         try:
-            record = compile_record(entry.schema, f"schema id {entry.id}")
+            record = _compiled(entry.schema, f"schema id {entry.id}")
         except WireError as error:
             if record_name is not None:
                 unreadable.append((entry, error))

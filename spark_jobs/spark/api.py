@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from ticdc_bridge.spark_jobs.sources.schema_registry import Schemas
 
 from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.inputs.subject_names import STRATEGIES, Strategy
@@ -20,7 +21,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
-from ticdc_bridge.spark_jobs.arrow.change_schema import MESSAGES, SKIPPED, arrow_schema
+from ticdc_bridge.spark_jobs.arrow.change_schema import MESSAGES, SKIPPED, change_schema, message_schema
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_transcode
 from ticdc_bridge.spark_jobs.arrow.worker_functions import TranscodeBatches
 from ticdc_bridge.spark_jobs.pipeline.arguments import (
@@ -36,15 +37,12 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
-from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import observed_metrics, without_unwritten
 from ticdc_bridge.spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
 from ticdc_bridge.spark_jobs.spark.frames import kafka_columns, kinds_of
-from ticdc_bridge.spark_jobs.spark.transport import map_batches, map_messages
+from ticdc_bridge.spark_jobs.spark.left_out_rows import observed_metrics, without_unwritten
+from ticdc_bridge.spark_jobs.spark.transport import map_messages
 
-CHANGE_COLUMNS = (
-    "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",
-    "row", "source", "headers", "error",
-)  # fmt: skip
+CHANGE_COLUMNS = tuple(name for name in change_schema().names if name not in ("commit_time", "table_version"))
 _NO_OPTIONS: Mapping[str, Any] = {}
 CraftFloat = Literal["auto", "damaged", "sound"]
 
@@ -85,7 +83,8 @@ def decode(
     time_zone: of TIMESTAMP text, as an annotation: values are not converted.
     check: what becomes of an Avro message that the reader in Spark's JVM refuses, which asks of it what the in-process
     decoder asks: "header" makes it an error, with "exact" that decoder looks at it, in a Python worker (it also knows
-    ids that were registered later, Glue's header, and DDL and watermarks between the rows).
+    ids that were registered later, Glue's header, and DDL and watermarks between the rows). Streams and typed columns
+    are read as with "exact".
     missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
     types: with `table`; "exact" has temporal values as text, "typed" as date, timestamp_ntz (DATETIME) and timestamp.
     time: TIME as text or as a day-time interval. A value that the type can't hold (a zero date) is an error, with
@@ -211,7 +210,7 @@ def transcode(
         to_format, write_schemas, Options.of({"time_zone": time_zone, **options}), strategy=subject_strategy
     )
     warm_transcode(read.format, write.format)
-    batches = TranscodeBatches(read, write, topic, arrow_schema(MESSAGES))
+    batches = TranscodeBatches(read, write, topic, message_schema())
     return without_unwritten(map_messages(kafka_columns(messages), batches, MESSAGES))
 
 
@@ -254,8 +253,8 @@ def encode(
         Options.of({"time_zone": time_zone, **options}),
         strategy=subject_strategy,
     )
-    batches = EncodeBatches(read, write, topic, arrow_schema(MESSAGES))
-    return without_unwritten(map_batches(events, batches, MESSAGES))
+    batches = EncodeBatches(read, write, topic, message_schema())
+    return without_unwritten(events.mapInArrow(batches, MESSAGES))
 
 
 def _events(changes: DataFrame, more: tuple[str, ...] = ()) -> DataFrame:

@@ -25,30 +25,19 @@ import pyarrow as pa
 from pyspark.accumulators import _accumulatorRegistry
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from ticdc_bridge.schemas.inputs.kafka_settings import client_settings, settings_for_librdkafka
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
-from ticdc_bridge.schemas.model.event import Message, RowChange
+from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.arrow.batches import merge_rows
-from ticdc_bridge.spark_jobs.arrow.change_schema import tidb_row
+from ticdc_bridge.spark_jobs.arrow.change_schema import change_type, tidb_row
 from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
-from ticdc_bridge.spark_jobs.arrow.event_rows import change_row, place_of
+from ticdc_bridge.spark_jobs.arrow.event_rows import all_rows
 from ticdc_bridge.spark_jobs.arrow.input_batches import batch_items, batch_of_messages
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
 from ticdc_bridge.spark_jobs.io.endpoints import read_source
@@ -105,30 +94,6 @@ class TopicPart(InputPartition):
     end: int
 
 
-def change_type(row: DataType) -> StructType:
-    """spark_jobs.arrow.change_schema.CHANGES with rows of a type, and HEADERS_COLUMN.
-
-    Where Spark asks for it there is no JVM to read that text.
-    """
-    text, number, long, data = StringType(), IntegerType(), LongType(), BinaryType()
-    texts, time = ArrayType(text), TimestampType()
-    source = _fields({"topic": text, "partition": number, "offset": long, "timestamp": time})
-    error = _fields({"code": text, "detail": text, "key": data, "value": data})
-    headers = ArrayType(_fields({"key": text, "value": data}))
-    return _fields(
-        {
-            "kind": text, "op": text, "commit_ts": long, "commit_time": time, "db": text, "table": text,
-            "schema_id": number, "table_version": long, "key": texts, "before": row, "after": row, "flags": texts,
-            "ddl_type": number, "query": text, "row": number, "source": source, "error": error,
-            "headers": headers,
-        }
-    )  # fmt: skip
-
-
-def _fields(types: Mapping[str, DataType]) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in types.items()])
-
-
 class SourceOptions:
     """What the options say. SetupError USAGE."""
 
@@ -174,10 +139,10 @@ class SourceOptions:
 
     @cached_property
     def schema(self) -> StructType:
-        """CHANGES; with a table, before and after as structs."""
+        """A change event's; with a table, before and after as structs."""
         view = self.side.view
         if view is None:
-            return change_type(MapType(StringType(), StringType()))
+            return change_type()
         return change_type(tidb_row(view.table, view.types, certain=self.side.tables is not None))
 
     @property
@@ -265,22 +230,7 @@ class _PartitionDecoder:
     def _rows(self, reader: ChangeReader, item: Read) -> Iterator[dict[str, Any]]:
         message = item if isinstance(item, Message) else item[1]
         result = reader.one(item) if isinstance(item, Message) else MessageResult(error=item[0])
-        result = result_in_python(result, "decode")
-        place, error, view = place_of(message), result.error, self._side.view
-        if error is not None:
-            fields = {"code": error.code, "detail": error.detail, "key": message.key, "value": message.value}
-            yield {"kind": "error", "row": 0, **place, "error": fields}
-        for number, event in enumerate(result.events):
-            row = {**change_row(event), "row": number, **place}
-            if view is not None and isinstance(event, RowChange):
-                ours = view.has(event.table.id)
-                row["kind"] = "row" if ours else "other"
-                row["before"], row["after"] = (
-                    view.row(values, event.zone) if ours else None for values in (event.before, event.after)
-                )
-            yield row
-        for kind in result.skipped:
-            yield {"kind": kind, "row": 0, **place}
+        return all_rows(result_in_python(result, "decode"), message, self._side.view)
 
 
 class _Reader(_PartitionDecoder, DataSourceReader):

@@ -1,14 +1,13 @@
 """Temporal columns as Spark's own types: a projection on top of what every plan gives, text
 (schemas.model.spark_types).
 
-A text that the type can't hold is never a NULL without a word. Rows of the in-process decoder and of the kernels were
-checked in the worker (spark_jobs.pipeline.table_view, spark_jobs.arrow.table_columns), whole messages at a time.
-Rows of a plan in the JVM are checked here: such a plan gives the message with each row, as `_key` and `_value`.
+A text that the type can't hold is never a NULL without a word: rows were checked in the worker
+(spark_jobs.pipeline.table_view, spark_jobs.arrow.table_columns), whole messages at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,7 +19,6 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import zone_of
 from ticdc_bridge.spark_jobs.pipeline.table_view import FOLD, NOT_TYPED, TableView, transition_dates
 
-KEY, VALUE = "_key", "_value"
 _SIDES = {"before": "_b", "after": "_a"}
 _CLOCK = r"\d\d:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"
 
@@ -30,14 +28,13 @@ def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
     view, zone = read.view, zone_of(read)
     assert view is not None
     columns = [c for c in view.table.columns if c.type.kind in view.types.kinds and not c.virtual]
-    names = [name for name in frame.columns if name not in (KEY, VALUE)]
     if not columns:
-        return frame.select(*names)
+        return frame
     cells = [(short, n, F.col(side)[c.name], c) for side, short in _SIDES.items() for n, c in enumerate(columns)]
     casts = [READ[c.type.kind](text, zone).alias(f"{short}{n}") for short, n, text, c in cells]
     typed = frame.select("*", _barrier(casts[0]), *casts[1:])
     bad = [(c, text, text.isNotNull() & F.col(f"{short}{n}").isNull()) for short, n, text, c in cells]
-    out: dict[str, Column] = {name: F.col(name) for name in names}
+    out: dict[str, Column] = {name: F.col(name) for name in frame.columns}
     for side in _SIDES:
         row = F.struct(*_row(view, side, columns, certain=read.tables is not None))
         out[side] = F.when(F.col(side).isNotNull(), row)
@@ -47,26 +44,9 @@ def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
         out["flags"] = F.array_union("flags", F.array_compact(F.array(*flags)))
     if view.on_lossy == "error":
         typed = typed.withColumn("_wrong", F.coalesce(*(F.when(b, _detail(view, c, t)) for c, t, b in bad)))
-        out |= dict(_error_columns(out, KEY in frame.columns))
+        wrong = F.col("_wrong")
+        out |= {side: F.when(wrong.isNotNull(), F.raise_error(wrong)).otherwise(out[side]) for side in _SIDES}
     return typed.select(*(column.alias(name) for name, column in out.items()))
-
-
-def _error_columns(out: Mapping[str, Column], message: bool) -> Iterator[tuple[str, Column]]:
-    """A row with a value that its type can't hold, as an error with its message.
-
-    Without the message the row was checked before: then such a row ends the query.
-    """
-    detail, wrong = F.col("_wrong"), F.col("_wrong").isNotNull()
-    if not message:
-        yield from ((side, F.when(wrong, F.raise_error(detail)).otherwise(out[side])) for side in _SIDES)
-        return
-    code = F.lit("INVALID_VALUE").alias("code")
-    error = F.struct(code, detail.alias("detail"), F.col(KEY).alias("key"), F.col(VALUE).alias("value"))
-    for name, column in out.items():
-        if name not in ("kind", "row", "source", "error", "headers"):
-            yield name, F.when(~wrong, column)
-    yield "kind", F.when(wrong, F.lit("error")).otherwise(F.col("kind"))
-    yield "error", F.when(wrong, error).otherwise(F.col("error"))
 
 
 def _barrier(column: Column) -> Column:

@@ -1,15 +1,14 @@
 """Messages on their way to Python's workers: headers go as text where there are some, and as NULL where there are none.
 
-Lists of structs cost more than all other columns of a message together: our operator leaves them to Spark's Arrow
-writer, and Spark's own asks them for their size before each row. A changefeed's messages have no headers, so almost all
-rows carry a NULL.
+Lists of structs cost more than all other columns of a message together: Spark's Arrow writer asks them for their size
+before each row. A changefeed's messages have no headers, so almost all rows carry a NULL.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,27 +16,20 @@ import numpy as np
 import pyarrow
 
 from ticdc_bridge.spark_jobs.io.parquet import HEADER, HEADERS
-from ticdc_bridge.spark_jobs.spark import avro_jvm
-from ticdc_bridge.spark_jobs.spark.worker_tuning import Run, TunedWorker
+from ticdc_bridge.spark_jobs.spark.worker_tuning import tune_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
-def map_batches(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
-    """`frame.mapInArrow(run, schema)`, in a tuned worker, with rows to it and back by our operator where Spark takes it
-    (avro_jvm/TunedWorkerExec.java).
-    """
-    avro_jvm.plan_operators(frame.sparkSession, "WorkerOperators")
-    return frame.mapInArrow(TunedWorker(run), schema)
-
-
 pa: Any = pyarrow  # the stubs know less than the library
+
+Run = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
-    """`map_batches(frame, run, schema)` of messages. frame: with Kafka's columns, with or without headers.
+    """`frame.mapInArrow(run, schema)` of messages. frame: with Kafka's columns, with or without headers.
 
     run: gets batches with headers as Spark has them, and never NULL.
     """
@@ -47,16 +39,17 @@ def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFr
         # Both parts in base64: a key that is not UTF-8 is not changed on the way.
         parts = F.transform("headers", lambda h: F.struct(h["key"].cast("binary").alias("key"), h["value"]))
         frame = frame.withColumn("headers", F.when(F.size("headers") > 0, F.to_json(parts)))
-    return map_batches(frame, WithHeaders(run), schema)
+    return frame.mapInArrow(WithHeaders(run), schema)
 
 
 @dataclass(frozen=True)
 class WithHeaders:
-    """`run`, of batches that `map_messages` packed."""
+    """`run`, of batches that `map_messages` packed, in a tuned worker."""
 
     run: Run
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        tune_worker()
         return self.run(map(with_headers, batches))
 
 

@@ -1,4 +1,4 @@
-"""What each of our functions does first in a Python worker, so that the next task starts and ends for less.
+"""What a Python worker does before its first task, so that each task starts and ends for less.
 
 Spark's daemon collects garbage after each task, which takes 80 to 100 ms of CPU where compiled readers are loaded; and
 before each it invalidates the importers, of which those of Spark's zips and jars read their directories again: 90 ms.
@@ -14,44 +14,15 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 from zipimport import zipimporter
-
-Run = Callable[[Iterable[Any]], Iterator[Any]]
-
 
 _MANY = 20_000
 """Objects that the collector looks at; pyspark's worker has 30,000, with kernels 175,000."""
 _TIMES = 4
 """A cycle that is frozen stays: modules come at a worker's start and with its first tasks, later there is no need."""
 _done: list[int] = []
-
-
-MARK = "ticdc_bridge."
-"""What the names of our functions begin with in Spark's plans; a strategy of ours looks for it."""
-
-
-@dataclass(frozen=True)
-class TunedWorker:
-    """`run`, in a worker that has settled."""
-
-    run: Run
-
-    @property
-    def __name__(self) -> str:
-        """What Spark's plans call it: what it runs."""
-        inner = self.run
-        while not hasattr(inner, "__name__") and hasattr(inner, "run"):
-            inner = inner.run
-        return MARK + str(getattr(inner, "__name__", type(inner).__name__))
-
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        tune_worker()
-        return self.run(batches)
 
 
 def tune_worker() -> None:

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
-from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN
+from ticdc_bridge.spark_jobs.arrow.change_schema import change_type
 from ticdc_bridge.spark_jobs.arrow.changes import ChangeBatch, ChangeReader
 from ticdc_bridge.spark_jobs.arrow.event_rows import change_rows, timestamp_of
 from ticdc_bridge.spark_jobs.arrow.input_batches import Item, message_of_input
@@ -84,9 +84,9 @@ def pieces_type() -> StructType:
     """
     from pyspark.sql.types import StructType
 
-    struct_type, change = StructType.fromDDL(_PIECES), StructType.fromDDL(f"{CHANGES}, {HEADERS_COLUMN}")
+    struct_type = StructType.fromDDL(_PIECES)
     assert isinstance(struct_type, StructType)
-    return struct_type.add("message", StructType.fromDDL(MESSAGE)).add("change", change)
+    return struct_type.add("message", StructType.fromDDL(MESSAGE)).add("change", change_type())
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import is_rule
 from ticdc_bridge.spark_jobs.pipeline.watermark_buffer import handle_failure
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
-from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.pieces import error_of_row
 
@@ -100,10 +99,7 @@ class TopicSink:
         elif self._read is not None:
             rows = rows.withColumn("topic", _topic_or_error(self._read))
         options |= {"includeHeaders": "true", "kafka.enable.idempotence": "true"}
-        if "position" in rows.columns:
-            if avro_jvm.send_with_ids(rows, options, ID):
-                return
-            rows = _with_ids(rows)
+        rows = _with_ids(rows) if "position" in rows.columns else rows
         rows.write.format("kafka").options(**options).save()
 
     def _smaller_batches(self) -> dict[str, str]:
@@ -128,7 +124,7 @@ class TopicSink:
 
 
 def _with_ids(rows: DataFrame) -> DataFrame:
-    """Rows whose headers end with their ids, as avro_jvm/KafkaSend.java makes them."""
+    """Rows whose headers end with their ids."""
     number = F.col("number") if "number" in rows.columns else F.lit(0)
     where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), number, "part")
     header = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))

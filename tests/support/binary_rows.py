@@ -8,7 +8,10 @@ from typing import Any
 
 import pyarrow
 
-from ticdc_bridge.spark_jobs.arrow.table_rows import BINARY
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema
+from ticdc_bridge.spark_jobs.arrow.changes import BINARY
+from ticdc_bridge.spark_jobs.arrow.table_columns import row_type
 
 pa: Any = pyarrow
 
@@ -16,8 +19,16 @@ _NUMBERS = {pa.int16(): "<h", pa.int32(): "<i", pa.int64(): "<q", pa.float32(): 
 _COMPACT = 18
 
 
+def binary_schema(table: Table) -> Any:
+    """The schema of a table's change events, with columns for sides in bytes."""
+    schema = change_schema(row_type([c for c in table.columns if not c.virtual]))
+    for name in BINARY.values():
+        schema = schema.append(pa.field(name, pa.binary()))
+    return schema
+
+
 def unpack_sides(row: dict[str, Any], schema: Any) -> None:
-    """A row of `TableRows`: its sides that stand in bytes become values."""
+    """A change event: its sides that stand in bytes become values."""
     for side, name in BINARY.items():
         data = row.pop(name)
         if data is not None:

@@ -23,19 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import MapType, StringType
 
 from tests.support.golden import ALL, ROOT, Registry
 from tests.support.output_cases import OutputCase, output_cases
 from ticdc_bridge.cli import main as run_command
 from ticdc_bridge.schemas.formats.format_table import WRITTEN
 from ticdc_bridge.schemas.plain.writer import json_line
-from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
-from ticdc_bridge.spark_jobs.spark.data_source import change_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +114,7 @@ def _rows_of(rows: Iterator[dict[str, Any]]) -> str:
 
 
 def _decoded_batches(side: CodecConfig, case: OutputCase) -> str:
-    schema = arrow_schema_of(change_type(MapType(StringType(), StringType())))
+    schema = change_schema()
     batches = DecodeBatches(side, schema)(kafka_table(case).to_batches())
     return _rows_of(row for batch in batches for row in batch.to_pylist())
 

@@ -10,6 +10,7 @@ from functools import reduce
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pyarrow.parquet as pq
 
@@ -129,16 +130,9 @@ def record_table(spark: SparkSession, defined: bool, types: str) -> Iterator[Row
 
 def record_without_classes(spark: SparkSession) -> Iterator[Row]:
     """One table of Avro where the JVM takes no classes of ours."""
-    application = str(spark.sparkContext.applicationId)
-    before = avro_jvm._loaders.get(application)
-    avro_jvm._loaders[application] = "not in this group"
-    try:
+    with patch.dict(avro_jvm._loaders, {str(spark.sparkContext.applicationId): None}):
         yield from _of_tables(spark, ("avro",), False, check="exact")
         yield from _of_tables(spark, ("avro",), False, check="header")
-    finally:
-        avro_jvm._loaders.pop(application)
-        if before is not None:
-            avro_jvm._loaders[application] = before
 
 
 def record_transcode(spark: SparkSession) -> Iterator[Row]:

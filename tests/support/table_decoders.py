@@ -27,8 +27,8 @@ from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.types import BY_NAME
-from ticdc_bridge.spark_jobs.arrow.columns import array_of_column, row_type
-from ticdc_bridge.spark_jobs.arrow.sample_rows import sample_columns, sample_row
+from ticdc_bridge.spark_jobs.arrow.table_columns import array_of_column, row_type
+from ticdc_bridge.spark_jobs.arrow.warm_up import sample_columns, sample_row
 
 pa: Any = pyarrow  # the stubs know less than the library
 

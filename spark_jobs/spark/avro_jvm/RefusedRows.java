@@ -1,5 +1,6 @@
 package ticdcbridge;
 
+import java.io.Serializable;
 import java.util.ArrayDeque;
 import java.util.Collections;
 
@@ -15,6 +16,7 @@ import org.apache.spark.util.LongAccumulator;
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
 
 /**
  * Change events of a partition, of which those that the reader refused go through Python's workers, after the others.
@@ -22,13 +24,16 @@ import scala.collection.immutable.Seq;
  * An event that was not refused goes on as the row that it is. A refused one has no kind; a worker is started for the
  * first. When MOST of them wait, or their bytes are many, the rest of the partition goes to Python with them, in Spark's
  * own way, which keeps rows on disk where memory is short.
+ *
+ * A plan has it as the object whose method a metric calls; RefusedRowsStrategy finds it there.
  */
-public final class RefusedRows extends CountedRows {
+public final class RefusedRows implements Serializable {
     private static final long serialVersionUID = 1L;
     private static final int KIND = 0; // the column that says whether a row was refused
     private static final int MOST = 1000, MOST_BYTES = 16 << 20;
     private static final UTF8String OTHER = UTF8String.fromString("other");
 
+    final int columns;
     private final PartitionEvaluatorFactory python;
     private final Seq asked, event;
 
@@ -37,14 +42,32 @@ public final class RefusedRows extends CountedRows {
      * columns: of the event, made of them. An event of the kind OTHER is left out and counted.
      */
     public RefusedRows(PartitionEvaluatorFactory python, Seq asked, Seq columns) {
-        super(columns.length());
+        this.columns = columns.length();
         this.python = python;
         this.asked = asked;
         this.event = columns;
     }
 
-    Iterator rows(Iterator rows, LongAccumulator[] counts) {
-        return new Rows(this, counts[0], rows);
+    /** Called in the metric's expression if RefusedRowsStrategy is not among the session's strategies. */
+    public Integer mark(InternalRow row) {
+        throw new IllegalStateException(
+                "the session's extraStrategies were set after decode(): call decode() again");
+    }
+
+    /** What is done with each partition. */
+    static final class Step extends AbstractFunction1 implements Serializable {
+        private static final long serialVersionUID = 1L;
+        private final RefusedRows of;
+        private final LongAccumulator others;
+
+        Step(RefusedRows of, LongAccumulator others) {
+            this.of = of;
+            this.others = others;
+        }
+
+        public Object apply(Object rows) {
+            return new Rows(of, others, (Iterator) rows);
+        }
     }
 
     private static final class Rows extends AbstractIterator {

@@ -11,7 +11,6 @@ import hashlib
 import importlib.resources
 import io
 import logging
-import os
 import shutil
 import tempfile
 import zipfile
@@ -27,70 +26,44 @@ from ticdc_bridge.spark_jobs.spark.avro_jvm import program_codes
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-# Java's constants are Python's numbers.
 _CONSTANTS = {"Steps": avro_codes, "Codes": program_codes}
-READER, WORKERS, KAFKA = "reader", "workers", "kafka"
-_SOURCES = {
-    READER: (
-        "AvroInput.java", "AvroRows.java", "BinaryRows.java", "CountedRows.java", "CountedRowsExec.java",
-        "LeftOutRows.java", "OwnOperators.java", "Refused.java", "RefusedRows.java", "RowValues.java",
-    ),
-    WORKERS: (
-        "ArrowCells.java", "ArrowRows.java", "ArrowStruct.java", "TunedWorkerExec.java", "TunedWorkerRunner.java",
-        "WorkerOperators.java",
-    ),
-    KAFKA: ("KafkaSend.java",),
-}  # fmt: skip
-"""An archive each: where Spark has not what one of them leans on, the others stay."""
-_WITHOUT = {
-    READER: "Avro is read in Python's workers, and rows go to Spark as Arrow columns",
-    WORKERS: "rows go to Python's workers and back as Spark sends them",
-    KAFKA: "messages go to Kafka as Spark's sink sends them",
-}
+"""Java's constants are Python's numbers."""
+_SOURCES = (
+    "AvroInput.java", "AvroRows.java", "BinaryRows.java", "Refused.java", "RefusedRows.java", "RefusedRowsExec.java",
+    "RefusedRowsStrategy.java", "RowValues.java",
+)  # fmt: skip
 _log = logging.getLogger(__name__)
 
 
 VERSIONS: frozenset[Version] = frozenset({(4, 1)})
 """Versions of Spark whose inner classes the reader is written for, and was tested with."""
 
-_Loader = tuple[Any, str] | str
-"""The loader of an archive's classes and their package, or why they can't be had."""
-_loaders: dict[str, dict[str, _Loader] | str] = {}
-"""Of each application: by archive, or why it takes none."""
-_warned: set[str] = set()
+_loaders: dict[str, tuple[Any, str] | None] = {}
+"""Of each application: the loader of our classes and their package; None where they can't be had."""
 
 
-def class_of(spark: SparkSession, name: str, quiet: bool = False) -> Any | None:
-    """The class `name` of ours as java.lang.Class; None where it may not be used, which is logged once unless `quiet`:
-    a Spark Connect session (its JVM is elsewhere), a version of Spark that is not among VERSIONS, a JVM that
-    refuses it.
+def class_of(spark: SparkSession, name: str) -> Any | None:
+    """The class `name` of ours as java.lang.Class; None where it may not be used, which is logged once: a Spark Connect
+    session (its JVM is elsewhere), a version of Spark that is not among VERSIONS, a JVM that refuses it.
     """
     application = "Spark Connect" if is_connect(spark) else str(spark.sparkContext.applicationId)
     if application not in _loaders:
-        _loaders[application] = _refusal(spark) or {}
-    loaders, archive = _loaders[application], next(a for a, all_ in _SOURCES.items() if f"{name}.java" in all_)
-    if not isinstance(loaders, str) and archive not in loaders:
-        loaders[archive] = _tried_loader(spark, archive)
-        quiet = quiet and archive == READER
-    entry = loaders if isinstance(loaders, str) else loaders[archive]
-    if not isinstance(entry, str):
-        jvm: Any = spark._jvm
-        return jvm.java.lang.Class.forName(f"{entry[1]}.{name}", True, entry[0])
-    if not quiet and application not in _warned:
-        if archive == READER:
-            _warned.add(application)
-        _log.warning("%s: %s", _WITHOUT[archive], entry)
-    return None
-
-
-def _tried_loader(spark: SparkSession, archive: str) -> _Loader:
-    """`_loader`, or why there is none."""
-    try:
-        return _loader(spark, spark._jvm, archive)
-    except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way
-        return f"its JVM does not take our classes: {str(error).partition(chr(10))[0]}"
+        _loaders[application] = None
+        reason = _refusal(spark)
+        if reason is None:
+            try:
+                _loaders[application] = _loader(spark, spark._jvm)
+            except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way
+                reason = f"its JVM does not take our classes: {str(error).partition(chr(10))[0]}"
+        if reason is not None:
+            _log.warning("Avro is read in Python's workers, and rows go to Spark as Arrow columns: %s", reason)
+    entry = _loaders[application]
+    if entry is None:
+        return None
+    jvm: Any = spark._jvm
+    return jvm.java.lang.Class.forName(f"{entry[1]}.{name}", True, entry[0])
 
 
 def _refusal(spark: SparkSession) -> str | None:
@@ -110,24 +83,6 @@ def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
     for n, one in enumerate(arguments):
         array[n] = one
     return of.getConstructors()[0].newInstance(array)
-
-
-def plan_operators(spark: SparkSession, strategy: str) -> None:
-    """Brings the session's planner the strategy of ours that is called so, where it takes the class."""
-    of = class_of(spark, strategy, quiet=True)
-    if of is not None:
-        instance(spark, of, spark._jsparkSession.experimental())
-
-
-def send_with_ids(rows: DataFrame, options: Mapping[str, str], header: str) -> bool:
-    """Sends messages to Kafka by KafkaSend, each with its place in `header`. False where the class can't be had.
-
-    options: of Spark's sink.
-    """
-    of = class_of(rows.sparkSession, "KafkaSend", quiet=True)
-    if of is not None:
-        instance(rows.sparkSession, of).send(rows._jdf, dict(options), header)
-    return of is not None
 
 
 def invoke(
@@ -151,9 +106,9 @@ def invoke(
     )
 
 
-def _loader(spark: SparkSession, jvm: Any, which: str) -> tuple[Any, str]:
+def _loader(spark: SparkSession, jvm: Any) -> tuple[Any, str]:
     """A class loader that has the archive now, as all threads of the driver have it, and the executors' tasks."""
-    archive = _archive(spark.sparkContext._gateway, which)
+    archive = _archive(spark.sparkContext._gateway)
     spark.sparkContext._jsc.addJar(str(archive))
     # Spark's SQL command ADD JAR would tell this thread and no other. The outermost loader that takes archives is the
     # one that all threads began with.
@@ -168,14 +123,13 @@ def _loader(spark: SparkSession, jvm: Any, which: str) -> tuple[Any, str]:
     return url_loader, archive.stem
 
 
-def _archive(gateway: Any, which: str = READER) -> Path:
+def _archive(gateway: Any) -> Path:
     """An archive of classes, made if it is not in the cache. Its name is their package's, and says what it is of:
     a JVM may outlive an upgrade of ours, or serve two of them.
     """
     folder = importlib.resources.files(__name__)
-    texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in _SOURCES[which]}
-    if which == READER:
-        texts |= {f"{name}.java": _constants(name, module) for name, module in _CONSTANTS.items()}
+    texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in _SOURCES}
+    texts |= {f"{name}.java": _constants(name, module) for name, module in _CONSTANTS.items()}
     of = hashlib.sha256("\0".join([gateway.jvm.org.apache.spark.package.SPARK_VERSION(), *texts.values()]).encode())
     package = f"ticdcbridge_{of.hexdigest()[:16]}"
     path = cache_dir() / "classes" / f"{package}.jar"
@@ -209,7 +163,6 @@ def _compile(gateway: Any, texts: Mapping[str, str]) -> bytes:
         loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
         compilers = jvm.org.codehaus.commons.compiler.CompilerFactoryFactory.getDefaultCompilerFactory(loader)
         compiler = compilers.newCompiler()
-        compiler.setClassPath(_class_path(gateway, loader))
         compiler.setDestinationDirectory(jvm.java.io.File(str(class_dir)), False)
         compiler.compile(files)
         archive = io.BytesIO()
@@ -220,14 +173,3 @@ def _compile(gateway: Any, texts: Mapping[str, str]) -> bytes:
                     zipfile.ZipInfo(str(path.relative_to(class_dir)), (1980, 1, 1, 0, 0, 0)), path.read_bytes()
                 )
         return archive.getvalue()
-
-
-def _class_path(gateway: Any, loader: Any) -> Any:
-    """The JVM's own, as the compiler takes it by itself, and the archives of `loader`: Kafka's client came later."""
-    jvm, urls = gateway.jvm, gateway.jvm.java.lang.Class.forName("java.net.URLClassLoader")
-    files = [jvm.java.io.File(one) for one in jvm.java.lang.System.getProperty("java.class.path").split(os.pathsep)]
-    files += [jvm.java.io.File(url.toURI()) for url in (loader.getURLs() if urls.isInstance(loader) else ())]
-    array = gateway.new_array(jvm.java.io.File, len(files))
-    for n, one in enumerate(files):
-        array[n] = one
-    return array

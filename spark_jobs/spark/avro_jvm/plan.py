@@ -9,7 +9,7 @@ among them. With `header` it is an error then, and no Python is started.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +21,12 @@ from ticdc_bridge.schemas.formats.framing import SCHEMA_HEADERS, frame
 from ticdc_bridge.schemas.inputs.schema_files import RegisteredSchema
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
-from ticdc_bridge.schemas.model.spark_types import MAX_SPARK_PRECISION, row_type, spark_type, widens
+from ticdc_bridge.schemas.model.spark_types import MAX_SPARK_PRECISION, spark_type, widens
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema, metric, tidb_row
-from ticdc_bridge.spark_jobs.arrow.worker_functions import rescue, rescued_type
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of, spark_schema_of
+from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema, metric, tidb_row
+from ticdc_bridge.spark_jobs.arrow.worker_functions import rescue
 from ticdc_bridge.spark_jobs.pipeline.avro_versions import (
     WriterSchema,
     newest_of,
@@ -38,9 +39,9 @@ from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
 from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
 from ticdc_bridge.spark_jobs.pipeline.table_view import Missing
 from ticdc_bridge.spark_jobs.spark import avro_jvm
-from ticdc_bridge.spark_jobs.spark.avro_jvm.counted_rows import ANSWER, ask_python, leave_out
 from ticdc_bridge.spark_jobs.spark.avro_jvm.program_codes import EIGHT_BYTE_ID, OTHER_TABLE, REFUSALS, RESULT
 from ticdc_bridge.spark_jobs.spark.avro_jvm.programs import ERRORS, JvmPrograms, programs
+from ticdc_bridge.spark_jobs.spark.left_out_rows import leave_out
 
 
 def named_by_headers(messages: DataFrame) -> Column:
@@ -64,11 +65,8 @@ def without_headers(messages: DataFrame, theirs: Collection[bytes], table: Table
     return counted.where(~F.col("_theirs")).drop("_theirs")
 
 
+_ANSWER = "_answer"
 _SOURCE = ("topic", "partition", "offset", "timestamp")
-# What Python says of a refused message, beside the time of its commit_ts and its error.
-_TOLD = frozenset(
-    ("kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query")
-)
 
 
 @dataclass(frozen=True)
@@ -127,10 +125,10 @@ class AvroPlan:
         """The names of the newest key schema's columns."""
         return tuple(c.name for c in self.keys[-1].record.columns) if self.keys else ()
 
-    def decode(self, messages: DataFrame, keep: bool = False) -> DataFrame | None:
-        """Messages with Kafka's columns → change events with before and after as structs.
+    def decode(self, messages: DataFrame) -> DataFrame | None:
+        """Messages with Kafka's columns → change events with before and after as structs in exact types.
 
-        keep: with the message, as `_key` and `_value`. None where the session does not take a class of ours.
+        None where the session does not take a class of ours.
         """
         spark = messages.sparkSession
         reader = avro_jvm.class_of(spark, "AvroRows")
@@ -147,8 +145,6 @@ class AvroPlan:
         events = [column.alias(name) for name, column in self._columns(jvm_programs)]
         if "headers" in messages.columns:
             events.append(F.when(F.size("headers") > 0, F.col("headers")).alias("headers"))
-        if keep:
-            events += (F.col("key").alias("_key"), F.col("value").alias("_value"))
         changes = read.select(*events)
         if self.others:
             theirs = F.when(F.col("kind") == "other", F.col("kind"))
@@ -183,30 +179,23 @@ class AvroPlan:
 
     def _rescue(self, events: DataFrame) -> DataFrame:
         """Change events, with what the in-process decoder makes of the messages that the reader refuses."""
-        kind = rescued_type(row_type(self.table))
-        rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
+        row = tidb_row(self.table, certain=False)
+        schema = change_schema(arrow_type_of(row.jsonValue()), headers=False)
+        kind = spark_schema_of(schema)  # without metadata, which do not come back from Python
+        rescuer = rescue(self.side, self.table, arrow_type_of(kind.jsonValue()))
         topic = F.when(F.col("kind").isNull(), F.coalesce("source.topic", F.lit("")))
         none = F.lit(None).cast("array<struct<key:string,value:binary>>")
         headers = F.col("headers") if "headers" in events.columns else none
         answer = F.arrow_udf(rescuer, kind)("error.key", "error.value", topic, headers)  # type: ignore[attr-defined]
-        return ask_python(
-            events, answer, metric("late_tables", self.table.id), (self._told(name) for name in events.columns)
+        told = {name: F.col(_ANSWER)[name] for name in schema.names}
+        told |= {name: told[name].cast(row) for name in ("before", "after")}
+        columns = {
+            name: F.col(name) if name in ("source", "headers") else F.coalesce(name, told[name])
+            for name in events.columns
+        } | {"error": told["error"]}
+        return _ask_python(
+            events, answer, metric("late_tables", self.table.id), (c.alias(name) for name, c in columns.items())
         )
-
-    def _told(self, name: str) -> Column:
-        """A column of an event, of a refused one as Python tells it."""
-        told = F.col(ANSWER)
-        if name == "commit_time":
-            return F.coalesce(name, F.timestamp_millis(F.shiftright(told["commit_ts"], 18))).alias(name)
-        if name == "error":
-            why = (told[n].alias(n) for n in ("code", "detail"))
-            bytes_ = F.col("error.key"), F.col("error.value")
-            return F.when(told["code"].isNotNull(), F.struct(*why, *bytes_)).alias(name)
-        if name not in _TOLD:
-            return F.col(name)
-        row = tidb_row(self.table, certain=False)
-        answer = told[name].cast(row) if name in ("before", "after") else told[name]
-        return F.coalesce(name, answer).alias(name)
 
     def _columns(self, jvm_programs: JvmPrograms) -> Iterator[tuple[str, Column]]:
         """The columns of a change event. Of one that is refused, and that Python is asked about, most are NULL."""
@@ -244,6 +233,40 @@ class AvroPlan:
         theirs = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
         arrays = [F.array(*map(F.lit, column)) for column in zip(*ERRORS.values(), *theirs, strict=True)]
         return F.element_at(arrays[0], code), F.element_at(arrays[1], code)
+
+
+def _ask_python(events: DataFrame, answer: Column, metric_name: str, columns: Iterable[Column]) -> DataFrame:
+    """Change events, of which the refused ones have no `kind`, their first column → with what Python says of these
+    (avro_jvm/RefusedRows.java); all others pass as they are.
+
+    Spark's own operator for a Python function sends each row to a worker and back. Its optimizer sees a node that
+    observes metrics, which it neither moves nor takes apart; a strategy of ours plans our operator for it.
+    answer: the Python function of a refused row, which the row has as _ANSWER then; it gives NULL for others. columns:
+    those of the events, made of them and _ANSWER. Events of the kind "other" are left out and counted, by the observed
+    metric, as `rows`.
+    """
+    spark: Any = events.sparkSession
+    sql, seq = spark._jvm.org.apache.spark.sql, spark._jvm.PythonUtils.toSeq
+    with_answer = events.select("*", answer.alias(_ANSWER))
+    plan, asked, made = (
+        frame._jdf.queryExecution().analyzed() for frame in (events, with_answer, with_answer.select(*columns))
+    )
+    function = asked.expressions().last().child()
+    sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # whose settings an operator takes
+    scan = sql.execution.LocalTableScanExec(plan.output(), seq([]), spark._jvm.scala.Option.empty())
+    python = sql.execution.python.ArrowEvalPythonExec(
+        seq([function]), seq([asked.output().last()]), scan, function.evalType()
+    )
+    avro_jvm.instance(spark, avro_jvm.class_of(spark, "RefusedRowsStrategy"), spark._jsparkSession.experimental())
+    refused_rows = avro_jvm.class_of(spark, "RefusedRows")
+    rows = avro_jvm.instance(spark, refused_rows, python.evaluatorFactory(), asked.output(), made.expressions())
+    # All columns are named, so that none is pruned below the operator, which knows them by their places.
+    whole = spark._jsparkSession.expression(F.struct(*events.columns)._jc)
+    mark = avro_jvm.invoke(spark, rows, "mark", sql.types.DataType.fromDDL("int"), whole, nullable=True)
+    calls = F.count(Column(sql.classic.ExpressionUtils.column(mark))).alias("rows")
+    metrics = seq([spark._jsparkSession.expression(calls._jc)])
+    node = sql.catalyst.plans.logical.CollectMetrics(metric_name, metrics, plan, events._jdf.id())
+    return DataFrame(sql.classic.Dataset.ofRows(spark._jsparkSession, node), spark)
 
 
 def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> Column:

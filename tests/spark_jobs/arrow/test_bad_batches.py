@@ -201,7 +201,7 @@ def test_workers_of_the_api(golden: Golden) -> None:
         (e.table for m in golden.messages() for e in decode_one(decoder, m).events if isinstance(e, RowChange)), None
     )
     if table is not None and not FORMATS[golden.format].in_order:
-        kind = pa.struct([("kind", pa.string()), ("code", pa.string()), ("detail", pa.string())])
+        kind = pa.struct([("kind", pa.string()), ("error", pa.struct([("code", pa.string())]))])
         keys, values = (pa.array([getattr(m, part) for m in messages], pa.binary()) for part in ("key", "value"))
         topics, headers = pa.array(["t"] * len(messages)), pa.nulls(len(messages))
         found = rescue(golden.side(), table, kind)(keys, values, topics, headers).to_pylist()

@@ -33,10 +33,11 @@ from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow import batches
 from ticdc_bridge.spark_jobs.arrow import messages as arrow_messages
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
-from ticdc_bridge.spark_jobs.arrow.change_schema import tidb_row
+from ticdc_bridge.spark_jobs.arrow.change_schema import change_type, tidb_row
 from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
+from ticdc_bridge.spark_jobs.arrow.event_rows import all_rows
 from ticdc_bridge.spark_jobs.arrow.lines import LineReader
-from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches, _all_rows
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.io.message_files import message_of_row
 from ticdc_bridge.spark_jobs.io.parquet import HEADERS
 from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
@@ -79,7 +80,7 @@ def _same(batch: Any, side: CodecConfig) -> int:
         message = message_of_row(found)
         result = decode_one(decoder, message)
         summary.count(result, message.topic)
-        want += _all_rows(result_in_python(result, "decode"), message)
+        want += all_rows(result_in_python(result, "decode"), message)
     wanted = _sorted(pa.RecordBatch.from_pylist(want, schema=_CHANGES).to_pylist())
     got = _sorted([row for made in DecodeBatches(side, _CHANGES)([batch]) for row in made.to_pylist()])
     assert len(got) == len(wanted)
@@ -231,7 +232,7 @@ def test_rows_of_a_table_in_view(format_: str, name: str, more: dict[str, Any], 
         view = TableView(newest_table(side, id_), types, **more)
         seen = replace(side, view=view)
         taken += _same(_batch(messages), seen)
-        kind = data_source.change_type(tidb_row(view.table, view.types))
+        kind = change_type(tidb_row(view.table, view.types))
         schema, one = arrow_schema_of(kind), _Source(seen, kind)
         want = [row for m in messages for row in one._rows(ChangeReader(seen, schema), m)]
         made = list(_Source(seen, kind, messages).read(data_source.FilePart("")))
@@ -288,7 +289,7 @@ def test_rows_of_altered_tables_in_view(format_: str, tmp_path: Path) -> None:
         seen = replace(side, view=TableView(newest, **options))
         assert _same(_batch(messages), seen) > 3
         assert seen.view is not None
-        kind = data_source.change_type(tidb_row(newest, seen.view.types))
+        kind = change_type(tidb_row(newest, seen.view.types))
         schema, one = arrow_schema_of(kind), _Source(seen, kind)
         want = [row for m in messages for row in one._rows(ChangeReader(seen, schema), m)]
         got = [row for made in _Source(seen, kind, messages).read(data_source.FilePart("")) for row in made.to_pylist()]

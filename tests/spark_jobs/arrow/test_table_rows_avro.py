@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
 import pytest
 
-from tests.support.binary_rows import unpack_sides
+from tests.support.binary_rows import binary_schema, unpack_sides
 from tests.support.fuzz import SEED, damaged
 from tests.support.golden import Golden, cases
 from tests.support.rows import change
@@ -25,8 +25,8 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME
-from ticdc_bridge.spark_jobs.arrow.table_rows import TableRows, rows_schema
-from ticdc_bridge.spark_jobs.io.message_files import rows_of
+from ticdc_bridge.spark_jobs.arrow.batches import FEW
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.pipeline.avro_versions import newest_of
 from ticdc_bridge.spark_jobs.pipeline.avro_versions import registered_versions as registered
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 pa: Any = pyarrow
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
-_OF_ODD = ("kind", "schema_id", "key", "flags", "code", "detail", "key_bytes", "value_bytes", "ddl_type", "query")
 
 
 def _kafka(messages: Sequence[Message]) -> Any:
@@ -50,15 +49,7 @@ def _kafka(messages: Sequence[Message]) -> Any:
     return pa.RecordBatch.from_pylist(rows, schema=pa.schema(kinds))
 
 
-class _ByTheDecoder(TableRows):
-    """Every message is left."""
-
-    def _read(self, reader: Any, decoder: Any, batch: Any) -> Any:
-        rows = [row for input_row in rows_of(batch) for row in self._odd_rows(decoder, input_row)]
-        return pa.RecordBatch.from_pylist(rows, schema=self.schema)
-
-
-def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> TableRows | None:
+def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> DecodeBatches | None:
     """As the plans of the table make them; None where they have none."""
     if side.tables is not None:
         version = side.tables.at(id_, None)
@@ -70,40 +61,34 @@ def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> TableRows | N
         key = [c.name for c in ours.keys[-1].record.columns] if ours.keys else []
     if table is None:
         return None
-    return TableRows(
-        replace(side, view=TableView(table, missing=missing)), rows_schema(table, "avro", binary=True), tuple(key)
-    )
+    return DecodeBatches(replace(side, view=TableView(table, missing=missing)), binary_schema(table), tuple(key))
 
 
-def _rows(batches: TableRows, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:
+def _rows(batches: DecodeBatches, given: Iterable[Any]) -> tuple[list[dict[str, Any]], int]:
     """(rows, of the kernel or not in one form, how many are the kernel's). Other tables' have nothing to compare."""
-    shown, kernel = [], 0
-    for batch in batches([_kafka(messages)]):
-        kernel += batch.column("odd").null_count
+    assert batches.side.view is not None
+    shown, kernel, id_ = [], 0, batches.side.view.table.id
+    for batch in batches(given):
         for row in batch.to_pylist():
             unpack_sides(row, batches.schema)
-            odd, schema_id, unknown = (row.pop(name) for name in ("odd", "schema_id", "op_unknown"))
-            if odd is None:
-                flags = ["op_unknown"] if unknown else []
-                odd = {"kind": "row", "schema_id": schema_id, "key": list(batches.key), "flags": flags}
-            elif odd["kind"] == "row" and (odd["db"], odd["table"]) != tuple(_table(batches).id):
-                row, odd = {"source": row["source"]}, {"kind": "other"}
-            shown.append({**row, "odd": {name: odd.get(name) for name in _OF_ODD}})
+            if row["kind"] is None:
+                kernel += 1
+                flags = row["flags"] or []
+                row |= {"kind": "row", "db": id_.db, "table": id_.table, "key": list(batches.key or ()), "flags": flags}
+            shown.append(row if row["kind"] != "other" else {name: row[name] for name in ("kind", "db", "source")})
     return shown, kernel
 
 
-def _table(batches: TableRows) -> Table:
-    assert batches.side.view is not None
-    return batches.side.view.table
-
-
-def _same(batches: TableRows, messages: Sequence[Message]) -> int:
-    found, kernel = _rows(batches, messages)
-    wanted, none = _rows(_ByTheDecoder(batches.side, batches.schema, batches.key), messages)
+def _same(batches: DecodeBatches, messages: Sequence[Message]) -> int:
+    """Kernels want some messages, the codec reads those that come one by one."""
+    batch = _kafka(messages)
+    times = -(-FEW // len(messages))
+    found, kernel = _rows(batches, [pa.Table.from_batches([batch] * times).combine_chunks().to_batches()[0]])
+    wanted, none = _rows(batches, (batch.slice(n, 1) for n in range(len(messages))))
     assert none == 0
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(found, wanted * times, strict=True):
         assert repr(one) == repr(other)
-    return kernel
+    return kernel // times
 
 
 def _tables(golden: Golden) -> list[TableId]:
@@ -179,11 +164,11 @@ def test_versions_become_the_newest_ones_columns() -> None:
         batches = _batches(CodecConfig("avro", schemas, options), TableId("d", "t"), missing)
         assert batches is not None
         assert _same(batches, messages) == 4
-        found = _rows(batches, messages)[0]
+        found = _rows(batches, [_kafka(messages * FEW)])[0]
         assert found[0]["after"]["f"] == ("x" if missing == "default" else None)
         assert found[1]["after"]["n"] == -7
         assert found[4]["before"] == {"id": 1, "n": None, "d": None, "f": None, "y": None}
-        assert found[5]["odd"]["code"] == "INVALID_VALUE"
+        assert found[5]["error"]["code"] == "INVALID_VALUE"
 
 
 def test_another_table_and_a_message_of_no_topic() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pyarrow
@@ -14,18 +13,17 @@ from hypothesis import strategies as st
 
 from benchmarks import rows as made
 from tests.support.arrow_rows import check_rows
-from tests.support.golden import Golden, Registry, cases
+from tests.support.golden import Registry
 from tests.support.rows import Tables, change, column, table
-from tests.support.table import check_rows as check_each
 from tests.support.table_decoders import ArrowDecoder
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
+from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BY_NAME
 
 pa: Any = pyarrow
@@ -42,9 +40,9 @@ def by_python(of: Table, message: bytes) -> list[RowChange] | None:
     return rows if len(rows) == len(events) else None
 
 
-def check(of: Table, messages: Sequence[bytes], low: int = 0, high: int = MAX_TSO) -> int:
+def check(of: Table, messages: Sequence[bytes]) -> int:
     """Decodes all at once: what is taken is what Python says, in order. Out: how many messages were taken."""
-    decoder = ArrowDecoder(of, low, high)
+    decoder = ArrowDecoder(of)
     batches, left = decoder.decode(pa.array(messages, pa.binary()))
     taken = sorted(set(range(len(messages))) - set(left))
     wanted: list[tuple[int, RowChange]] = []
@@ -54,41 +52,6 @@ def check(of: Table, messages: Sequence[bytes], low: int = 0, high: int = MAX_TS
         wanted += [(index, row) for row in rows]
     check_rows(batches, wanted, decoder.columns)
     return len(taken)
-
-
-def versions(golden: Golden) -> Iterator[tuple[Table, int, int]]:
-    """Table versions with the commit_ts of their rows."""
-    ids = {(s["schema"], s["table"]) for s in golden.meta["steps"] if s["table"]}
-    for id_ in sorted(ids):
-        stamps = sorted({s["commit_ts"] for s in golden.meta["steps"]})
-        found = {v.commit_ts: v for t in [*stamps, MAX_TSO] if (v := golden.definitions.at(TableId(*id_), t + 1))}
-        bounds = [*sorted(found), MAX_TSO]
-        for low, high in pairwise(bounds):
-            yield found[low].table, low + 1, high
-
-
-# ---- reading
-@pytest.mark.slow  # by every version of every table; by the newest, test_same_as_codec has all cases
-def test_golden_messages() -> None:
-    def each(golden: Golden) -> None:
-        messages = [m.value or b"" for m in golden.messages()]
-        for of, low, high in versions(golden):
-            check(of, messages, low, high)
-
-    check_each(cases("craft"), each)
-
-
-def test_most_golden_messages_are_taken() -> None:
-    """All but those with damaged FLOATs, several tables, or text that is not UTF-8."""
-    for name, least in (
-        ("bulk.maxbytes1024", 3),
-        ("pk_types.batch1", 3),
-        ("partition.default", 4),
-        ("evolution.batch1", 10),
-    ):
-        golden = Golden("craft", name)
-        messages = [m.value or b"" for m in golden.messages()]
-        assert sum(check(of, messages, low, high) for of, low, high in versions(golden)) >= least
 
 
 def wide_rows(count: int) -> tuple[Table, list[RowChange]]:
@@ -274,10 +237,3 @@ def test_floats(number: float, exact: bool) -> None:
     taken = check(of, [value])
     subnormal = number and abs(number) < 1.1754943508222875e-38
     assert taken == (value == message.value and not subnormal)
-
-
-def test_table_versions_are_one_of_each() -> None:
-    """The helper above sees what the definitions have."""
-    found = list(versions(Golden("craft", "evolution.batch1")))
-    assert len(found) > 5
-    assert all(isinstance(TableVersion(low, of), TableVersion) and low <= high for of, low, high in found)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import MapType, StringType
 
 from tests.support import connector
 from tests.support.golden import ALL, EVOLUTION, FORMATS, Golden, case_check, cases
@@ -20,13 +19,11 @@ from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
-from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED
+from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED, change_schema
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
-from ticdc_bridge.spark_jobs.spark.data_source import change_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +45,7 @@ class _Case:
 
     def by_workers(self) -> list[dict[str, Any]]:
         """The rows that `decode` gives, made as Spark's workers make them, in this process."""
-        schema = arrow_schema_of(change_type(MapType(StringType(), StringType())))
+        schema = change_schema()
         found = [
             row for batch in DecodeBatches(self.side, schema)(self.table.to_batches()) for row in batch.to_pylist()
         ]

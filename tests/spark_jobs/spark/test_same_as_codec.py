@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.json_formats import encoded
-from tests.support.binary_rows import unpack_sides
+from tests.support.binary_rows import binary_schema, unpack_sides
 from tests.support.golden import Golden, cases
 from tests.support.json_batches import SETTINGS, wide
 from tests.support.table_decoders import FORMATS as JSON
@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.spark_types import python_value
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED
-from ticdc_bridge.spark_jobs.arrow.table_rows import TableRows, rows_schema
+from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
@@ -78,46 +78,45 @@ def _same_rows(golden: Golden, side: CodecConfig, id_: TableId) -> int:
     version = side.tables.at(id_, None)
     assert version is not None
     table = version.table
-    schema = rows_schema(table, golden.format, binary=True)
+    schema = binary_schema(table)
     side = replace(side, view=TableView(table))
     found = _decoded(golden, side) * 12  # kernels want some messages of a table
     rows = [{"key": m.key, "value": m.value, "topic": m.topic, "offset": n} for n, (m, _) in enumerate(found)]
     batch = pa.RecordBatch.from_pylist(rows, schema=_KAFKA)
     made: dict[int, list[dict[str, Any]]] = {}
     taken = 0
-    for out in TableRows(side, schema, table.handle_key)([batch]):
+    for out in DecodeBatches(side, schema, table.handle_key)([batch]):
         for row in out.to_pylist():
             unpack_sides(row, schema)
             made.setdefault(row["source"]["offset"], []).append(row)
-            taken += row["odd"] is None
+            taken += row["kind"] is None
     for number, (_, result) in enumerate(found):
         got = sorted(made.pop(number, []), key=lambda r: r["row"])
-        got = [r for r in got if not (r["odd"] and r["odd"]["kind"] in SKIPPED)]
+        got = [r for r in got if r["kind"] not in SKIPPED]
         where = f"{golden} message {number}"
+        codes = [r["error"] and r["error"]["code"] for r in got]
         if result.error is not None:
-            assert [r["odd"]["code"] for r in got] == [result.error.code], where
+            assert codes == [result.error.code], where
             continue
-        if [r["odd"] and r["odd"]["code"] for r in got] == ["INVALID_VALUE"]:
+        if codes == ["INVALID_VALUE"]:
             assert any(not _fits(e, table, schema.field("after").type) for e in result.events), where
             continue
         assert len(got) == len(result.events), where
         for row, event in zip(got, result.events, strict=True):
             if not isinstance(event, RowChange):
-                assert row["odd"]["kind"] == ("watermark" if isinstance(event, Watermark) else row["odd"]["kind"])
+                assert row["kind"] == ("watermark" if isinstance(event, Watermark) else row["kind"])
                 continue
             if event.table.id != id_:
-                assert (row["odd"]["db"], row["odd"]["table"]) == event.table.id, where  # it is counted, and no more
+                assert (row["kind"], row["db"], row["table"]) == ("other", *event.table.id), where
                 continue
-            flags = row["odd"]["flags"] if row["odd"] else []
-            assert flags == event.flags, where
+            assert (row["flags"] or []) == event.flags, where
             for name in _HEAD:
                 assert row[name] == getattr(event, name), f"{where} {name}"
-            if event.table.id == id_:
-                if row["odd"] is None:
-                    assert [c.name for c in table.columns if c.name in table.handle_key] == list(event.key), where
-                for part, values in (("before", event.before), ("after", event.after)):
-                    wanted = _typed(table, values, schema.field(part).type)
-                    assert repr(row[part]) == repr(wanted), f"{where} {part}"  # NaN is not NaN
+            if row["kind"] is None:
+                assert [c.name for c in table.columns if c.name in table.handle_key] == list(event.key), where
+            for part, values in (("before", event.before), ("after", event.after)):
+                wanted = _typed(table, values, schema.field(part).type)
+                assert repr(row[part]) == repr(wanted), f"{where} {part}"  # NaN is not NaN
     assert not made
     return taken
 

@@ -207,7 +207,7 @@ def test_workers_settle(spark: SparkSession) -> None:
     """What a worker has loaded is neither collected after each task nor looked for in Spark's zips before it."""
     import pyarrow as pa
 
-    from ticdc_bridge.spark_jobs.spark.transport import map_batches
+    from ticdc_bridge.spark_jobs.spark.transport import map_messages
 
     def seen(batches: Any) -> Any:
         import gc
@@ -220,7 +220,7 @@ def test_workers_settle(spark: SparkSession) -> None:
         import_module("pyspark.sql.functions.partitioning")  # from a zip whose importer was forgotten
         yield pa.RecordBatch.from_pylist([{"frozen": gc.get_freeze_count(), "zips": zips}])
 
-    frame = map_batches(spark.range(0, 2, 1, 2), seen, "frozen bigint, zips bigint")
+    frame = map_messages(spark.range(0, 2, 1, 2), seen, "frozen bigint, zips bigint")
     for row in frame.collect() + frame.collect():
         assert row["frozen"] > 20_000
         assert row["zips"] == 0

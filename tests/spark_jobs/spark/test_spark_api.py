@@ -33,7 +33,7 @@ _INNER = re.compile(r"_(jvm|jdf|jc|jsc|jcols|jschema|jreader|jwrite|jconf|jspark
 _ALLOWED = {
     "spark/avro_jvm/__init__.py": "the JVM reader: versions in avro_jvm.VERSIONS, else Python's workers read",
     "spark/avro_jvm/plan.py": "the JVM reader",
-    "spark/avro_jvm/counted_rows.py": "the JVM reader; observed metrics of a frame, but not over Spark Connect",
+    "spark/left_out_rows.py": "observed metrics of a frame, but not over Spark Connect",
     "spark/worker_daemon.py": "of local sessions of ours; run on every version by test_spark_versions",
     "spark/decode_plan.py": "rows in Spark's own layout: where the JVM reader's classes may be used",
     "spark/errors.py": "whether the JVM has ended, which its errors do not say",
@@ -132,7 +132,7 @@ def test_the_version_is_read_without_importing_pyspark() -> None:
     assert major_minor(pyspark.__version__) == spark_version.PINNED
 
 
-def test_where_the_reader_in_the_jvm_is_used(caplog: pytest.LogCaptureFixture) -> None:
+def test_where_the_reader_in_the_jvm_is_used(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """By Spark's version; what reads instead is told in one line of the log for each application."""
     sessions: tuple[tuple[Any, str], ...] = (
         (_Session("4.0.5"), "this is Spark 4.0.5, and the JVM reader is tested on 4.1"),
@@ -144,19 +144,13 @@ def test_where_the_reader_in_the_jvm_is_used(caplog: pytest.LogCaptureFixture) -
 
     def check(row: tuple[Any, str]) -> None:
         caplog.clear()
-        assert avro_jvm.class_of(row[0], "LeftOutRows", quiet=True) is None
         assert avro_jvm.class_of(row[0], "AvroRows") is avro_jvm.class_of(row[0], "RefusedRows") is None
         (line,) = caplog.messages
         assert "Avro is read in Python's workers" in line
         assert row[1] in line
 
-    before, warned = dict(avro_jvm._loaders), set(avro_jvm._warned)
-    try:
-        check_rows(sessions, check, lambda row: row[1])
-    finally:
-        avro_jvm._loaders.clear()
-        avro_jvm._loaders.update(before)
-        avro_jvm._warned &= warned
+    monkeypatch.setattr(avro_jvm, "_loaders", {})
+    check_rows(sessions, check, lambda row: row[1])
 
 
 def test_jars_are_those_of_the_spark_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

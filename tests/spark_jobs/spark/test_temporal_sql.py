@@ -82,17 +82,16 @@ def _got(frame: DataFrame) -> list[dict[str, Any]]:
     return sorted(out, key=lambda r: (r["offset"], r["row"]))
 
 
-_DEFAULT = (("avro in the JVM", "error"), ("open", "flag"))
-"""By Spark's own readers, and by Python's; the others are slow."""
-_CASES: dict[str, tuple[Golden, bool, Any]] = {
-    "avro in the JVM": (Golden("avro", "wide.before.ext1"), False, {"check": "header"}),
-    "avro, exact": (Golden("avro", "wide.before.ext1"), False, {}),
-    "avro with definitions": (Golden("avro", "wide.ext1"), True, {}),
-    "open": (Golden("open", "wide.build_at_end"), True, {}),
-    "open, rows by themselves": (Golden("open", "wide.default"), True, {}),
-    "craft": (Golden("craft", "wide.default"), True, {}),
-    "debezium": (Golden("debezium", "wide.ext.schema"), True, {}),
-    "debezium-avro": (Golden("debezium-avro", "wide.str.ext"), True, {}),
+_DEFAULT = (("avro", "error"), ("open", "flag"))
+"""The others are slow."""
+_CASES: dict[str, tuple[Golden, bool]] = {
+    "avro": (Golden("avro", "wide.before.ext1"), False),
+    "avro with definitions": (Golden("avro", "wide.ext1"), True),
+    "open": (Golden("open", "wide.build_at_end"), True),
+    "open, rows by themselves": (Golden("open", "wide.default"), True),
+    "craft": (Golden("craft", "wide.default"), True),
+    "debezium": (Golden("debezium", "wide.ext.schema"), True),
+    "debezium-avro": (Golden("debezium-avro", "wide.str.ext"), True),
 }
 
 
@@ -102,21 +101,21 @@ _CASES: dict[str, tuple[Golden, bool, Any]] = {
         *(pytest.param(*one) for one in _DEFAULT),
         *(
             pytest.param(name, on_lossy, marks=pytest.mark.slow)
-            for on_lossy, names in (("error", [*_CASES]), ("flag", ["avro in the JVM", "open", "debezium-avro"]))
+            for on_lossy, names in (("error", [*_CASES]), ("flag", ["avro", "open", "debezium-avro"]))
             for name in names
             if (name, on_lossy) not in _DEFAULT
         ),
     ],
 )
 def test_every_plan_gives_the_same_typed_rows(spark: SparkSession, name: str, on_lossy: Any) -> None:
-    golden, ddl, more = _CASES[name]
+    golden, ddl = _CASES[name]
     side, messages = golden.side(ddl), golden.messages()
     decoder = side.decoder()
     rows = [e for m in messages for e in decode_one(decoder, m).events if isinstance(e, RowChange)]
     id_ = next(e.table.id for e in rows if any(c.type.name == "datetime" for c in e.table.columns))
     frame = decode(
         _frame(spark, messages), format=golden.format, schemas=golden.schemas, ddl=side.tables, table=str(id_),
-        time_zone=golden.zone, types="typed", time="interval", on_lossy=on_lossy, **more,
+        time_zone=golden.zone, types="typed", time="interval", on_lossy=on_lossy,
     )  # fmt: skip
     side = replace(side, options=Options.of({"time_zone": golden.zone, "on_lossy": on_lossy}))
     view = TableView(newest_table(side, id_), TYPED, "null", on_lossy)
@@ -217,20 +216,12 @@ def _record(row: tuple[str | None, ...]) -> bytes:
     return out
 
 
-@pytest.mark.parametrize(
-    ("check", "on_lossy"),
-    [
-        ("header", "error"),
-        ("header", "flag"),
-        ("exact", "error"),
-        pytest.param("exact", "flag", marks=pytest.mark.slow),
-    ],
-)
-def test_what_a_type_can_not_hold_is_told(spark: SparkSession, check: Any, on_lossy: Any) -> None:
+@pytest.mark.parametrize("on_lossy", ["error", "flag"])
+def test_what_a_type_can_not_hold_is_told(spark: SparkSession, on_lossy: Any) -> None:
     messages = [Message(None, _record(row), "t") for row in _VALUES]
     frame = decode(
         _frame(spark, messages), format="avro", schemas=_SCHEMAS, table="d.t", time_zone="America/New_York",
-        types="typed", time="interval", check=check, on_lossy=on_lossy,
+        types="typed", time="interval", on_lossy=on_lossy,
     )  # fmt: skip
     side = CodecConfig("avro", _SCHEMAS, Golden("avro", "wide.ext1").options(time_zone="America/New_York"))
     view = TableView(newest_table(side, TableId("d", "t")), TYPED, "null", on_lossy)
