@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from ticdc_bridge.spark_jobs.sources.schema_registry import Schemas
 
 from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.inputs.subject_names import STRATEGIES, Strategy
