@@ -13,8 +13,10 @@ RULES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["to
 def containers() -> Iterator[str]:
     """Packages that have packages."""
     for root in RULES["root_packages"]:
-        for file in sorted((ROOT / root).rglob("*/__init__.py")):
-            yield ".".join(file.parent.parent.relative_to(ROOT).parts)
+        yield root
+        for folder in ("schemas", "service", "spark_jobs", f"{root}/cli", f"{root}/clients"):
+            for file in sorted((ROOT / folder).rglob("*/__init__.py")):
+                yield ".".join((root, *file.parent.parent.relative_to(ROOT).parts))
 
 
 def test_a_new_folder_has_to_be_placed() -> None:

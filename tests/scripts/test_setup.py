@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -158,7 +159,8 @@ def test_the_command_is_that_of_the_working_copy(tmp_path: Path) -> None:
         setup.write_command(tmp_path / "copy" / ".venv")
     command = tmp_path / "copy" / ".venv" / "bin" / "ticdc-bridge"
     assert [file.name for file in sorted(command.parent.iterdir())] == ["python", "ticdc-bridge"]
-    done = subprocess.run([command, "--version"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
+    done = subprocess.run([command, "--version"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"ticdc-bridge {__version__}\n", "")
 
 

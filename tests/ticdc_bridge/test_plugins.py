@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -49,7 +50,7 @@ def test_a_format_and_an_engine_of_others(tmp_path: Path) -> None:
     )
     (tmp_path / "in.jsonl").write_text('{"key_b64": null, "value_b64": "NDI="}\n')
     done = _run(env, "-m", "ticdc_bridge", "decode", "--format", "tick", "--in", str(tmp_path / "in.jsonl"))
-    assert (done.returncode, done.stdout) == (0, '{"kind":"watermark","commit_ts":42}\n'), done.stderr
+    assert (done.returncode, json.loads(done.stdout)["commit_ts"]) == (0, 42), done.stderr
     code = "from ticdc_bridge.spark_jobs.lake.engines.base import ENGINES; print(ENGINES['toy'].table_class)"
     assert _run(env, "-c", code).stdout == "toy:Table\n"
 

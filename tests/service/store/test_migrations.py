@@ -175,7 +175,8 @@ def test_a_rolling_upgrade_of_two_replicas(store_url: str, monkeypatch: pytest.M
 
     with services(1, store_url) as [(_, old)]:
         known = old.register("s", '"int"').json
-        monkeypatch.setattr("ticdc_bridge.service.store.migrations.LAYOUT", LAYOUT + 1)
+        for module in ("migrations", "write_queue"):
+            monkeypatch.setattr(f"ticdc_bridge.service.store.{module}.LAYOUT", LAYOUT + 1)
         monkeypatch.setitem(STEPS, LAYOUT, next_step)
         with running_service(store_url) as url:
             new = Client(url)

@@ -70,8 +70,9 @@ def test_without_numba_all_is_left_to_python() -> None:
 def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
     archive = tmp_path / "app.zip"
     with zipfile.ZipFile(archive, "w") as out:
+        out.write(ROOT / "ticdc_bridge" / "__init__.py", "ticdc_bridge/__init__.py")
         for file in sorted((ROOT / "schemas").rglob("*.py")):
-            out.write(file, file.relative_to(ROOT))
+            out.write(file, Path("ticdc_bridge", file.relative_to(ROOT)))
     of = table(column("v", "int"))
     [message] = CraftEncoder(Context(Registry())).encode_rows([change(of, {"v": "1"})], ORIGIN)
     code = (

@@ -81,6 +81,8 @@ def _rows(batches: DecodeBatches, given: Iterable[Any]) -> tuple[list[dict[str, 
 
 def _same(batches: DecodeBatches, messages: Sequence[Message]) -> int:
     """Kernels want some messages, the codec reads those that come one by one."""
+    if not messages:
+        return 0
     batch = _kafka(messages)
     times = -(-FEW // len(messages))
     found, kernel = _rows(batches, [pa.Table.from_batches([batch] * times).combine_chunks().to_batches()[0]])

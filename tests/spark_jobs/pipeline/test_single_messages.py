@@ -151,8 +151,8 @@ def test_the_example_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_package_stays_cheap() -> None:
     """Importing it loads nothing of the jobs; a decoder loads neither Spark nor Kafka."""
     code = (
-        "import schemas, sys; assert not any(name.startswith('spark_jobs') for name in sys.modules); "
-        "ticdc_bridge.schemas.Decoder('canal-json'); "
+        "import ticdc_bridge, sys; assert not any('spark_jobs' in name for name in sys.modules); "
+        "ticdc_bridge.Decoder('canal-json'); "
         "assert not {'pyspark', 'pyarrow', 'numpy', 'confluent_kafka'} & sys.modules.keys(), sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
