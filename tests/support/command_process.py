@@ -44,9 +44,7 @@ class Command:
         error, stderr = CONTEXT.Pipe(duplex=False) if terminal is None else (None, Connection(terminal, readable=False))
         self.returncode: int | None = None
         self._process: BaseProcess = CONTEXT.Process(
-            target=_run,
-            args=(arguments, str(cwd), dict(environment), stdout, stderr),
-            daemon=True,
+            target=_run, args=(arguments, str(cwd), dict(environment), stdout, stderr), daemon=True
         )
         self._process.start()
         for theirs in (stdout, stderr):

@@ -97,9 +97,7 @@ def test_warm_writes_a_row() -> None:
 
 # ---------------------------------------------------------------------------------- goldens
 @pytest.mark.parametrize(
-    ("found", "share"),
-    [(sample(_GOLDEN), 4), pytest.param(_GOLDEN, 2, marks=pytest.mark.slow)],
-    ids=["sample", "all"],
+    ("found", "share"), [(sample(_GOLDEN), 4), pytest.param(_GOLDEN, 2, marks=pytest.mark.slow)], ids=["sample", "all"]
 )
 @each("mode", range(len(_MODES)))
 def test_golden_rows_are_written_as_the_encoder_writes_them(mode: int, found: list[Golden], share: int) -> None:

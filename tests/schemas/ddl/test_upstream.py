@@ -183,10 +183,7 @@ TABLES = (
         [("a", "int", B, None), ("B", "int", B, None)],
     ),
     ("create table t (a int default 007, b int default -0)", [("a", "int", B, "7"), ("b", "int", B, "0")]),
-    (
-        "create table t (a int default (uuid())); alter table t alter a set default 2.5",
-        [("a", "int", B, "3")],
-    ),
+    ("create table t (a int default (uuid())); alter table t alter a set default 2.5", [("a", "int", B, "3")]),
 )
 
 

@@ -152,8 +152,7 @@ COLUMNS: list[tuple[Column, Any]] = [
         (
             column(f"{name}{'_u' * unsigned}", name, unsigned=unsigned),
             st.integers(
-                0 if unsigned else -(1 << BY_NAME[name].bits - 1),
-                (1 << BY_NAME[name].bits - (not unsigned)) - 1,
+                0 if unsigned else -(1 << BY_NAME[name].bits - 1), (1 << BY_NAME[name].bits - (not unsigned)) - 1
             ).map(str),
         )
         for name in ("tinyint", "smallint", "mediumint", "int", "bigint")

@@ -154,8 +154,7 @@ def strange(format_: str) -> tuple[CodecConfig, list[Message]]:
 
 
 @pytest.mark.parametrize(
-    "format_",
-    ["avro", "open", *(pytest.param(f, marks=pytest.mark.slow) for f in ("craft", "debezium"))],
+    "format_", ["avro", "open", *(pytest.param(f, marks=pytest.mark.slow) for f in ("craft", "debezium"))]
 )  # test_cell_changes has all four, without Spark
 def test_a_column_of_no_definition_is_refused(spark: SparkSession, format_: str) -> None:
     """A definition is given, and the row says otherwise: b is not one of the columns that were dropped then."""

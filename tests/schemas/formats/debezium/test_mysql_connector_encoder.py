@@ -361,10 +361,7 @@ def test_positions_order_a_tables_changes() -> None:
 def test_key_is_written_in_index_order() -> None:
     made = Table(
         WIDE_TABLE.id,
-        (
-            replace(WIDE_TABLE.columns[0]),
-            column("b", "int", nullable=False, primary_key=True, handle_key=True),
-        ),
+        (replace(WIDE_TABLE.columns[0]), column("b", "int", nullable=False, primary_key=True, handle_key=True)),
         (Index("PRIMARY", ("b", "id"), unique=True),),
     )
     message = Pair("debezium-mysql").write(change(made, {"b": "2"}))

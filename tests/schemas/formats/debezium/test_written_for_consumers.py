@@ -119,10 +119,7 @@ KEY_CHANGES = [
 ]
 
 
-@each(
-    "form",
-    [{}, {"debezium_disable_schema": True}, {"encoding_format": "avro"}, {"tombstones_on_delete": False}],
-)
+@each("form", [{}, {"debezium_disable_schema": True}, {"encoding_format": "avro"}, {"tombstones_on_delete": False}])
 def test_an_update_of_the_key_is_a_delete_and_an_insert(form: dict[str, Any]) -> None:
     def check(row: _KeyChange) -> None:
         pair = Pair(CONNECTOR, Tables(row.of), **form)
