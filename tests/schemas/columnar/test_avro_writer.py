@@ -6,7 +6,7 @@ import zoneinfo
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.columnar_rows import Cells
 from tests.support.each import each
-from tests.support.golden import Golden, Registry, cases, sample
+from tests.support.golden import Registry
 from tests.support.rows import COMMIT_TS, ID, column
 from ticdc_bridge.schemas.columnar.avro_writer import AvroWriter, warm
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
@@ -34,7 +34,6 @@ from ticdc_bridge.spark_jobs.pipeline.message_codec import encode_event
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without numba all rows are left")
 
-_GOLDEN = [g for name in ("avro", "debezium", "open", "craft", "debezium-avro") for g in cases(name)]
 _TIME = 1_767_348_246_678
 _MODES: tuple[dict[str, Any], ...] = (
     {},
@@ -93,29 +92,6 @@ def left(events: Sequence[RowChange], **options: Any) -> list[bool]:
 
 def test_warm_writes_a_row() -> None:
     assert warm()
-
-
-# ---------------------------------------------------------------------------------- goldens
-@pytest.mark.parametrize(
-    ("found", "share"), [(sample(_GOLDEN), 4), pytest.param(_GOLDEN, 2, marks=pytest.mark.slow)], ids=["sample", "all"]
-)
-@each("mode", range(len(_MODES)))
-def test_golden_rows_are_written_as_the_encoder_writes_them(mode: int, found: list[Golden], share: int) -> None:
-    """More than one row of so many is written: a half of all, a quarter in the sample, where wide tables weigh more."""
-    both = Both(**_MODES[mode])
-    events = [e for golden in found for e in _rows(golden)]
-    some = both.check(events, [f"t_{e.db}" for e in events], [_TIME] * len(events))
-    again = both.check(events[::-1], ["other"] * len(events), [-1] * len(events))
-    assert some.count(False) > len(events) // share
-    assert again.count(False) > (0 if "enable_tidb_extension" in _MODES[mode] else len(events) // share)
-
-
-@cache
-def _rows(golden: Golden) -> list[RowChange]:
-    found: list[RowChange] = []
-    for ddl in (False, True):
-        found += [e for e in golden.events(ddl) if isinstance(e, RowChange)]
-    return found[:: 1 + len(found) // 40]
 
 
 # ---------------------------------------------------------------------------------- values

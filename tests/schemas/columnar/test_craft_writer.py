@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.schemas.columnar.test_debezium_writer import TIME, changes
 from tests.support.columnar_events import events_of
 from tests.support.columnar_rows import Cells
-from tests.support.each import each
-from tests.support.golden import FORMATS, Golden, Registry, cases, sampled
+from tests.support.golden import Registry, cases
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.columnar.craft_writer import CraftWriter
@@ -83,14 +82,6 @@ def is_unusual(events: list[RowChange], options: dict[str, Any]) -> bool:
     zones = {e.zone for e in events if any(c.type.kind is Kind.TIMESTAMP for c in e.table.columns)}
     several = len({id(e.table) for e in events} | {(e.key, e.key_only, e.schema_id, e.table_version) for e in events})
     return several > 2 or bool(zones - {options.get("time_zone", "UTC")}) or any(e.key_only for e in events)
-
-
-@each("golden", **sampled(c for f in FORMATS if f != "craft" for c in cases(f)))
-def test_goldens(golden: Golden) -> None:
-    for ddl, together in ((False, 1), (True, 4)):
-        events = [e for e in golden.events(ddl) if isinstance(e, RowChange)]
-        for options in OPTIONS:
-            check(events, options, together)
 
 
 def test_nearly_all_rows_of_goldens_are_taken() -> None:

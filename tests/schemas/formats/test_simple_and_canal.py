@@ -23,11 +23,9 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect import checksum
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import SetupError, WireError
-from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
-from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
 from ticdc_bridge.schemas.model.ports import TableSource
-from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 
@@ -57,16 +55,6 @@ EXCUSES = (
     rules.Allowance("unchanged_column", ("canal-json",), "content-compatible: old has what changed", lambda c: (
         bool(c.options.get("content_compatible")) and c.field == "before" and c.got is rules.ABSENT)),
 )  # fmt: skip
-
-
-class _OneFile:
-    """Claim-checks that all have the same content."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-
-    def fetch(self, name: str) -> bytes:
-        return self.content
 
 
 def _decoder(golden: Golden, ddl: bool, fetch: bool = False) -> Decoder:
@@ -194,27 +182,6 @@ def test_claim_checks_without_their_files_are_dead_letters() -> None:
     assert all("--claim-check-dir" in x["detail"] and ".json" in x["detail"] for x in errors)
 
 
-@each("file", [b"", b"[]", b'{"key":null}', b'{"key":null,"value":"!"}', b'{"value":"e30="}'])
-def test_claim_check_files_that_are_none(file: bytes) -> None:
-    golden = Golden("simple", "large.claimcheck")
-    decoder = format_named("simple").decoder(Context(FileSchemas([]), None, Options(), _OneFile(file)))
-    message = next(m for m in golden.messages() if m.value and b"claimCheckLocation" in m.value)
-    with pytest.raises(WireError) as caught:
-        decoder.decode(message)
-    assert caught.value.code == ("MALFORMED" if b"e30" in file else "CLAIM_CHECK")
-
-
-def test_a_claim_check_that_points_to_another() -> None:
-    golden = Golden("simple", "large.claimcheck")
-    message = next(m for m in golden.messages() if m.value and b"claimCheckLocation" in m.value)
-    import base64
-
-    again = json.dumps({"key": None, "value": base64.b64encode(message.value or b"").decode()}).encode()
-    decoder = format_named("simple").decoder(Context(FileSchemas([]), None, Options(), _OneFile(again)))
-    with pytest.raises(WireError, match="another file"):
-        decoder.decode(message)
-
-
 def test_handle_key_only_rows_are_flagged() -> None:
     for golden in (Golden("simple", "large.handlekeyonly"), Golden("canal-json", "large.handlekeyonly")):
         rows = [e for e in golden.events() if isinstance(e, RowChange)]
@@ -225,22 +192,6 @@ def test_handle_key_only_rows_are_flagged() -> None:
             ("d", [], True),
         ]
         assert rows[0].after == {"id": "1"}
-
-
-def test_the_kinds_of_events() -> None:
-    golden = Golden("simple", "evolution.json")
-    kinds = Counter(type(e) for e in golden.events())
-    assert set(kinds) == {RowChange, DdlEvent, Bootstrap, Watermark}
-    boot = next(e for e in golden.events() if isinstance(e, Bootstrap))
-    assert boot.schema is not None
-    assert boot.schema.id == TableId(boot.db, boot.table)
-    assert [x["kind"] for x in golden.plain()][:2] == ["ddl", "bootstrap"]
-
-
-@pytest.mark.parametrize("to", BOTH)
-def test_they_are_not_written(to: str) -> None:
-    with pytest.raises(SetupError, match="is read, not written"):
-        CodecConfig(to, FileSchemas([]), Options()).encoder()
 
 
 @each(

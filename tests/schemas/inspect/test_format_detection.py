@@ -20,7 +20,6 @@ from ticdc_bridge.schemas.inspect.auto_decoder import AutoDecoder
 from ticdc_bridge.schemas.inspect.format_detection import sniff
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
 
 NAMED = {"open-tiflow": "open"}
@@ -154,19 +153,3 @@ def test_auto_reads_each_message_as_what_it_is() -> None:
 
 def _as(lines: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     return [{**line, "format": name} for line in lines]
-
-
-def test_auto_by_command_line(tmp_path: Path) -> None:
-    from ticdc_bridge.cli import main
-
-    golden = Golden("simple", "pk_int.json")
-    lines = golden.messages_file.read_text() + '{"key_b64":null,"value_b64":"aGk="}\n'
-    (tmp_path / "in.jsonl").write_text(lines)
-    assert len(list(read_messages(tmp_path / "in.jsonl"))) == len(golden.messages()) + 1
-    code = main(
-        ["decode", "--format", "auto", "--in", str(tmp_path / "in.jsonl"), "--out", str(tmp_path / "out.jsonl")]
-    )
-    out = [json.loads(x) for x in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert code == 1
-    assert [x["kind"] for x in out[:-1]] == [x["kind"] for x in golden.plain()]
-    assert out[-1]["code"] == "UNKNOWN_FORMAT"

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.golden import FORMATS, Golden, cases
+from tests.support.golden import FORMATS, cases
 from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON, dead_letter
@@ -227,16 +227,6 @@ def test_an_output_that_cannot_be_made(tmp_path: Path, name: str) -> None:
     with pytest.raises(SetupError) as caught:
         (ParquetWriter if name.endswith("parquet") else LineWriter)(tmp_path / "no" / name)
     assert caught.value.code == "USAGE"
-
-
-def test_golden_files_are_message_files() -> None:
-    def check(golden: Golden) -> None:
-        lines = [json.loads(line) for line in golden.messages_file.read_text().splitlines()]
-        assert [(m.topic, message_line(m)["value_b64"]) for m in golden.messages()] == [
-            (x["topic"], x["value_b64"]) for x in lines
-        ]
-
-    check_rows([g for format_ in FORMATS for g in cases(format_)], check)
 
 
 _VALUE = b'{"isDdl":false,"type":"INSERT","x":"\xc3\xa9"}'

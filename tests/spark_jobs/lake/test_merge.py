@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AVRO = Golden("avro", "evolution.ext1")
-EVO = TableId("test", "evo")
 
 
 @pytest.fixture(autouse=True)

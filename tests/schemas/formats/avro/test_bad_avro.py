@@ -97,6 +97,14 @@ def test_avro_op_must_be_an_op() -> None:
         assert refused(decoder, replace(good, value=good.value.replace(b"\x02c", op))) == "MALFORMED"
 
 
+def _field(kind: object, **more: object) -> str:
+    return json.dumps({"type": "record", "name": "a", "fields": [{"name": "x", "type": kind, **more}]})
+
+
+def _typed(primitive: str, tidb_type: str, **more: object) -> dict[str, object]:
+    return {"type": primitive, "connect.parameters": {"tidb_type": tidb_type}, **more}
+
+
 @each(
     "schema",
     [
@@ -110,11 +118,19 @@ def test_avro_op_must_be_an_op() -> None:
         '{"type":"enum","name":"a","symbols":[]}',
         '{"type":"record","name":"a"}',
         "[" * 900,
+        "[" * 100_000,
         '{"type":"record","name":"a","fields":[{"name":"x","type":"long"}]}',
         '{"type":"record","name":"a","fields":[{"name":"x","type":["null","null"]}]}',
         '{"type":"record","name":"a","fields":[{"name":"x","type":{"type":"int"}}]}',
         '{"type":"record","name":"a","fields":[{"name":"x","type":{"type":"map","values":"int","connect.parameters":{"tidb_type":"INT"}}}]}',
         '{"type":"record","name":"a","fields":[{"name":"x","type":{"type":"int","connect.parameters":{"tidb_type":"NOPE"}}}]}',
+        _field(["null"]),
+        _field("test.Referenced"),
+        _field(_typed("int", "DECIMAL")),
+        _field(_typed("int", "BIT")),
+        _field(_typed("float", "FLOAT"), default="x"),
+        _field(_typed("float", "FLOAT"), default=1e39),
+        _field(_typed("bytes", "DECIMAL", logicalType="decimal", precision="x")),
     ],
 )
 def test_schema_that_ticdc_would_not_register(schema: str) -> None:

@@ -142,6 +142,7 @@ def test_debezium_keys_that_are_none() -> None:
         b"\x00\x00\x00\x00\x01",
         b'{"payload":{"id":1}',
         b'{"payload":{"id":1,"id":1}}',
+        b'{"payload":{"nope":1}}',
     ):
         assert refused(decoder, replace(good, key=key)) == "MALFORMED"
     [event] = decoder.decode(replace(good, key=None))
