@@ -133,16 +133,6 @@ def test_simple_avro_numbers_lengths_and_branches() -> None:
         assert peak(decoder, replace(good, value=body)) < 1 << 20
 
 
-@pytest.mark.parametrize("format_", ["simple", "canal-json"])
-@each("piece", [b"[],", b'{"a":1},'], slow=[b'"",', b"1,"])
-def test_json_memory_is_bounded(format_: str, piece: bytes) -> None:
-    decoder, good, whole = _json(format_, "UPDATE")
-    whole["old"] = "@@"
-    value = _compact(whole).replace(b'"@@"', b"[" + piece * ((1 << 20) // len(piece)) + b"1]")
-    assert refused(decoder, replace(good, value=value)) == "MALFORMED"
-    assert peak(decoder, replace(good, value=value)) < (64 << 20) + 32 * len(value)
-
-
 def test_simple_avro_memory_is_bounded() -> None:
     """The smallest columns, as many as one schema may claim."""
     decoder, good = _simple_avro()

@@ -16,7 +16,6 @@ from tests.support.golden import WIDE, Golden, cases
 from tests.support.rows import column, table
 from tests.support.schema_ids import WAYS, with_guids
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.codec import go_text
 from ticdc_bridge.schemas.codec.avro_references import Reference
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.formats.avro import schema
@@ -26,7 +25,6 @@ from ticdc_bridge.schemas.formats.debezium import json_schema as dbz
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.formats.framing import json_body, names_schema, unframe_part
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
-from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
@@ -523,21 +521,6 @@ def test_a_type_that_is_not_certain_is_not_published() -> None:
     assert '"type":"string"' in schema.value_schema(
         table(column("d", "decimal")), Options(avro_decimal_handling_mode="string")
     )
-
-
-def test_go_escapes_html() -> None:
-    assert go_text.go_json({"a": "<&>\u2028é"}) == '{"a":"\\u003c\\u0026\\u003e\\u2028é"}'
-
-
-def test_definitions_of_the_same_table_version_are_equal() -> None:
-    """Golden metas of one scenario define the same tables, whatever the options of the run."""
-    first, second = Golden("avro", "wide.ext1"), Golden("debezium", "wide.schema")
-    step = next(s for s in first.meta["steps"] if s.get("rows"))
-    id_ = TableId(step["schema"], step["table"])
-    tables = [TableDefinitions.read(g.meta_file).at(id_, None) for g in (first, second)]
-    assert tables[0] is not None
-    assert tables[1] is not None
-    assert tables[0].table == tables[1].table
 
 
 @each(("name", "options"), [

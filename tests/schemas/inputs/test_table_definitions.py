@@ -84,16 +84,6 @@ def _columns_are_the_metas(golden: Golden) -> None:
         assert len({sanitise_name(c.name) for c in columns}) <= len(columns)
 
 
-def test_rows_of_the_evolution_case_have_their_own_columns() -> None:
-    golden = Golden("avro", "evolution.ext1")
-    tables = golden.definitions
-    for step in golden.meta["steps"]:
-        for row in step.get("rows") or []:
-            found = tables.at(TableId(step["schema"], step["table"]), step["commit_ts"])
-            assert found is not None
-            assert set(row["after"] or row["before"]) == {c.name for c in found.table.columns if not c.virtual}
-
-
 _OTHER_FILES = (
     "",
     "x",

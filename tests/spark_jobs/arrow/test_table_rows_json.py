@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +12,6 @@ from hypothesis import strategies as st
 
 from benchmarks.json_formats import encoded
 from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, wide_rows
-from tests.support.golden import ROOT
 from tests.support.json_batches import SETTINGS, SPAN, check, wide
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
@@ -109,16 +106,6 @@ def test_reals(numbers: list[float], wide_: bool) -> None:
     check("open", of, [Message(key, frame.join_value([b.encode()])) for b in bodies])
 
 
-def test_slices_of_arrow_arrays() -> None:
-    of, rows = wide(60)
-    messages = encoded("debezium", {"on_lossy": "flag"}, rows, of)
-    columns = [pa.array([getattr(m, part) for m in messages], pa.binary()) for part in ("value", "key")]
-    decoder = ArrowJsonDecoder("debezium", of)
-    whole = pa.Table.from_batches(decoder.decode(*columns)[0])
-    part = pa.Table.from_batches(decoder.decode(*(c[7:20] for c in columns))[0])
-    assert part.drop_columns("message").equals(whole.drop_columns("message")[7:20])
-
-
 def test_many_rows_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_templates, "_CELLS", 60_000)
     of = table(column("v", "int"))
@@ -158,20 +145,6 @@ def test_warm_compiles_all_that_is_used() -> None:
     for format_ in FORMATS:
         check(format_, of, encoded(format_, SETTINGS[format_][0], rows, of))
     assert [list(f.signatures) for f in outer] == before
-
-
-def test_without_numba_all_is_left() -> None:
-    code = (
-        "import sys; sys.modules['numba'] = None\n"
-        "from tests.support.table_decoders import *; import pyarrow as pa\n"
-        "d = ArrowJsonDecoder('open', Table(TableId('a', 'b'), ()))\n"
-        "print(COMPILED, warm_json(), d.decode(pa.array([b'', b'x']), pa.array([b'', b''])))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "False False ([], [0, 1])\n"
 
 
 def test_what_warms_goes_through_the_kernels() -> None:

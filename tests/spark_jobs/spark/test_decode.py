@@ -18,7 +18,7 @@ import pytest
 
 from tests.support import shop
 from tests.support.progress_lines import without_progress
-from ticdc_bridge import decode, transcode
+from ticdc_bridge import decode
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -117,18 +117,6 @@ def test_exact_check_takes_what_only_the_codec_reads(spark: SparkSession) -> Non
     assert (rows[3]["op"], rows[3]["commit_ts"], rows[3]["before"]["id"]) == ("d", 463316726494789637, 1)
     assert rows[4]["commit_ts"] == 463316726494789637
     assert rows[5]["error"]["code"] == "TRUNCATED"
-
-
-def test_transcode_keeps_what_fails(spark: SparkSession) -> None:
-    messages = _damaged(shop.messages())
-    frame = transcode(
-        _frame(spark, messages), from_format="avro", to_format="debezium", schemas=shop.schemas(),
-        time_zone=shop.ZONE, options=shop.DEBEZIUM_OPTIONS,
-    )  # fmt: skip
-    rows = frame.collect()
-    failed = [r for r in rows if r["error"] is not None]
-    assert len(rows) == len(messages)
-    assert [(r["key"], r["value"]) for r in failed] == [(m.key, m.value) for m in messages[1:-3]]
 
 
 def test_wrong_usage_says_what_to_do(spark: SparkSession) -> None:

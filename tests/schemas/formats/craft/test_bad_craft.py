@@ -161,27 +161,6 @@ def test_a_message_of_very_many_events_is_refused_unread(kind: int) -> None:
     assert "events, at most" in refused(value)
 
 
-@each("repeat", [0x00, 0x01, 0x02, 0x7F, 0x80, 0xFF])
-@each("tables", [1 << 10, 1 << 19, (1 << 20) - 8])
-@pytest.mark.timeout(30)  # these take milliseconds, a quadratic reader would take minutes
-def test_a_mebibyte_of_one_byte(repeat: int, tables: int) -> None:
-    data = b"\x01" + bytes([repeat]) * (1 << 20) + p.uvarint(tables)[::-1]
-    assert refused(data)
-
-
-def test_memory_is_bounded_where_it_could_grow_most() -> None:
-    """Rows of one-byte cells: every event and value is an object many times its bytes."""
-    names = [f"{n:x}" for n in range(200)]
-    cells = craft.RowCells(names, [1] * 200, [1] * 200, [b"\x02"] * 200)
-    value = craft.write_rows([craft.RowOut("a", "b", 1, -1, cells, cells)] * 700)
-    tracemalloc.start()
-    try:
-        assert len(decode(value)) == 700
-        assert tracemalloc.get_traced_memory()[1] < (64 << 20) + 32 * len(value)
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.slow
 def test_what_is_kept_between_messages_is_bounded() -> None:
     """Every message with another dictionary and other columns."""

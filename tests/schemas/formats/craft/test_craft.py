@@ -170,24 +170,6 @@ def test_damaged_floats_keep_their_bytes_and_say_so() -> None:
         assert encoder().encode_rows([row], message) == [message]
 
 
-def test_a_definition_that_is_not_the_rows_is_not_used() -> None:
-    of = table(column("v", "enum", elements=("a", "b")))
-    message = Pair("craft").write(change(of, {"v": "b"}))
-    for other in (table(column("v", "int")), table(column("w", "enum", elements=("a",)))):
-        [row] = decoder(Tables(other)).decode(message)
-        assert isinstance(row, RowChange)
-        assert (row.table_version, row.flags, row.after) == (
-            None,
-            ["enum_number:v", "definition_mismatch:v"],
-            {"id": "1", "v": "2"},
-        )
-    [row] = decoder(Tables(of)).decode(message)
-    assert isinstance(row, RowChange)
-    assert (row.table_version, row.flags, row.after) == (1, [], {"id": "1", "v": "b"})
-    with pytest.raises(WireError):  # element 2 of an ENUM of one
-        decoder(Tables(table(column("v", "enum", elements=("a",))))).decode(message)
-
-
 # ---- options
 def test_options_of_old_values() -> None:
     of = table(column("v", "int"))

@@ -310,25 +310,6 @@ def test_flags_follow_from_a_tables_statement(golden: Golden) -> None:
                 assert found.handle_key == wanted.handle_key, wanted.name
 
 
-def test_a_definition_that_contradicts_the_message_is_not_used() -> None:
-    message = message_of({"u": {"id": {"t": 3, "h": True, "f": 11, "v": 1}, "v": {"t": 15, "f": 64, "v": "a"}}})
-    id_ = column("id", "int", nullable=False)
-    for wrong in (
-        (column("id", "bigint"), column("v", "varchar")),
-        (column("id", "int", unsigned=True), column("v", "varchar")),
-        (id_, column("v", "varbinary")),
-        (id_, column("v", "text")),
-        (id_,),
-    ):
-        tables = Tables(Table(TableId("test", "t1"), wrong))
-        [row] = decode(message, tables=tables)
-        assert isinstance(row, RowChange)
-        assert row.mismatch is not None
-        assert (row.table_version, row.after) == (None, {"id": "1", "v": "a"})
-        error = refusal(message, tables=tables, definition_mismatch="error")
-        assert error.code == "DEFINITION_MISMATCH"
-
-
 # ---- ENUM and SET as numbers
 ENUM = table(column("e", "enum", elements=("a", "", "b,c")), column("s", "set", elements=("x", "y", "z")))
 
