@@ -49,11 +49,6 @@ LOG: list[tuple[Any, ...]] = [
 _NAMES = ("_tidb_commit_ts", "_tidb_op", "_tidb_row_identity", "_tidb_old_row_identity", "id", "aa", "b")
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def write_statements(until: int) -> str:
     lines = [{"commit_ts": ts, "db": "d", "query": text, "typed": True} for ts, text in STATEMENTS if ts < until]
     Path("ddl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -32,11 +32,6 @@ if TYPE_CHECKING:
 AVRO = Golden("avro", "evolution.ext1")
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def ddl(upto: str) -> str:
     """The golden's DDL as typed, up to the first statement with this word."""
     steps = [s for s in AVRO.meta["steps"] if s["kind"] == "ddl"]

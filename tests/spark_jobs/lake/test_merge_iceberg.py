@@ -67,11 +67,6 @@ _NUMBERS = count()
 _TIMES = ("commit_ts", "_tidb_commit_ts", "_valid_from_ts")
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture(name="catalog")
 def _catalog(spark: SparkSession) -> str:
     return new_catalog(spark)

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 ENGINES = pytest.mark.parametrize("engine", ["deltalake", pytest.param("delta-spark", marks=pytest.mark.slow)])
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def merge_orders(engine: str, *more: str) -> int:
     return main(["merge", "--table", "shop.orders", "--out", "delta:lake", "--engine", engine, *more])
 

@@ -37,11 +37,6 @@ VERSIONS: list[tuple[Any, ...]] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def versions_of(spark: SparkSession, path: str, *names: str) -> list[tuple[Any, ...]]:
     made = [tuple(one[name] for name in ("_valid_from_ts", "_valid_to_ts", *names)) for one in rows(spark, path)]
     return sorted(made, key=str)
