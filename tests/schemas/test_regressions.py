@@ -71,15 +71,11 @@ def test_a3_timestamp_in_microseconds_is_not_written_as_broken_avro() -> None:
 @each(
     ("kind", "text"),
     [
-        ("tinyint unsigned", "-1"),
-        ("tinyint", "300"),
-        ("int", "99999999999999999999"),
-        ("bigint unsigned", "-9223372036854775809"),
-        ("bigint unsigned", "99999999999999999999"),
-        ("bigint", "18446744073709551616"),
-        ("year", "-1"),
+        ("tinyint unsigned", "-1"), ("tinyint", "300"), ("int", "99999999999999999999"),
+        ("bigint unsigned", "-9223372036854775809"), ("bigint unsigned", "99999999999999999999"),
+        ("bigint", "18446744073709551616"), ("year", "-1"),
     ],
-)
+)  # fmt: skip
 def test_a5_integers_outside_their_type_are_refused(kind: str, text: str) -> None:
     """tinyint unsigned -1 is read as 18446744073709551615 today."""
     result = decode(extra_field(text, tidb_type=kind, type="int64"))

@@ -210,19 +210,10 @@ def test_f2_zone_that_is_not_given_is_told_when_avro_is_written(capsys: pytest.C
     lines.write_text("\n".join(json.dumps(row) for row in AVRO.meta["registered_schemas"]))
     main(
         [
-            "transcode",
-            "--from",
-            "debezium",
-            "--to",
-            "avro",
-            "--in",
-            str(DBZ.messages_file),
-            "--schemas",
-            str(lines),
-            "--out",
-            "o.jsonl",
+            "transcode", "--from", "debezium", "--to", "avro", "--in", str(DBZ.messages_file), "--schemas", str(lines),
+            "--out", "o.jsonl",
         ]
-    )
+    )  # fmt: skip
     assert "--time-zone" in capsys.readouterr().err
 
 

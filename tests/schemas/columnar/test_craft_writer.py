@@ -103,11 +103,9 @@ _EDGES: tuple[tuple[Column, list[Any]], ...] = (
     (column("v", "tinyint"), ["127", "-128", "128", "-129"]),
     (column("v", "mediumint", unsigned=True), ["0", "16777215", "16777216"]),
     (column("v", "bigint", unsigned=True), ["0", str(2**64 - 1), str(2**63)]),
-    (column("v", "year"), ["0", "1901", "2155", "1900", "2156"]),
-    (column("v", "bit", length=3), [b"\x07", b"\x08"]),
+    (column("v", "year"), ["0", "1901", "2155", "1900", "2156"]), (column("v", "bit", length=3), [b"\x07", b"\x08"]),
     (column("v", "enum", elements=("a", "é", "a,b")), ["a", "é", "a,b", "", "b", "a,"]),
-    (column("v", "enum", elements=("", "a")), ["", "a"]),
-    (column("v", "enum"), [None]),
+    (column("v", "enum", elements=("", "a")), ["", "a"]), (column("v", "enum"), [None]),
     (column("v", "set", elements=("a", "b", "ü")), ["", "a", "ü,a", "a,a", "a,", ",a", "c", "a,,b"]),
     (column("v", "set", elements=tuple(f"e{n}" for n in range(64))), [",".join(f"e{n}" for n in range(64)), "e63"]),
     (column("v", "date"), ["2026-01-02", "0000-00-00", "2026/01/01", "2026-01-011", "2026-1-01"]),
@@ -117,9 +115,8 @@ _EDGES: tuple[tuple[Column, list[Any]], ...] = (
     (column("v", "decimal"), ["1.5", "1e5", "-0", "01"]),
     (column("v", "decimal", length=5, scale=2), ["999.99", "1.234", "1.230", "1000", "-0.1"]),
     (column("v", "decimal", length=65, scale=30), ["9" * 35 + "." + "9" * 30, "9" * 36]),
-    (column("v", "text"), ["", "é" * 40, "x" * 70]),
-    (column("v", "blob"), [b"", b"\xff" * 70]),
-)
+    (column("v", "text"), ["", "é" * 40, "x" * 70]), (column("v", "blob"), [b"", b"\xff" * 70]),
+)  # fmt: skip
 
 
 def test_values_at_the_edges() -> None:

@@ -35,13 +35,10 @@ np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 OPTIONS: tuple[dict[str, Any], ...] = (
-    {"debezium_disable_schema": True},
-    {"debezium_disable_schema": True, "on_lossy": "flag", "cluster_id": 'a"b\\ü'},
-    {"enable_tidb_extension": True, "debezium_include_start_ts": True},
-    {"no_old_value": True, "on_lossy": "flag"},
-    {"update_without_before": "upsert"},
-    {"update_without_before": "key-before"},
-)
+    {"debezium_disable_schema": True}, {"debezium_disable_schema": True, "on_lossy": "flag", "cluster_id": 'a"b\\ü'},
+    {"enable_tidb_extension": True, "debezium_include_start_ts": True}, {"no_old_value": True, "on_lossy": "flag"},
+    {"update_without_before": "upsert"}, {"update_without_before": "key-before"},
+)  # fmt: skip
 TIME = 1_767_348_246_678
 
 

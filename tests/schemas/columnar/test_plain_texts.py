@@ -147,12 +147,8 @@ def test_what_debezium_has_beside_its_row() -> None:
     ]  # fmt: skip
     texts = [f'{{"payload":{{{inner}}}}}' for inner in (*told, *left)]
     texts += [
-        '{"schema":{},"payload":{"ts_ms":1}}',
-        '{"payload":{"ts_ms":1},"payload":{}}',
-        "",
-        "{",
-        '{"payload":{"ts_m',
-    ]
+        '{"schema":{},"payload":{"ts_ms":1}}', '{"payload":{"ts_ms":1},"payload":{}}', "", "{", '{"payload":{"ts_m',
+    ]  # fmt: skip
     texts.append('{"payload":{"ts_ms":7},"schema":{"fields":[{"ts_ms":8}]}}')
     data = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, data)])

@@ -197,16 +197,13 @@ def test_handle_key_only_rows_are_flagged() -> None:
 @each(
     ("told", "kind", "length", "scale", "elements", "unsigned"),
     [
-        ("bigint(20) unsigned", "bigint", None, None, (), True),
-        ("decimal(65,30)", "decimal", 65, 30, (), False),
-        ("decimal(10,0) unsigned zerofill", "decimal", 10, 0, (), True),
-        ("bit(10)", "bit", 10, None, (), False),
-        ("timestamp(3)", "timestamp", None, 3, (), False),
-        ("float(10,3)", "float", None, 3, (), False),
+        ("bigint(20) unsigned", "bigint", None, None, (), True), ("decimal(65,30)", "decimal", 65, 30, (), False),
+        ("decimal(10,0) unsigned zerofill", "decimal", 10, 0, (), True), ("bit(10)", "bit", 10, None, (), False),
+        ("timestamp(3)", "timestamp", None, 3, (), False), ("float(10,3)", "float", None, 3, (), False),
         (r"enum('a','b,c','d''e','f\\g',')')", "enum", None, None, ("a", "b,c", "d'e", "f\\g", ")"), False),
         ("set('','x')", "set", None, None, ("", "x"), False),
     ],
-)
+)  # fmt: skip
 def test_canal_types(
     told: str, kind: str, length: int | None, scale: int | None, elements: tuple[str, ...], unsigned: bool
 ) -> None:
@@ -398,8 +395,7 @@ def test_records_of_transactions_are_no_event() -> None:
 _REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("a statement without rows", {"type": "QUERY", "sql": "UPDATE t SET a = 1", "data": None}, "binlog_format"),
     ("DDL without a statement", {"type": "CREATE", "isDdl": True, "sql": ""}, "CREATE"),
-    ("an unknown record", {"type": "UPSERT"}, "UPSERT"),
-    ("data null", {"data": None}, "INSERT"),
+    ("an unknown record", {"type": "UPSERT"}, "UPSERT"), ("data null", {"data": None}, "INSERT"),
     ("an unknown type", _typed("geometry", "a"), "column 'x': type 'geometry'"),
     ("an object as a value", _typed("varchar(3)", {"a": 1}), "column 'x'"),
     ("a number as a text", _typed("varchar(3)", 7), "column 'x'"),
@@ -411,14 +407,12 @@ _REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("no date", _typed("datetime", "2025-13-45 16:00:00"), "is no DATETIME"),
     ("more digits than the type has", _typed("datetime(3)", "2025-11-24 16:00:00.1234"), "more than 3 fraction digits"),
     ("nanoseconds", _typed("datetime", "2025-11-24 16:00:00.123456789"), "more than 6 fraction digits"),
-    ("no table", {"table": ""}, "the name of its table"),
-    ("no columns", {"data": [{}]}, "a row without columns"),
-    ("no element", _typed("enum('a')", "b"), "column 'x'"),
-    ("no ISO-8859-1", _typed("blob", "\u20ac"), "ISO-8859-1"),
+    ("no table", {"table": ""}, "the name of its table"), ("no columns", {"data": [{}]}, "a row without columns"),
+    ("no element", _typed("enum('a')", "b"), "column 'x'"), ("no ISO-8859-1", _typed("blob", "\u20ac"), "ISO-8859-1"),
     ("_tidb is a text", {"_tidb": "x"}, "a text stands"),
     ("types are a list", {"mysqlType": ["int"], "sqlType": None}, "mysqlType"),
     ("a row is a list", {"data": [["1"]]}, "a row is no object"),
-)
+)  # fmt: skip
 
 
 def test_what_is_refused_is_named() -> None:

@@ -85,20 +85,13 @@ def _columns_are_the_metas(golden: Golden) -> None:
 
 
 _OTHER_FILES = (
-    "",
-    "x",
-    "[]",
-    "{}",
-    "1",
-    '{"steps":1}',
-    '{"steps":[{"columns":[{}]}]}',
+    "", "x", "[]", "{}", "1", '{"steps":1}', '{"steps":[{"columns":[{}]}]}',
     '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int"}',
     '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)"}\n{"commit_ts":2,"db":"d","query":"TRUNCATE u"}',
     '{"commit_ts":"1","db":"d","query":"CREATE TABLE t(a int)"}',
     '{"commit_ts":1,"db":"d","query":"CREATE TABLE t(a int)","mode":"guess"}',
-    '{"commit_ts":1,"query":"CREATE TABLE t(a int)"}',
-    "\ud800",
-)
+    '{"commit_ts":1,"query":"CREATE TABLE t(a int)"}', "\ud800",
+)  # fmt: skip
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

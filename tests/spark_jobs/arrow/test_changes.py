@@ -169,12 +169,8 @@ _DEFINED = (
 
 
 _FORMS: tuple[tuple[Form, str | None], ...] = (
-    ("line", None),
-    ("change", None),
-    ("text", None),
-    ("text", "craft"),
-    ("text", "debezium"),
-)
+    ("line", None), ("change", None), ("text", None), ("text", "craft"), ("text", "debezium"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("format_", ["open", "craft", "debezium"])

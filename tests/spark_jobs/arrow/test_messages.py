@@ -271,16 +271,8 @@ def test_the_command_by_kernels(
     golden = Golden("avro", "bulk.ext1")
     pq.write_table(pa.Table.from_batches([_batch(_mixed(golden))]), "in.parquet")
     words = [
-        "transcode",
-        "--from",
-        "avro",
-        "--to",
-        "debezium",
-        "--in",
-        "in.parquet",
-        "--schemas",
-        str(golden.meta_file),
-    ]
+        "transcode", "--from", "avro", "--to", "debezium", "--in", "in.parquet", "--schemas", str(golden.meta_file),
+    ]  # fmt: skip
     words += ["--topic", "to_{schema}.{table}", "--on-lossy", "flag"]
     told = []
     for name, more in (("plain", []), ("spark", ["--spark"])):

@@ -56,12 +56,8 @@ class _Reading(NamedTuple):
         row, value = {"id": key, "name": step}, None
         if step != ".":
             source = {
-                "connector": "tidb",
-                "ts_ms": T0,
-                "db": "shop",
-                "table": "orders",
-                "commit_ts": BASE + at * _SECOND,
-            }
+                "connector": "tidb", "ts_ms": T0, "db": "shop", "table": "orders", "commit_ts": BASE + at * _SECOND,
+            }  # fmt: skip
             sides = (row, None, "d") if step.islower() else (None, row, "c")
             value = json.dumps({**dict(zip(("before", "after", "op"), sides, strict=True)), "source": source}).encode()
         fields = [{"field": "id", "type": "int32", "optional": False}]

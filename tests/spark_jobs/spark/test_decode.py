@@ -101,13 +101,10 @@ def test_exact_check_takes_what_only_the_codec_reads(spark: SparkSession) -> Non
     """A padded decimal, text that is not UTF-8, a watermark and a delete with a commit_ts: events, not errors."""
     key, head, ts = b"\0\0\0\0\1\2", b"\0\0\0\0\2\2", (463316726494789637).to_bytes(8, "big")
     messages = [
-        Message(key, head + b"\2\x80" + b"\2[", "t"),
-        Message(key, head + b"\4\xff\x80" + b"\2[", "t"),
-        Message(key, head + b"\2\5" + b"\2\xff", "t"),
-        Message(key, b"\3" + ts, "t"),
-        Message(None, b"\2" + ts, "t"),
+        Message(key, head + b"\2\x80" + b"\2[", "t"), Message(key, head + b"\4\xff\x80" + b"\2[", "t"),
+        Message(key, head + b"\2\5" + b"\2\xff", "t"), Message(key, b"\3" + ts, "t"), Message(None, b"\2" + ts, "t"),
         Message(key, head, "t"),
-    ]
+    ]  # fmt: skip
     frame = decode(_frame(spark, messages), format="avro", schemas=_strange_schemas(), table="d.t")
     rows = sorted((r.asDict(recursive=True) for r in frame.collect()), key=lambda r: r["source"]["offset"])
     assert [r["kind"] for r in rows] == ["row", "row", "row", "row", "watermark", "error"]

@@ -58,21 +58,14 @@ def test_names_survive_in_connect_field() -> None:
     [
         (column("v", "decimal", length=10, scale=6), "17.2333", "17.233300"),
         (column("v", "decimal", length=38, scale=0), "12345678901234567890", "12345678901234567890"),
-        (column("v", "decimal", length=5, scale=2), "-0.5", "-0.50"),
-        (column("v", "float"), "3.14", "3.14"),
+        (column("v", "decimal", length=5, scale=2), "-0.5", "-0.50"), (column("v", "float"), "3.14", "3.14"),
         (column("v", "float"), "16777217", "1.6777216e+07"),
-        (column("v", "float", length=7, scale=4), "123.4567", "123.4567"),
-        (column("v", "double"), "2", "2"),
-        (column("v", "double"), "0.1", "0.1"),
-        (column("v", "int"), "-7", "-7"),
-        (column("v", "bigint", unsigned=True), "5", "5"),
-        (column("v", "year"), "2024", "2024"),
-        (column("v", "bit", length=1), b"\x01", b"\x01"),
-        (column("v", "bit", length=10), b"\x02\xaa", b"\x02\xaa"),
-        (column("v", "varchar", length=9), "é", "é"),
-        (column("v", "varbinary", length=9), b"\0\xff", b"\0\xff"),
-        (column("v", "enum", elements=("a", "b")), "b", "b"),
-        (column("v", "set", elements=("a", "b")), "a,b", "a,b"),
+        (column("v", "float", length=7, scale=4), "123.4567", "123.4567"), (column("v", "double"), "2", "2"),
+        (column("v", "double"), "0.1", "0.1"), (column("v", "int"), "-7", "-7"),
+        (column("v", "bigint", unsigned=True), "5", "5"), (column("v", "year"), "2024", "2024"),
+        (column("v", "bit", length=1), b"\x01", b"\x01"), (column("v", "bit", length=10), b"\x02\xaa", b"\x02\xaa"),
+        (column("v", "varchar", length=9), "é", "é"), (column("v", "varbinary", length=9), b"\0\xff", b"\0\xff"),
+        (column("v", "enum", elements=("a", "b")), "b", "b"), (column("v", "set", elements=("a", "b")), "a,b", "a,b"),
         (column("v", "date"), "2024-02-29", "2024-02-29"),
         (column("v", "datetime", scale=0), "2024-02-29 01:02:03", "2024-02-29 01:02:03"),
         (column("v", "datetime", scale=6), "2024-02-29 01:02:03.000004", "2024-02-29 01:02:03.000004"),
@@ -80,7 +73,7 @@ def test_names_survive_in_connect_field() -> None:
         (column("v", "time", scale=0), "-01:02:03", "-01:02:03"),
     ],
     ids=lambda v: f"{v.type.name}" if isinstance(v, Column) else None,
-)
+)  # fmt: skip
 @pytest.mark.parametrize("decimal", ["precise", "string"])
 def test_null_may_stand_behind_a_default_of_any_type(decimal: str, kind: Column, default: Value, value: Value) -> None:
     """The value is compared with what the payload has for the default: bytes, text, or a float32 widened."""

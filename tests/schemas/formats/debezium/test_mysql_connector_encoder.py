@@ -115,14 +115,11 @@ def test_schemas_are_the_connectors() -> None:
 
 
 CONNECTOR_FORMS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "time_connect": {"time_precision_mode": "connect"},
-    "binary_hex": {"binary_handling_mode": "hex"},
-    "decimal_string": {"decimal_handling_mode": "string"},
-    "decimal_double": {"decimal_handling_mode": "double"},
+    "default": {}, "time_connect": {"time_precision_mode": "connect"}, "binary_hex": {"binary_handling_mode": "hex"},
+    "decimal_string": {"decimal_handling_mode": "string"}, "decimal_double": {"decimal_handling_mode": "double"},
     "bigint_precise": {"bigint_unsigned_handling_mode": "precise"},
     "source_type": {"column_propagate_source_type": True},
-}
+}  # fmt: skip
 
 
 def _unlike(ours: Any, theirs: Any) -> list[Any]:

@@ -50,15 +50,12 @@ class _Written(NamedTuple):
 
 ROW = {"name": "b", "n": None}
 WITHOUT_BEFORE = [
-    _Written(CONNECTOR, "auto", NAMED, "c", None),
-    _Written(CONNECTOR, "upsert", NAMED, "c", None),
+    _Written(CONNECTOR, "auto", NAMED, "c", None), _Written(CONNECTOR, "upsert", NAMED, "c", None),
     _Written(CONNECTOR, "key-before", NAMED, "u", {"id": 1, "name": None, "n": None}),
-    _Written(CONNECTOR, "key-before", KEYLESS, "c", None),
-    _Written(CONNECTOR, "null", NAMED, "u", None),
-    _Written("debezium", "auto", NAMED, "u", None),
-    _Written("debezium", "upsert", NAMED, "c", None),
+    _Written(CONNECTOR, "key-before", KEYLESS, "c", None), _Written(CONNECTOR, "null", NAMED, "u", None),
+    _Written("debezium", "auto", NAMED, "u", None), _Written("debezium", "upsert", NAMED, "c", None),
     _Written("debezium", "key-before", NAMED, "u", {"id": 1, "name": None, "n": None}),
-]
+]  # fmt: skip
 
 
 def test_an_update_without_its_old_row() -> None:

@@ -151,12 +151,9 @@ def test_old_value_that_could_be_of_two_columns_is_left_out_and_told() -> None:
 
 def test_old_value_without_any_column_it_could_be_of_is_an_error() -> None:
     cases_: list[tuple[dict[str, int | None], bytes]] = [
-        ({"a": 1}, BARE % 7),
-        ({"a": None}, b'"t":8,"f":65,"v":1'),
-        ({"a": None}, b'"t":3'),
-        ({"a": None}, b'"x":3'),
+        ({"a": 1}, BARE % 7), ({"a": None}, b'"t":8,"f":65,"v":1'), ({"a": None}, b'"t":3'), ({"a": None}, b'"x":3'),
         ({"a": None}, BARE % 7 + b"," + BARE % 8),
-    ]
+    ]  # fmt: skip
     for new, old in cases_:
         with pytest.raises(WireError, match="not an Open Protocol row"):
             _updated(new, old)
