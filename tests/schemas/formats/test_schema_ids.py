@@ -21,7 +21,6 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.formats.avro import schema
 from ticdc_bridge.schemas.formats.base import Context, Decoder
 from ticdc_bridge.schemas.formats.debezium import avro_schema as dbz_avro
-from ticdc_bridge.schemas.formats.debezium import json_schema as dbz
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.formats.framing import json_body, names_schema, unframe_part
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
@@ -380,28 +379,6 @@ def vars_of(options: Options) -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(options)
-
-
-@each("golden", [g for g in cases("debezium") if g.name.endswith("schema") and "noschema" not in g.name], ids=str)
-def test_debezium_schemas_are_ticdcs(golden: Golden) -> None:
-    """Row schemas from definitions equal those in the messages, key order included."""
-    options, seen = golden.options(), 0
-    tables = golden.definitions
-    for message in golden.messages():
-        assert message.value is not None
-        value = json.loads(message.value.decode("utf-8", "replace"), object_pairs_hook=list)
-        payload, schema = dict(value)["payload"], dict(value)["schema"]
-        if not {"op"} <= {k for k, _ in payload} or dict(payload)["op"] == "m":
-            continue
-        source = dict(dict(payload)["source"])
-        version = tables.at(TableId(source["db"], source["table"]), source["commit_ts"])
-        assert version is not None
-        assert json.loads(dbz.value_schema(version.table, options, "default", None), object_pairs_hook=list) == schema
-        assert message.key is not None
-        key = dict(json.loads(message.key, object_pairs_hook=list))["schema"]
-        assert json.loads(dbz.key_schema(version.table, options, "default"), object_pairs_hook=list) == key
-        seen += 1
-    assert seen > 0 or golden.name.startswith("ddl_kinds")  # has no rows
 
 
 @each("golden", cases("debezium-avro"), ids=str)

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.formats.debezium.connect.values import document
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.table import Index, Table
+from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 
 
@@ -206,30 +206,6 @@ def test_envelope_has_every_field_always() -> None:
     assert source["ts_ms"] == COMMIT_TS >> 18
     assert source["commit_ts"] == COMMIT_TS
     assert (source["connector"], source["db"], source["table"], source["snapshot"]) == ("mysql", "shop", "t", "false")
-
-
-def test_positions_order_a_tables_changes() -> None:
-    """Hudi orders by the number after the last dot of file, then by pos."""
-    encoder = Pair("debezium-mysql").encoder
-    places = []
-    for commit_ts, offset in [(COMMIT_TS, 7), (COMMIT_TS, 8), (COMMIT_TS + 1, 9), (COMMIT_TS + (1 << 18), 10)]:
-        [message] = encoder.encode(
-            change(WIDE_TABLE, {"v": "a", "n": None}, commit_ts=commit_ts), replace(ORIGIN, offset=offset)
-        )
-        source = _payload(message)["source"]
-        places.append((int(source["file"].rpartition(".")[2]), source["pos"]))
-    assert places == sorted(set(places))
-
-
-def test_key_is_written_in_index_order() -> None:
-    made = Table(
-        WIDE_TABLE.id,
-        (replace(WIDE_TABLE.columns[0]), column("b", "int", nullable=False, primary_key=True, handle_key=True)),
-        (Index("PRIMARY", ("b", "id"), unique=True),),
-    )
-    message = Pair("debezium-mysql").write(change(made, {"b": "2"}))
-    assert message.key is not None
-    assert list(json.loads(message.key)["payload"]) == ["b", "id"]
 
 
 @each("tombstones", [True, False])
