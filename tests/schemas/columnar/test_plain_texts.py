@@ -1,4 +1,4 @@
-"""The compiled texts of cells are those of the plain form: goldens, made-up rows of all types, odd cells."""
+"""The compiled texts of cells are those of the plain form: made-up rows of all types, odd cells."""
 
 from __future__ import annotations
 

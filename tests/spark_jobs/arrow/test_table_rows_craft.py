@@ -1,4 +1,4 @@
-"""Craft's compiled kernels give what the codec in Python gives: goldens, made-up rows."""
+"""Craft's compiled kernels give what the codec in Python gives: made-up rows."""
 
 from __future__ import annotations
 

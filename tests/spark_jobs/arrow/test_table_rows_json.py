@@ -1,4 +1,4 @@
-"""Typed batches from JSON are what the formats' own decoders give: goldens and made-up rows."""
+"""Typed batches from JSON are what the formats' own decoders give: made-up rows."""
 
 from __future__ import annotations
 

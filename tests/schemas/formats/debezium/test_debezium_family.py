@@ -1,4 +1,4 @@
-"""What TiCDC's Debezium, its Avro form and the connector's form share: events go from each to each."""
+"""What TiCDC's Debezium, its Avro form and the connector's form share: names, defaults, DDL, commit_ts, others' messages."""
 
 from __future__ import annotations
 
