@@ -1,4 +1,4 @@
-"""What TiCDC's Debezium, its Avro form and the connector's form share: names, defaults, DDL, commit_ts, others' messages."""
+"""What TiCDC's Debezium, its Avro form and the connector's form share: names, defaults, DDL, commit_ts, others."""
 
 from __future__ import annotations
 
