@@ -148,13 +148,9 @@ def test_a_key_belongs_to_its_row() -> None:
 
 
 # ---- damage
-def test_damaged_messages() -> None:
-    fuzz(MUTATIONS)
-
-
-@pytest.mark.slow
-def test_many_damaged_messages() -> None:
-    fuzz(MANY)
+@pytest.mark.parametrize("mutations", [MUTATIONS, pytest.param(MANY, marks=pytest.mark.slow, id="many")])
+def test_damaged_messages(mutations: int) -> None:
+    fuzz(mutations)
 
 
 def fuzz(mutations: int) -> None:

@@ -146,30 +146,19 @@ SPAN = table(*(c for c, _ in COLUMNS))
 _SOME: dict[str, Any] = {
     "deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]
 }  # fmt: skip
-_ANY = given(st.lists(st.tuples(st.sampled_from("cud"), ROW, ROW), min_size=1, max_size=6), st.integers(1, 4))
 
 
-@settings(max_examples=15, **_SOME)
-@_ANY
-def test_any_values(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
-    _any_values(rows, batch)
+@pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.slow)])
+def test_any_values(examples: int) -> None:
+    @settings(max_examples=examples, **_SOME)
+    @given(st.lists(st.tuples(st.sampled_from("cud"), ROW, ROW), min_size=1, max_size=6), st.integers(1, 4))
+    def agree(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
+        events = [change(SPAN, None if op == "d" else b, None if op == "c" else a, op) for op, b, a in rows]
+        options = Options.of({"max_batch_size": batch})
+        written = CraftEncoder(Context(Registry(), None, options)).encode_rows(events, ORIGIN)
+        assert check(SPAN, [m.value or b"" for m in written]) == len(written)
 
-
-@pytest.mark.slow
-@settings(max_examples=60, **_SOME)
-@_ANY
-def test_more_of_any_values(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
-    _any_values(rows, batch)
-
-
-def _any_values(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
-    events = [
-        change(SPAN, None if op == "d" else after, None if op == "c" else before, op) for op, after, before in rows
-    ]
-    options = Options.of({"max_batch_size": batch})
-    written = CraftEncoder(Context(Registry(), None, options)).encode_rows(events, ORIGIN)
-    messages = [m.value or b"" for m in written]
-    assert check(SPAN, messages) == len(messages)
+    agree()
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans())

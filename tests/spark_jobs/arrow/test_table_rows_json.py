@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -62,37 +63,26 @@ MORE = st.fixed_dictionaries(
 _SOME: dict[str, Any] = {
     "deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]
 }  # fmt: skip
-_ANY = given(
-    st.lists(st.tuples(st.sampled_from("cud"), ROW, MORE, ROW, MORE), min_size=1, max_size=6), st.integers(0, 2)
-)
 
 
-@settings(max_examples=10, **_SOME)
-@_ANY
-def test_any_values(rows: list[tuple[Any, ...]], which: int) -> None:
-    _any_values(rows, which)
+@pytest.mark.parametrize("examples", [10, pytest.param(40, marks=pytest.mark.slow)])
+def test_any_values(examples: int) -> None:
+    changes = st.lists(st.tuples(st.sampled_from("cud"), ROW, MORE, ROW, MORE), min_size=1, max_size=6)
 
+    @settings(max_examples=examples, **_SOME)
+    @given(changes, st.integers(0, 2))
+    def agree(rows: list[tuple[Any, ...]], which: int) -> None:
+        events = [change(SPAN, None if op == "d" else a | b, None if op == "c" else c | d, op)
+                  for op, a, b, c, d in rows]  # fmt: skip
+        for format_ in FORMATS:
+            options = {"on_lossy": "flag", **SETTINGS[format_][which % len(SETTINGS[format_])]}
+            messages = list[Message]()
+            for event in events:
+                with suppress(WireError):  # what the format can't carry is no message
+                    messages += encoded(format_, options, [event], SPAN)
+            check(format_, SPAN, messages)
 
-@pytest.mark.slow
-@settings(max_examples=40, **_SOME)
-@_ANY
-def test_more_of_any_values(rows: list[tuple[Any, ...]], which: int) -> None:
-    _any_values(rows, which)
-
-
-def _any_values(rows: list[tuple[Any, ...]], which: int) -> None:
-    for format_ in FORMATS:
-        options = {"on_lossy": "flag", **SETTINGS[format_][which % len(SETTINGS[format_])]}
-        events = [
-            change(SPAN, None if op == "d" else a | b, None if op == "c" else c | d, op) for op, a, b, c, d in rows
-        ]
-        messages = []
-        for event in events:
-            try:
-                messages += encoded(format_, options, [event], SPAN)
-            except WireError:
-                continue  # what the format can't carry is no message
-        check(format_, SPAN, messages)
+    agree()
 
 
 @settings(max_examples=150, deadline=None)
