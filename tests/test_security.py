@@ -181,7 +181,7 @@ def test_names_in_answers_are_no_markup_and_no_path(url: str, path: str) -> None
 
 
 def test_a_redirect_leads_to_http_only_and_takes_no_credentials_along() -> None:
-    """To another port or to plain HTTP is to somebody else (the same host: tests/spark_jobs/test_regressions.py)."""
+    """To another port or to plain HTTP is to somebody else (the same host: tests/ticdc_bridge/clients/test_http.py)."""
     with served("file:///nowhere") as (other, heads):
         plain = other.replace("user:secret@", "")
         with served(f"{plain}/x") as (base, first), suppress(SetupError, WireError):

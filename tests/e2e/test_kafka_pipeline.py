@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,7 @@ from tests.support import shop
 from ticdc_bridge import decode, transcode
 from ticdc_bridge.cli import main
 from ticdc_bridge.clients.kafka import read_topic
-from ticdc_bridge.schemas.model.event import Message, RowChange
-from ticdc_bridge.schemas.model.table import Value
-from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.schemas.model.values import micros_of_datetime, micros_of_time, shift_zone
+from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
@@ -69,11 +65,6 @@ def _stream(spark: SparkSession, kafka: Kafka) -> DataFrame:
         .option("includeHeaders", "true")
         .load()
     )
-
-
-def test_every_message_is_in_kafka_once(produced: list[Message]) -> None:
-    assert len(produced) == len(shop.messages()) + 1
-    assert {m.headers for m in produced if m.key != b"poison"} == {(("n", str(n).encode()),) for n in range(273)}
 
 
 def test_a_confluent_client_reads_what_ticdc_wrote(registry: str, produced: list[Message]) -> None:
@@ -226,44 +217,3 @@ def test_command_line_reads_and_writes_topics(
     assert lines[0] == lines[1]
     assert written[0] == written[1]
     assert len(written[0]) == sum(m.topic == ORDERS for m in produced) - 1
-
-
-def test_debezium_decodes_to_the_same_rows(produced: list[Message]) -> None:
-    """Avro → Debezium → events. What Avro leaves out of a delete is NULL there, and flagged."""
-    avro, debezium = shop.avro_side().decoder(), shop.debezium_side()
-    encoder, back = debezium.encoder(), debezium.decoder()
-    compared = 0
-    for message in produced:
-        result = transcode_one(avro, encoder, message)
-        for event, written in zip(result.events, result.out, strict=True):
-            (again,) = back.decode(written)
-            assert isinstance(event, RowChange)
-            assert isinstance(again, RowChange)
-            assert again.op == event.op
-            if event.op == "d":
-                assert event.flags == ["key_only_delete", "commit_ts_unknown"]
-                assert again.commit_ts is None
-                assert again.before is not None
-                assert {k: v for k, v in again.before.items() if v is not None} == event.before
-            else:
-                assert again.commit_ts == event.commit_ts
-                assert event.after is not None
-                assert again.after is not None
-                assert again.after.keys() == event.after.keys()
-                for name, value in event.after.items():
-                    assert _same(event.table.by_name[name].type.kind, value, again.after[name]), name
-            compared += 1
-    assert compared == 273
-
-
-def _same(kind: Kind, value: Value, other: Value) -> bool:
-    if value is None or other is None:
-        return value is other
-    if kind is Kind.DECIMAL:  # the scale is not in the message: 1.50 comes back as 1.5
-        return Decimal(str(value)) == Decimal(str(other))
-    if kind is Kind.TIMESTAMP:  # Debezium has UTC
-        return shift_zone(str(value), shop.ZONE, "UTC")[0] == other
-    if kind in (Kind.DATETIME, Kind.TIME):  # nor are the fraction digits
-        micros = micros_of_time if kind is Kind.TIME else micros_of_datetime
-        return micros(str(value)) == micros(str(other))
-    return value == other

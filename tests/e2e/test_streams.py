@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from tests.support.changes import Changes, change_of
 from tests.support.golden import Golden
+from tests.support.streams import received, send
 from ticdc_bridge.cli import main
-from ticdc_bridge.clients.kafka import TopicWriter, read_topic
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.inputs.dead_letters import ORIGIN, REASON
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
@@ -42,17 +42,6 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kafka: Kafka, sp
     monkeypatch.setenv("BRIDGE_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
     yield
     spark.catalog.clearCache()
-
-
-def send(kafka: Kafka, topic: str, messages: list[Message]) -> None:
-    writer = TopicWriter(topic, {"bootstrap.servers": kafka.bootstrap_servers})
-    for message in messages:
-        writer.write(replace(message, partition=message.partition or 0))
-    writer.close()
-
-
-def received(kafka: Kafka, topic: str) -> list[Message]:
-    return list(read_topic(topic, {"bootstrap.servers": kafka.bootstrap_servers}))
 
 
 def now(*words: str, checkpoint: str) -> list[str]:
@@ -118,7 +107,7 @@ def test_duplicates_and_watermarks_across_micro_batches(
 ) -> None:
     """DDL of an early batch defines tables of later ones; rows wait for a watermark of both partitions."""
     source = kafka.create_topic(partitions=2)
-    messages = OPEN.messages()
+    messages = [replace(m, partition=0) for m in OPEN.messages()]
     words = ["decode", "--format", "open", "--in", f"kafka:{source}", "--ddl", "stream", "--out", "out", "--dedupe"]
     argv = now(*words, "--until-resolved", "--max-per-batch", str(most), checkpoint="c")
     marks = [m for m in messages if b'"t":3' in (m.key or b"")]

@@ -20,15 +20,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 _PRELOADED = [
-    "tests.support.forked_service",
-    "ticdc_bridge.cli.app",
-    "ticdc_bridge.service.migration.verify",
-    "ticdc_bridge.service.schema_types.json_schema.schema",
-    "ticdc_bridge.service.schema_types.protobuf.schema",
-    "ticdc_bridge.service.store.dialects.postgres",
-    "ticdc_bridge.service.store.dialects.sqlite",
+    "tests.support.forked_service", "ticdc_bridge.cli.app", "ticdc_bridge.service.migration.verify",
+    "ticdc_bridge.service.schema_types.json_schema.schema", "ticdc_bridge.service.schema_types.protobuf.schema",
+    "ticdc_bridge.service.store.dialects.postgres", "ticdc_bridge.service.store.dialects.sqlite",
     "ticdc_bridge.service.tracker.tracker",
-]
+]  # fmt: skip
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(_PRELOADED)
 
@@ -44,9 +40,7 @@ class Command:
         error, stderr = CONTEXT.Pipe(duplex=False) if terminal is None else (None, Connection(terminal, readable=False))
         self.returncode: int | None = None
         self._process: BaseProcess = CONTEXT.Process(
-            target=_run,
-            args=(arguments, str(cwd), dict(environment), stdout, stderr),
-            daemon=True,
+            target=_run, args=(arguments, str(cwd), dict(environment), stdout, stderr), daemon=True
         )
         self._process.start()
         for theirs in (stdout, stderr):

@@ -96,16 +96,12 @@ def kafka_table(case: OutputCase) -> pa.Table:
     """The messages as Spark's Kafka source has them."""
     rows = [
         {
-            "key": m.key,
-            "value": m.value,
-            "topic": m.topic,
-            "partition": m.partition,
-            "offset": m.offset,
+            "key": m.key, "value": m.value, "topic": m.topic, "partition": m.partition, "offset": m.offset,
             "timestamp": None if m.timestamp is None else m.timestamp * 1000,
             "headers": [{"key": key, "value": value} for key, value in m.headers],
         }
         for m in case.messages
-    ]
+    ]  # fmt: skip
     return pa.Table.from_pylist(rows, schema=KAFKA)
 
 

@@ -36,11 +36,7 @@ class Burst:
 
 
 def run(
-    url: str,
-    tables: int,
-    connections: int,
-    schema: Callable[[str], str],
-    sample: Callable[[], float] | None = None,
+    url: str, tables: int, connections: int, schema: Callable[[str], str], sample: Callable[[], float] | None = None
 ) -> Burst:
     """Register 2 × `tables` schemas as TiCDC's client does. schema: the text for a record's name. Raises OSError."""
     return asyncio.run(_run(url, tables, connections, schema, sample))

@@ -130,16 +130,11 @@ def _value(kind: str, column: Column) -> st.SearchStrategy[Value]:
     simple: dict[str, st.SearchStrategy[Any]] = {
         "float": st.floats(allow_nan=False, allow_infinity=False, width=32).map(values.float_text),
         "double": st.floats(allow_nan=False, allow_infinity=False).map(values.double_text),
-        "varchar": st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
-        "json": st.just('{"a": 1}'),
-        "blob": st.binary(max_size=20),
-        "date": st.dates().map(str),
-        "datetime": st.just("2024-02-29 12:34:56.123456"),
-        "timestamp": st.just("0000-00-00 00:00:00"),
-        "time": st.just("-838:59:59"),
-        "year": (st.just(0) | st.integers(1901, 2155)).map(str),
-        "vector": st.just("[1,2.5,-3]"),
-    }
+        "varchar": st.text(st.characters(exclude_categories=["Cs"]), max_size=20), "json": st.just('{"a": 1}'),
+        "blob": st.binary(max_size=20), "date": st.dates().map(str), "datetime": st.just("2024-02-29 12:34:56.123456"),
+        "timestamp": st.just("0000-00-00 00:00:00"), "time": st.just("-838:59:59"),
+        "year": (st.just(0) | st.integers(1901, 2155)).map(str), "vector": st.just("[1,2.5,-3]"),
+    }  # fmt: skip
     if kind in simple:
         return simple[kind]
     if column.type.kind is Kind.INTEGER:
@@ -164,29 +159,11 @@ def columns(draw: st.DrawFn, name: str) -> Column:
     kind = draw(
         st.sampled_from(
             [
-                "tinyint",
-                "smallint",
-                "mediumint",
-                "int",
-                "bigint",
-                "float",
-                "double",
-                "decimal",
-                "bit",
-                "varchar",
-                "blob",
-                "enum",
-                "set",
-                "date",
-                "datetime",
-                "timestamp",
-                "time",
-                "year",
-                "json",
-                "vector",
+                "tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal", "bit", "varchar",
+                "blob", "enum", "set", "date", "datetime", "timestamp", "time", "year", "json", "vector",
             ]
         )
-    )
+    )  # fmt: skip
     length = scale = None
     if kind == "decimal":
         length = draw(st.integers(1, 65))

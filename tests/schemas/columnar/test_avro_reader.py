@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 
 from tests.support.each import each
 from tests.support.fuzz import SEED, WITH_BOUNDS, amounts, damaged, run_with_bounds_checks
-from tests.support.golden import Golden, Registry, both, cases
+from tests.support.golden import Registry, cases
 from tests.support.message_arrays import batch_of, binaries, read_batch
 from tests.support.rows import change
 from ticdc_bridge.schemas.codec import avro as binary
 from ticdc_bridge.schemas.columnar import avro_reader
 from ticdc_bridge.schemas.columnar.avro_reader import AvroReader
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
-from ticdc_bridge.schemas.columnar.rows import NULL, CellForm, form_of
+from ticdc_bridge.schemas.columnar.rows import NULL
 from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.decoder import AvroDecoder
 from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
@@ -98,27 +98,6 @@ def _same(context: Context, messages: Sequence[Message], bare: bool = False) -> 
             expected = [replace(e, extra={}) for e in expected if isinstance(e, RowChange)]
         assert expected == [event], (number, messages[number])
     return found
-
-
-def _plain(context: Context, message: Message) -> bool:
-    """Whether the decoder gives one row that cells can say."""
-    events = _decoded(AvroDecoder(context), message)
-    if not events or not isinstance(events[0], RowChange) or events[0].extra:
-        return False
-    for row in (events[0].before, events[0].after):
-        for name, value in (row or {}).items():
-            if isinstance(value, bytes) and form_of(events[0].table.by_name[name]) is CellForm.TEXT:
-                return False  # not UTF-8
-    return True
-
-
-@each(("golden", "ddl"), **both(GOLDENS))
-def test_goldens(golden: Golden, ddl: bool) -> None:
-    side = golden.side(ddl)
-    context = Context(side.schemas, side.tables, side.options)
-    messages = golden.messages()
-    found = _same(context, messages)
-    assert set(found) == {n for n, m in enumerate(messages) if _plain(context, m)}
 
 
 def test_any_tables_and_ids_in_one_batch() -> None:

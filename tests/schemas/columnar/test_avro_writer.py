@@ -6,7 +6,7 @@ import zoneinfo
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.columnar_rows import Cells
 from tests.support.each import each
-from tests.support.golden import Golden, Registry, cases, sample
+from tests.support.golden import Registry
 from tests.support.rows import COMMIT_TS, ID, column
 from ticdc_bridge.schemas.columnar.avro_writer import AvroWriter, warm
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
@@ -34,7 +34,6 @@ from ticdc_bridge.spark_jobs.pipeline.message_codec import encode_event
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="without numba all rows are left")
 
-_GOLDEN = [g for name in ("avro", "debezium", "open", "craft", "debezium-avro") for g in cases(name)]
 _TIME = 1_767_348_246_678
 _MODES: tuple[dict[str, Any], ...] = (
     {},
@@ -93,31 +92,6 @@ def left(events: Sequence[RowChange], **options: Any) -> list[bool]:
 
 def test_warm_writes_a_row() -> None:
     assert warm()
-
-
-# ---------------------------------------------------------------------------------- goldens
-@pytest.mark.parametrize(
-    ("found", "share"),
-    [(sample(_GOLDEN), 4), pytest.param(_GOLDEN, 2, marks=pytest.mark.slow)],
-    ids=["sample", "all"],
-)
-@each("mode", range(len(_MODES)))
-def test_golden_rows_are_written_as_the_encoder_writes_them(mode: int, found: list[Golden], share: int) -> None:
-    """More than one row of so many is written: a half of all, a quarter in the sample, where wide tables weigh more."""
-    both = Both(**_MODES[mode])
-    events = [e for golden in found for e in _rows(golden)]
-    some = both.check(events, [f"t_{e.db}" for e in events], [_TIME] * len(events))
-    again = both.check(events[::-1], ["other"] * len(events), [-1] * len(events))
-    assert some.count(False) > len(events) // share
-    assert again.count(False) > (0 if "enable_tidb_extension" in _MODES[mode] else len(events) // share)
-
-
-@cache
-def _rows(golden: Golden) -> list[RowChange]:
-    found: list[RowChange] = []
-    for ddl in (False, True):
-        found += [e for e in golden.events(ddl) if isinstance(e, RowChange)]
-    return found[:: 1 + len(found) // 40]
 
 
 # ---------------------------------------------------------------------------------- values
@@ -220,12 +194,9 @@ def _change(columns: tuple[Column, ...], row: dict[str, Value], **more: Any) -> 
     (column("c", "decimal", length=65, scale=30), "-" + "9" * 35 + "." + "9" * 30),
     (column("c", "decimal", length=20, scale=0), "-9223372036854775809"),
     (column("c", "decimal", length=38, scale=2), "0.00"),
-    (column("c", "bigint", unsigned=True), "18446744073709551615"),
-    (column("c", "bigint"), "-9223372036854775808"),
-    (column("c", "float"), "1e-45"),
-    (column("c", "float"), "3.4028235e+38"),
-    (column("c", "bit", length=64), b"\xff" * 8),
-    (column("c", "timestamp"), "0000-00-00 00:00:00"),
+    (column("c", "bigint", unsigned=True), "18446744073709551615"), (column("c", "bigint"), "-9223372036854775808"),
+    (column("c", "float"), "1e-45"), (column("c", "float"), "3.4028235e+38"),
+    (column("c", "bit", length=64), b"\xff" * 8), (column("c", "timestamp"), "0000-00-00 00:00:00"),
     (column("c", "text"), "é" * 70_000),
 ])  # fmt: skip
 def test_extreme_values_are_taken(kind: Column, good: Value) -> None:
@@ -233,14 +204,9 @@ def test_extreme_values_are_taken(kind: Column, good: Value) -> None:
 
 
 @each(("kind", "bad"), [
-    (column("c", "decimal", length=5, scale=2), "1000.00"),
-    (column("c", "decimal", length=5, scale=2), "1.005"),
-    (column("c", "tinyint"), "128"),
-    (column("c", "tinyint", unsigned=True), "256"),
-    (column("c", "year"), "1900"),
-    (column("c", "bit", length=3), b"\x08"),
-    (column("c", "int", nullable=False), None),
-    (column("c", "decimal"), "1"),
+    (column("c", "decimal", length=5, scale=2), "1000.00"), (column("c", "decimal", length=5, scale=2), "1.005"),
+    (column("c", "tinyint"), "128"), (column("c", "tinyint", unsigned=True), "256"), (column("c", "year"), "1900"),
+    (column("c", "bit", length=3), b"\x08"), (column("c", "int", nullable=False), None), (column("c", "decimal"), "1"),
     (column("c", "int", vague="or else"), "1"),
 ])  # fmt: skip
 def test_values_that_do_not_fit_are_left(kind: Column, bad: Value) -> None:
@@ -296,12 +262,8 @@ def test_changes_of_all_zones_are_those_of_zoneinfo(step: int) -> None:
     stamp = column("c", "timestamp", scale=0)
     table = Table(TableId("shop", "t"), (ID, stamp))
     names = [
-        *sorted(zoneinfo.available_timezones())[::step],
-        "Pacific/Apia",
-        "Australia/Lord_Howe",
-        "+05:45",
-        "Nowhere",
-    ]
+        *sorted(zoneinfo.available_timezones())[::step], "Pacific/Apia", "Australia/Lord_Howe", "+05:45", "Nowhere",
+    ]  # fmt: skip
     events = []
     for name in names:
         try:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.schemas.columnar.test_debezium_writer import TIME, changes
 from tests.support.columnar_events import events_of
 from tests.support.columnar_rows import Cells
-from tests.support.each import each
-from tests.support.golden import FORMATS, Golden, Registry, cases, sampled
+from tests.support.golden import Registry, cases
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.columnar.craft_writer import CraftWriter
@@ -85,14 +84,6 @@ def is_unusual(events: list[RowChange], options: dict[str, Any]) -> bool:
     return several > 2 or bool(zones - {options.get("time_zone", "UTC")}) or any(e.key_only for e in events)
 
 
-@each("golden", **sampled(c for f in FORMATS if f != "craft" for c in cases(f)))
-def test_goldens(golden: Golden) -> None:
-    for ddl, together in ((False, 1), (True, 4)):
-        events = [e for e in golden.events(ddl) if isinstance(e, RowChange)]
-        for options in OPTIONS:
-            check(events, options, together)
-
-
 def test_nearly_all_rows_of_goldens_are_taken() -> None:
     for format_ in ("avro", "open", "debezium"):
         events = [e for c in cases(format_) for e in c.events(True) if isinstance(e, RowChange) and not e.flags]
@@ -112,11 +103,9 @@ _EDGES: tuple[tuple[Column, list[Any]], ...] = (
     (column("v", "tinyint"), ["127", "-128", "128", "-129"]),
     (column("v", "mediumint", unsigned=True), ["0", "16777215", "16777216"]),
     (column("v", "bigint", unsigned=True), ["0", str(2**64 - 1), str(2**63)]),
-    (column("v", "year"), ["0", "1901", "2155", "1900", "2156"]),
-    (column("v", "bit", length=3), [b"\x07", b"\x08"]),
+    (column("v", "year"), ["0", "1901", "2155", "1900", "2156"]), (column("v", "bit", length=3), [b"\x07", b"\x08"]),
     (column("v", "enum", elements=("a", "é", "a,b")), ["a", "é", "a,b", "", "b", "a,"]),
-    (column("v", "enum", elements=("", "a")), ["", "a"]),
-    (column("v", "enum"), [None]),
+    (column("v", "enum", elements=("", "a")), ["", "a"]), (column("v", "enum"), [None]),
     (column("v", "set", elements=("a", "b", "ü")), ["", "a", "ü,a", "a,a", "a,", ",a", "c", "a,,b"]),
     (column("v", "set", elements=tuple(f"e{n}" for n in range(64))), [",".join(f"e{n}" for n in range(64)), "e63"]),
     (column("v", "date"), ["2026-01-02", "0000-00-00", "2026/01/01", "2026-01-011", "2026-1-01"]),
@@ -126,9 +115,8 @@ _EDGES: tuple[tuple[Column, list[Any]], ...] = (
     (column("v", "decimal"), ["1.5", "1e5", "-0", "01"]),
     (column("v", "decimal", length=5, scale=2), ["999.99", "1.234", "1.230", "1000", "-0.1"]),
     (column("v", "decimal", length=65, scale=30), ["9" * 35 + "." + "9" * 30, "9" * 36]),
-    (column("v", "text"), ["", "é" * 40, "x" * 70]),
-    (column("v", "blob"), [b"", b"\xff" * 70]),
-)
+    (column("v", "text"), ["", "é" * 40, "x" * 70]), (column("v", "blob"), [b"", b"\xff" * 70]),
+)  # fmt: skip
 
 
 def test_values_at_the_edges() -> None:

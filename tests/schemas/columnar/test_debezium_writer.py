@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.support.columnar_events import events_of
 from tests.support.columnar_rows import Cells
 from tests.support.each import each
-from tests.support.golden import FORMATS, Golden, Registry, cases, sampled
+from tests.support.golden import Registry, cases
 from tests.support.rows import COMMIT_TS, ID, change, column, table
 from ticdc_bridge.schemas.columnar.debezium_writer import DebeziumWriter, _Batch
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
@@ -35,13 +35,10 @@ np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 OPTIONS: tuple[dict[str, Any], ...] = (
-    {"debezium_disable_schema": True},
-    {"debezium_disable_schema": True, "on_lossy": "flag", "cluster_id": 'a"b\\ü'},
-    {"enable_tidb_extension": True, "debezium_include_start_ts": True},
-    {"no_old_value": True, "on_lossy": "flag"},
-    {"update_without_before": "upsert"},
-    {"update_without_before": "key-before"},
-)
+    {"debezium_disable_schema": True}, {"debezium_disable_schema": True, "on_lossy": "flag", "cluster_id": 'a"b\\ü'},
+    {"enable_tidb_extension": True, "debezium_include_start_ts": True}, {"no_old_value": True, "on_lossy": "flag"},
+    {"update_without_before": "upsert"}, {"update_without_before": "key-before"},
+)  # fmt: skip
 TIME = 1_767_348_246_678
 
 
@@ -109,15 +106,6 @@ def is_unusual(event: RowChange) -> bool:
                 return True  # in the middle between two doubles
     partial = event.op == "u" and event.before is not None and len(event.before) < len(event.after or ())
     return partial or (event.key_only and event.op != "d")
-
-
-# ---------------------------------------------------------------------------------------------- goldens
-@each("golden", **sampled(c for f in FORMATS for c in cases(f)))
-def test_goldens(golden: Golden) -> None:
-    for ddl, sets in ((False, OPTIONS[:2]), (True, OPTIONS[1:])):
-        events = [e for e in golden.events(ddl) if isinstance(e, RowChange)]
-        for options in sets:
-            check(events, options)
 
 
 def test_nearly_all_rows_of_goldens_are_taken() -> None:

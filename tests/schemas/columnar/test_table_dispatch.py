@@ -17,7 +17,7 @@ import pytest
 from benchmarks.rows import changes, wide
 from tests.support.columnar_events import events_of
 from tests.support.fuzz import mutate
-from tests.support.golden import Golden, Registry, cases, sample
+from tests.support.golden import Golden, Registry, cases
 from tests.support.rows import COMMIT_TS, ID, column
 from ticdc_bridge.schemas.columnar.kernels import jit
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
@@ -77,33 +77,6 @@ def check(reader: TableDispatcher, context: Context, messages: Sequence[Message]
         plain = [replace(e, extra={}) if isinstance(e, RowChange) else e for e in expected]
         assert events == plain, messages[number]
     return set(left.tolist())
-
-
-# ---------------------------------------------------------------------------------- goldens
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["sample", "all"])
-@pytest.mark.parametrize("class_", READERS, ids=lambda c: c.FORMAT)
-def test_golden_rows_are_the_decoders(class_: type[TableDispatcher], whole: bool) -> None:
-    rows = taken = 0
-    for golden in cases(class_.FORMAT) if whole else sample(cases(class_.FORMAT)):
-        messages = golden.messages()
-        if not messages:
-            continue
-        side = golden.side(ddl=True)
-        # TiCDC damaged the FLOATs of these, for which all of the topic would be left.
-        side = replace(side, options=replace(side.options, craft_float="sound"))
-        context = side.context()
-        left = check(class_(context), context, messages * _TIMES)
-        plain = side.decoder()
-        sound = [n for n, m in enumerate(messages) if _is_plain(_decoded(plain, m))]
-        rows, taken = rows + len(sound), taken + sum(n not in left for n in sound)
-    # In the sample compressed and cut rows weigh more; they are left.
-    assert taken > (0.7 if whole else 0.4) * rows, (taken, rows)
-
-
-def _is_plain(events: list[Event] | None) -> bool:
-    return bool(events) and all(
-        isinstance(e, RowChange) and not e.flags and e.table_version is not None for e in events or ()
-    )
 
 
 def test_many_tables_of_one_topic() -> None:

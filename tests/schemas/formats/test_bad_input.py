@@ -166,12 +166,8 @@ def test_anything_at_all(format_: str, mutations: int) -> None:
         decoder = CodecConfig(format_, FileSchemas([]), Options()).decoder()
         text = json.dumps(document).encode()
         for one in (
-            Message(key, value),
-            Message(key, text),
-            Message(text, text),
-            Message(text, value),
-            Message(None, text),
-        ):
+            Message(key, value), Message(key, text), Message(text, text), Message(text, value), Message(None, text),
+        ):  # fmt: skip
             lines(decoder, one)
 
     check()

@@ -6,7 +6,6 @@ Each is made as an event, written in a format A, read, written in B and read aga
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,6 @@ from tests.matrix.round_trip import FORMS, MORE_FORMS, Passage, Tally
 from tests.support.each import each
 from tests.support.golden import FORMATS, Golden, both, case_check, case_module, cases
 from tests.support.rows import ORIGIN, Tables, change, column, table
-from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
 from ticdc_bridge.schemas.model.event import RowChange
@@ -424,24 +422,3 @@ def test_avro_has_no_flag_but_an_unknown_op(golden: Golden) -> None:
     for line in golden.plain():
         if line["kind"] == "row":
             assert line["flags"] == (["op_unknown"] if blind and line["op"] != "d" else [])
-
-
-@pytest.mark.parametrize(
-    "golden",
-    [
-        Golden("avro", "wide.before.ext1"),
-        Golden("debezium", "wide.ext.schema"),
-        Golden("debezium-avro", "pk_int.watermark"),
-    ],
-    ids=str,
-)
-def test_command_line_prints_the_same(golden: Golden, capfd: pytest.CaptureFixture[str]) -> None:
-    command = ["decode", "--format", golden.format, "--out", "-"]
-    command += ["--in", str(golden.messages_file), "--schemas", str(golden.meta_file), "--ddl", str(golden.meta_file)]
-    code = main(command)
-    out, err = capfd.readouterr()
-    assert code == 0, err
-    lines = [json.loads(line) for line in out.splitlines()]
-    assert lines == golden.plain(ddl=True)
-    assert case_check(golden).check(lines).differences == []
-    assert f"decode: messages in {len(golden.messages())}" in err

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.support.each import each
-from tests.support.golden import Golden, Registry, both, cases, pairs
+from tests.support.golden import Golden, both, cases, pairs
 from ticdc_bridge.schemas.formats.base import BatchEncoder, Decoder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
@@ -125,66 +124,6 @@ def _same_again(golden: Golden, decoder: Decoder) -> None:
         assert result.out == [message]
 
 
-@each("golden", [g for g in cases("debezium") if g.meta["options"].get("enable_tidb_extension")], ids=str)
-def test_debezium_watermarks_are_written(golden: Golden) -> None:
-    decoder, encoder = golden.side().decoder(), _encoder(golden)
-    seen = 0
-    for message in golden.messages():
-        events = decoder.decode(message)
-        if isinstance(events[0], Watermark):
-            seen += 1
-            [written] = encoder.encode(events[0], message)
-            assert (pairs(written.key), pairs(written.value)) == (pairs(message.key), pairs(message.value))
-    assert seen > 0
-
-
-MODES = [
-    {"avro_decimal_handling_mode": d, "avro_bigint_unsigned_handling_mode": b, "enable_tidb_extension": e}
-    for d, b, e in itertools.product(("precise", "string"), ("long", "string"), (False, True))
-]
-WIDE = [
-    g
-    for g in cases("avro")
-    if g.name.startswith("wide.dec_") or g.name in ("pk_types.ext1", "defaults.ext1", "bulk.ext1", "wide.before.ext1")
-]
-
-
-@each("golden", WIDE[::3], slow=[g for g in WIDE if g not in WIDE[::3]])
-@each("to", MODES, ids=lambda m: "-".join(str(v) for v in m.values()))
-def test_avro_from_any_mode_to_any_mode_and_back(golden: Golden, to: dict[str, Any]) -> None:
-    """The same rows come back from every mode; what a mode can't say is missing, never another value."""
-    registry, zone = Registry(), golden.zone
-    first = golden.side(ddl=True).decoder()
-    there = CodecConfig("avro", registry, Options.of({**to, "time_zone": zone, "on_lossy": "flag"})).encoder()  # type: ignore[arg-type]
-    tables = golden.definitions
-    back = CodecConfig("avro", registry, Options.of({"time_zone": zone}), tables).decoder()  # type: ignore[arg-type]
-    for message in golden.messages():
-        if message.key is None and message.value is None:
-            continue
-        [event] = first.decode(message)
-        assert isinstance(event, RowChange)
-        origin = replace(message, timestamp=None)
-        if event.op != "d" and event.commit_ts is None and to["enable_tidb_extension"]:
-            with pytest.raises(WireError, match="no commit_ts"):
-                there.encode(event, origin)
-            continue
-        [written] = there.encode(event, origin)
-        [again] = back.decode(written)
-        assert isinstance(again, RowChange)
-        if event.op == "d":
-            primary = event.table.primary_key
-            assert event.before is not None
-            assert again.before == {name: event.before[name] for name in primary}
-            assert again.after is None
-            continue
-        assert again.after == event.after
-        assert again.key == event.key
-        if to["enable_tidb_extension"]:
-            assert (again.op, again.commit_ts) == (event.op, event.commit_ts)
-        else:
-            assert (again.op, again.commit_ts, again.flags) == ("c", None, ["op_unknown"])
-
-
 def test_rewriting_is_idempotent_and_order_free() -> None:
     """Codecs hold nothing between messages: backwards and twice gives the same bytes."""
     golden = Golden("avro", "evolution.ext1")
@@ -197,15 +136,11 @@ def test_rewriting_is_idempotent_and_order_free() -> None:
 # ---- Open Protocol
 # Messages whose bytes are not written again, and why.
 OPEN_EXCEPT = {
-    "bulk.lz4": "compression: an LZ4 frame of another writer",
-    "pk_int.lz4": "compression",
-    "wide.lz4": "compression",
-    "bulk.snappy": "compression: another Snappy writer's choice of copies",
-    "pk_int.snappy": "compression",
-    "wide.snappy": "compression",
-    "large.claimcheck": "claim-checks are not written: the row is over max-message-bytes",
+    "bulk.lz4": "compression: an LZ4 frame of another writer", "pk_int.lz4": "compression", "wide.lz4": "compression",
+    "bulk.snappy": "compression: another Snappy writer's choice of copies", "pk_int.snappy": "compression",
+    "wide.snappy": "compression", "large.claimcheck": "claim-checks are not written: the row is over max-message-bytes",
     "wide.onlyupdated": "TiCDC leaves out the name of a column that became NULL",
-}
+}  # fmt: skip
 OPEN = [*cases("open"), *cases("open-tiflow")]
 
 

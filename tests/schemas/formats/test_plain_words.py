@@ -108,14 +108,8 @@ def test_errors_are_in_plain_words(case: str) -> None:
 
 # What is read, as which format; what the error must say, and what it must not.
 _SIMPLE = {
-    "version": 1,
-    "type": "INSERT",
-    "database": "d",
-    "table": "t",
-    "commitTs": 1,
-    "buildTs": 2,
-    "data": {"id": "1"},
-}
+    "version": 1, "type": "INSERT", "database": "d", "table": "t", "commitTs": 1, "buildTs": 2, "data": {"id": "1"},
+}  # fmt: skip
 _CANAL = {"database": "d", "table": "t", "isDdl": False, "type": "INSERT", "mysqlType": {}, "data": [{}]}
 _ENVELOPE = {"op": "c", "source": {"connector": "TiCDC", "db": "d", "table": "t"}, "ts_ms": 1, "after": {"id": 1}}
 _MAXWELL = {"database": "d", "table": "t", "type": "insert", "ts": 1, "data": {"id": 1}}

@@ -16,17 +16,14 @@ from tests.support.golden import WIDE, Golden, cases
 from tests.support.rows import column, table
 from tests.support.schema_ids import WAYS, with_guids
 from tests.support.table import check_rows
-from ticdc_bridge.schemas.codec import go_text
 from ticdc_bridge.schemas.codec.avro_references import Reference
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.formats.avro import schema
 from ticdc_bridge.schemas.formats.base import Context, Decoder
 from ticdc_bridge.schemas.formats.debezium import avro_schema as dbz_avro
-from ticdc_bridge.schemas.formats.debezium import json_schema as dbz
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.formats.framing import json_body, names_schema, unframe_part
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
-from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
@@ -384,28 +381,6 @@ def vars_of(options: Options) -> dict[str, Any]:
     return asdict(options)
 
 
-@each("golden", [g for g in cases("debezium") if g.name.endswith("schema") and "noschema" not in g.name], ids=str)
-def test_debezium_schemas_are_ticdcs(golden: Golden) -> None:
-    """Row schemas from definitions equal those in the messages, key order included."""
-    options, seen = golden.options(), 0
-    tables = golden.definitions
-    for message in golden.messages():
-        assert message.value is not None
-        value = json.loads(message.value.decode("utf-8", "replace"), object_pairs_hook=list)
-        payload, schema = dict(value)["payload"], dict(value)["schema"]
-        if not {"op"} <= {k for k, _ in payload} or dict(payload)["op"] == "m":
-            continue
-        source = dict(dict(payload)["source"])
-        version = tables.at(TableId(source["db"], source["table"]), source["commit_ts"])
-        assert version is not None
-        assert json.loads(dbz.value_schema(version.table, options, "default", None), object_pairs_hook=list) == schema
-        assert message.key is not None
-        key = dict(json.loads(message.key, object_pairs_hook=list))["schema"]
-        assert json.loads(dbz.key_schema(version.table, options, "default"), object_pairs_hook=list) == key
-        seen += 1
-    assert seen > 0 or golden.name.startswith("ddl_kinds")  # has no rows
-
-
 @each("golden", cases("debezium-avro"), ids=str)
 def test_debezium_avro_text_is_what_ticdc_registered(golden: Golden) -> None:
     """Key and value of rows, DDL and watermarks, in the case's mode: byte for byte, and nothing else."""
@@ -523,21 +498,6 @@ def test_a_type_that_is_not_certain_is_not_published() -> None:
     assert '"type":"string"' in schema.value_schema(
         table(column("d", "decimal")), Options(avro_decimal_handling_mode="string")
     )
-
-
-def test_go_escapes_html() -> None:
-    assert go_text.go_json({"a": "<&>\u2028é"}) == '{"a":"\\u003c\\u0026\\u003e\\u2028é"}'
-
-
-def test_definitions_of_the_same_table_version_are_equal() -> None:
-    """Golden metas of one scenario define the same tables, whatever the options of the run."""
-    first, second = Golden("avro", "wide.ext1"), Golden("debezium", "wide.schema")
-    step = next(s for s in first.meta["steps"] if s.get("rows"))
-    id_ = TableId(step["schema"], step["table"])
-    tables = [TableDefinitions.read(g.meta_file).at(id_, None) for g in (first, second)]
-    assert tables[0] is not None
-    assert tables[1] is not None
-    assert tables[0].table == tables[1].table
 
 
 @each(("name", "options"), [

@@ -23,11 +23,9 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect import checksum
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import SetupError, WireError
-from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
-from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
 from ticdc_bridge.schemas.model.ports import TableSource
-from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 
@@ -57,16 +55,6 @@ EXCUSES = (
     rules.Allowance("unchanged_column", ("canal-json",), "content-compatible: old has what changed", lambda c: (
         bool(c.options.get("content_compatible")) and c.field == "before" and c.got is rules.ABSENT)),
 )  # fmt: skip
-
-
-class _OneFile:
-    """Claim-checks that all have the same content."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-
-    def fetch(self, name: str) -> bytes:
-        return self.content
 
 
 def _decoder(golden: Golden, ddl: bool, fetch: bool = False) -> Decoder:
@@ -194,27 +182,6 @@ def test_claim_checks_without_their_files_are_dead_letters() -> None:
     assert all("--claim-check-dir" in x["detail"] and ".json" in x["detail"] for x in errors)
 
 
-@each("file", [b"", b"[]", b'{"key":null}', b'{"key":null,"value":"!"}', b'{"value":"e30="}'])
-def test_claim_check_files_that_are_none(file: bytes) -> None:
-    golden = Golden("simple", "large.claimcheck")
-    decoder = format_named("simple").decoder(Context(FileSchemas([]), None, Options(), _OneFile(file)))
-    message = next(m for m in golden.messages() if m.value and b"claimCheckLocation" in m.value)
-    with pytest.raises(WireError) as caught:
-        decoder.decode(message)
-    assert caught.value.code == ("MALFORMED" if b"e30" in file else "CLAIM_CHECK")
-
-
-def test_a_claim_check_that_points_to_another() -> None:
-    golden = Golden("simple", "large.claimcheck")
-    message = next(m for m in golden.messages() if m.value and b"claimCheckLocation" in m.value)
-    import base64
-
-    again = json.dumps({"key": None, "value": base64.b64encode(message.value or b"").decode()}).encode()
-    decoder = format_named("simple").decoder(Context(FileSchemas([]), None, Options(), _OneFile(again)))
-    with pytest.raises(WireError, match="another file"):
-        decoder.decode(message)
-
-
 def test_handle_key_only_rows_are_flagged() -> None:
     for golden in (Golden("simple", "large.handlekeyonly"), Golden("canal-json", "large.handlekeyonly")):
         rows = [e for e in golden.events() if isinstance(e, RowChange)]
@@ -227,35 +194,16 @@ def test_handle_key_only_rows_are_flagged() -> None:
         assert rows[0].after == {"id": "1"}
 
 
-def test_the_kinds_of_events() -> None:
-    golden = Golden("simple", "evolution.json")
-    kinds = Counter(type(e) for e in golden.events())
-    assert set(kinds) == {RowChange, DdlEvent, Bootstrap, Watermark}
-    boot = next(e for e in golden.events() if isinstance(e, Bootstrap))
-    assert boot.schema is not None
-    assert boot.schema.id == TableId(boot.db, boot.table)
-    assert [x["kind"] for x in golden.plain()][:2] == ["ddl", "bootstrap"]
-
-
-@pytest.mark.parametrize("to", BOTH)
-def test_they_are_not_written(to: str) -> None:
-    with pytest.raises(SetupError, match="is read, not written"):
-        CodecConfig(to, FileSchemas([]), Options()).encoder()
-
-
 @each(
     ("told", "kind", "length", "scale", "elements", "unsigned"),
     [
-        ("bigint(20) unsigned", "bigint", None, None, (), True),
-        ("decimal(65,30)", "decimal", 65, 30, (), False),
-        ("decimal(10,0) unsigned zerofill", "decimal", 10, 0, (), True),
-        ("bit(10)", "bit", 10, None, (), False),
-        ("timestamp(3)", "timestamp", None, 3, (), False),
-        ("float(10,3)", "float", None, 3, (), False),
+        ("bigint(20) unsigned", "bigint", None, None, (), True), ("decimal(65,30)", "decimal", 65, 30, (), False),
+        ("decimal(10,0) unsigned zerofill", "decimal", 10, 0, (), True), ("bit(10)", "bit", 10, None, (), False),
+        ("timestamp(3)", "timestamp", None, 3, (), False), ("float(10,3)", "float", None, 3, (), False),
         (r"enum('a','b,c','d''e','f\\g',')')", "enum", None, None, ("a", "b,c", "d'e", "f\\g", ")"), False),
         ("set('','x')", "set", None, None, ("", "x"), False),
     ],
-)
+)  # fmt: skip
 def test_canal_types(
     told: str, kind: str, length: int | None, scale: int | None, elements: tuple[str, ...], unsigned: bool
 ) -> None:
@@ -447,8 +395,7 @@ def test_records_of_transactions_are_no_event() -> None:
 _REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("a statement without rows", {"type": "QUERY", "sql": "UPDATE t SET a = 1", "data": None}, "binlog_format"),
     ("DDL without a statement", {"type": "CREATE", "isDdl": True, "sql": ""}, "CREATE"),
-    ("an unknown record", {"type": "UPSERT"}, "UPSERT"),
-    ("data null", {"data": None}, "INSERT"),
+    ("an unknown record", {"type": "UPSERT"}, "UPSERT"), ("data null", {"data": None}, "INSERT"),
     ("an unknown type", _typed("geometry", "a"), "column 'x': type 'geometry'"),
     ("an object as a value", _typed("varchar(3)", {"a": 1}), "column 'x'"),
     ("a number as a text", _typed("varchar(3)", 7), "column 'x'"),
@@ -460,14 +407,12 @@ _REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("no date", _typed("datetime", "2025-13-45 16:00:00"), "is no DATETIME"),
     ("more digits than the type has", _typed("datetime(3)", "2025-11-24 16:00:00.1234"), "more than 3 fraction digits"),
     ("nanoseconds", _typed("datetime", "2025-11-24 16:00:00.123456789"), "more than 6 fraction digits"),
-    ("no table", {"table": ""}, "the name of its table"),
-    ("no columns", {"data": [{}]}, "a row without columns"),
-    ("no element", _typed("enum('a')", "b"), "column 'x'"),
-    ("no ISO-8859-1", _typed("blob", "\u20ac"), "ISO-8859-1"),
+    ("no table", {"table": ""}, "the name of its table"), ("no columns", {"data": [{}]}, "a row without columns"),
+    ("no element", _typed("enum('a')", "b"), "column 'x'"), ("no ISO-8859-1", _typed("blob", "\u20ac"), "ISO-8859-1"),
     ("_tidb is a text", {"_tidb": "x"}, "a text stands"),
     ("types are a list", {"mysqlType": ["int"], "sqlType": None}, "mysqlType"),
     ("a row is a list", {"data": [["1"]]}, "a row is no object"),
-)
+)  # fmt: skip
 
 
 def test_what_is_refused_is_named() -> None:

@@ -33,6 +33,7 @@ TARGETS: list[tuple[str, dict[str, Any]]] = [
     ("avro", {"avro_decimal_handling_mode": "string", "avro_bigint_unsigned_handling_mode": "string"}),
     ("debezium-avro", {"enable_tidb_extension": True, "avro_enable_watermark": True}),
     ("debezium-mysql", {"encoding_format": "avro"}),
+    ("debezium-tidb", {"encoding_format": "avro", "bigint_unsigned_handling_mode": "precise"}),
 ]
 
 

@@ -82,22 +82,15 @@ def test_what_can_not_be_computed_is_told() -> None:
 @each(
     ("kind", "value", "data"),
     [
-        ("bigint", "-2", b"\xfe" + b"\xff" * 7),
-        ("bigint", "18446744073709551615", b"\xff" * 8),
-        ("bit", b"\x01\x02", b"\x02\x01" + bytes(6)),
-        ("set", "x,z", b"\x05" + bytes(7)),
-        ("enum", "z", b"\x03" + bytes(7)),
-        ("enum", "", bytes(8)),
-        ("float", "1.5", bytes(6) + b"\xf8\x3f"),
-        ("float", "0.1", b"\x00\x00\x00\xa0\x99\x99\xb9\x3f"),
-        ("double", "0.1", b"\x9a\x99\x99\x99\x99\x99\xb9\x3f"),
-        ("decimal", "-12.30", b"\x06\x00\x00\x00-12.30"),
-        ("blob", b"\xff", b"\x01\x00\x00\x00\xff"),
+        ("bigint", "-2", b"\xfe" + b"\xff" * 7), ("bigint", "18446744073709551615", b"\xff" * 8),
+        ("bit", b"\x01\x02", b"\x02\x01" + bytes(6)), ("set", "x,z", b"\x05" + bytes(7)),
+        ("enum", "z", b"\x03" + bytes(7)), ("enum", "", bytes(8)), ("float", "1.5", bytes(6) + b"\xf8\x3f"),
+        ("float", "0.1", b"\x00\x00\x00\xa0\x99\x99\xb9\x3f"), ("double", "0.1", b"\x9a\x99\x99\x99\x99\x99\xb9\x3f"),
+        ("decimal", "-12.30", b"\x06\x00\x00\x00-12.30"), ("blob", b"\xff", b"\x01\x00\x00\x00\xff"),
         ("timestamp", "2024-01-02 03:04:05", b"\x13\x00\x00\x002024-01-01 19:04:05"),
-        ("vector", "[1,-2]", b"\x02\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\xc0"),
-        ("int", None, b""),
+        ("vector", "[1,-2]", b"\x02\x00\x00\x00\x00\x00\x80\x3f\x00\x00\x00\xc0"), ("int", None, b""),
     ],
-)
+)  # fmt: skip
 def test_what_is_summed(kind: str, value: Any, data: bytes) -> None:
     import zlib
 

@@ -88,22 +88,11 @@ def _digits(text: str) -> str:
 @each(
     ("number", "text"),
     [
-        (0.0, "0"),
-        (-0.0, "-0"),
-        (1.0, "1"),
-        (-12.5, "-12.5"),
-        (100000.0, "100000"),
-        (1e6, "1e+06"),
-        (1e21, "1e+21"),
-        (0.0001, "0.0001"),
-        (0.00001, "1e-05"),
-        (1e-7, "1e-07"),
-        (1.5e300, "1.5e+300"),
-        (123456.0, "123456"),
-        (1234567.0, "1.234567e+06"),
-        (5e-324, "5e-324"),
+        (0.0, "0"), (-0.0, "-0"), (1.0, "1"), (-12.5, "-12.5"), (100000.0, "100000"), (1e6, "1e+06"), (1e21, "1e+21"),
+        (0.0001, "0.0001"), (0.00001, "1e-05"), (1e-7, "1e-07"), (1.5e300, "1.5e+300"), (123456.0, "123456"),
+        (1234567.0, "1.234567e+06"), (5e-324, "5e-324"),
     ],
-)
+)  # fmt: skip
 def test_doubles_print_as_go_does(number: float, text: str) -> None:
     assert values.double_text(number) == text
 
@@ -242,19 +231,10 @@ def test_dates(day: object) -> None:
 @each(
     "text",
     [
-        "0000-00-00",
-        "2024-00-01",
-        "2024-01-00",
-        "2023-02-29",
-        "0000-01-01",
-        "24-01-01",
-        "2024-1-1",
-        "2024-01-01 ",
-        "٢٠٢٤-01-01",
-        "10000-01-01",
-        "2024/01/01",
+        "0000-00-00", "2024-00-01", "2024-01-00", "2023-02-29", "0000-01-01", "24-01-01", "2024-1-1", "2024-01-01 ",
+        "٢٠٢٤-01-01", "10000-01-01", "2024/01/01",
     ],
-)
+)  # fmt: skip
 def test_what_has_no_day_number(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # datetime's own texts are among them
         values.days_of_date(text)
@@ -280,17 +260,10 @@ def test_datetimes(moment: int, fsp: int) -> None:
 @each(
     "text",
     [
-        "2024-01-01",
-        "2024-01-01T00:00:00",
-        "2024-01-01 24:00:00",
-        "2024-01-01 23:60:00",
-        "2024-01-01 23:59:60",
-        "2024-01-01 00:00:00.",
-        "2024-01-01 00:00:00.1234567",
-        "2024-01-01 00:00:00Z",
-        "0000-00-00 00:00:00",
+        "2024-01-01", "2024-01-01T00:00:00", "2024-01-01 24:00:00", "2024-01-01 23:60:00", "2024-01-01 23:59:60",
+        "2024-01-01 00:00:00.", "2024-01-01 00:00:00.1234567", "2024-01-01 00:00:00Z", "0000-00-00 00:00:00",
     ],
-)
+)  # fmt: skip
 def test_what_is_no_datetime(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         values.micros_of_datetime(text)
@@ -331,15 +304,9 @@ def test_what_is_no_time(text: str) -> None:
 
 # ---- zones
 ZONES = [
-    "UTC",
-    "Asia/Shanghai",
-    "America/New_York",
-    "Europe/London",
-    "Australia/Lord_Howe",
-    "+08:00",
-    "-05:30",
+    "UTC", "Asia/Shanghai", "America/New_York", "Europe/London", "Australia/Lord_Howe", "+08:00", "-05:30",
     "Asia/Kathmandu",
-]
+]  # fmt: skip
 
 
 @given(st.integers(1, 4_102_444_800), st.sampled_from(ZONES))
@@ -384,38 +351,22 @@ _RAISED: tuple[tuple[Callable[[], Any], str], ...] = (
     (lambda: json.loads('{"a" 1}'), "a colon is missing at character 5"),
     (lambda: json.loads("[1 2]"), "a comma or a closing bracket is missing"),
     (lambda: json.loads("{1:2}"), "a name in double quotes is missing"),
-    (lambda: json.loads('"a'), "a string begins that does not end"),
-    (lambda: json.loads('"\\x"'), "a backslash"),
-    (lambda: json.loads('"\\u12"'), "four hexadecimal digits"),
-    (lambda: json.loads('"\n"'), "a control character"),
-    (lambda: json.loads("{} 1"), "more text follows"),
-    (lambda: json.loads("[" * 100_000), "nested too deep"),
-    (lambda: b"\xff".decode(), "byte 0 is not UTF-8"),
-    (lambda: "\ud800".encode(), "not UTF-8"),
-    (lambda: _EMPTY["op"], "no 'op'"),
-    (lambda: _EMPTY[1], "another form"),
-    (lambda: _NULL["a"], "null stands where something else is needed"),
-    (lambda: _LIST["a"], "a list stands"),
-    (lambda: _TEXT["b"], "a text stands"),
-    (lambda: "a" in _NULL, "null stands"),
-    (lambda: list(_NULL), "null stands"),
-    (lambda: _NULL.get("a"), "null stands"),
-    (lambda: int("x"), "no number"),
-    (lambda: float("x"), "no number"),
-    (lambda: Fraction("x"), "no number"),
-    (lambda: Decimal("x"), "no number that can be read"),
-    (lambda: int("9" * 5000), "a number of more digits"),
-    (lambda: _unpack([1]), "a list of another length"),
-    (lambda: datetime.fromisoformat("x"), "no date or time"),
-    (lambda: bytes.fromhex("x"), "no hexadecimal text"),
-    (lambda: uuid.UUID("x"), "no UUID"),
-    (lambda: base64.b64decode("abc"), "no base64 text"),
-    (lambda: base64.b64decode("é"), "no base64 text"),
-    (lambda: struct.unpack("<d", b""), "it ends too early"),
+    (lambda: json.loads('"a'), "a string begins that does not end"), (lambda: json.loads('"\\x"'), "a backslash"),
+    (lambda: json.loads('"\\u12"'), "four hexadecimal digits"), (lambda: json.loads('"\n"'), "a control character"),
+    (lambda: json.loads("{} 1"), "more text follows"), (lambda: json.loads("[" * 100_000), "nested too deep"),
+    (lambda: b"\xff".decode(), "byte 0 is not UTF-8"), (lambda: "\ud800".encode(), "not UTF-8"),
+    (lambda: _EMPTY["op"], "no 'op'"), (lambda: _EMPTY[1], "another form"),
+    (lambda: _NULL["a"], "null stands where something else is needed"), (lambda: _LIST["a"], "a list stands"),
+    (lambda: _TEXT["b"], "a text stands"), (lambda: "a" in _NULL, "null stands"), (lambda: list(_NULL), "null stands"),
+    (lambda: _NULL.get("a"), "null stands"), (lambda: int("x"), "no number"), (lambda: float("x"), "no number"),
+    (lambda: Fraction("x"), "no number"), (lambda: Decimal("x"), "no number that can be read"),
+    (lambda: int("9" * 5000), "a number of more digits"), (lambda: _unpack([1]), "a list of another length"),
+    (lambda: datetime.fromisoformat("x"), "no date or time"), (lambda: bytes.fromhex("x"), "no hexadecimal text"),
+    (lambda: uuid.UUID("x"), "no UUID"), (lambda: base64.b64decode("abc"), "no base64 text"),
+    (lambda: base64.b64decode("é"), "no base64 text"), (lambda: struct.unpack("<d", b""), "it ends too early"),
     (lambda: zlib.decompress(b"x"), "the compressed data is damaged"),
     (lambda: Path("/no/such/file").read_bytes(), "No such file or directory"),
-    (lambda: Path("/a\0b").read_bytes(), "a zero byte"),
-    (lambda: 1 // 0, "no number that can be read"),
+    (lambda: Path("/a\0b").read_bytes(), "a zero byte"), (lambda: 1 // 0, "no number that can be read"),
     (lambda: _raise(WireError("MALFORMED", where="value", details="ours")), "value: ours"),
     (lambda: _raise(ValueError("ours")), "ours"),
 )  # fmt: skip

@@ -27,19 +27,10 @@ ALLOWED = set(string.ascii_letters + string.digits + "_")
 @each(
     ("name", "made"),
     [
-        ("a", "a"),
-        ("", ""),
-        ("1col", "_1col"),
-        ("-a", "_a"),
-        ("中x", "_x"),
-        ("a.b", "a_b"),
-        ("名称", "__"),
-        ("_1", "_1"),
-        ("Aa0_", "Aa0_"),
-        ("👍", "_"),
-        ("٣", "_"),
+        ("a", "a"), ("", ""), ("1col", "_1col"), ("-a", "_a"), ("中x", "_x"), ("a.b", "a_b"), ("名称", "__"),
+        ("_1", "_1"), ("Aa0_", "Aa0_"), ("👍", "_"), ("٣", "_"),
     ],
-)
+)  # fmt: skip
 def test_avro_names(name: str, made: str) -> None:
     assert names.sanitise_name(name) == made
 

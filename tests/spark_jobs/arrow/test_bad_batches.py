@@ -34,14 +34,9 @@ pa: Any = pyarrow
 EACH = pytest.mark.parametrize("golden", [Golden(f, n) for f, n in WIDE.items()], ids=str)
 # What only an invalid message brings into text: none of it may break an output.
 _BAD = (
-    b"",
-    b"\xff\xfe",
-    b"{",
-    b'{"\xff\xed\xa0\x80":"\xff"}',
-    b'{"payload":{"\xff":1}}',
-    b"\x00\x00\x00\x00\x01\xff",
+    b"", b"\xff\xfe", b"{", b'{"\xff\xed\xa0\x80":"\xff"}', b'{"payload":{"\xff":1}}', b"\x00\x00\x00\x00\x01\xff",
     b"\x01",
-)
+)  # fmt: skip
 
 
 class _Lines:

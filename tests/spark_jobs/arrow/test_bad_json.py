@@ -121,15 +121,11 @@ def test_what_is_no_row_of_the_table_is_left() -> None:
             written(change(table(column("v", "int"), name="u"), {"v": "1"})),
             written(change(table(column("v", "int"), db="u"), {"v": "1"})),
             written(change(table(column("v", "varchar")), {"v": "x"})),
-            written(change(table(column("w", "int")), {"w": "1"})),
-            written(change(table(), {})),
+            written(change(table(column("w", "int")), {"w": "1"})), written(change(table(), {})),
             written(change(table(column("v", "int"), column("w", "int")), {"v": "1", "w": "1"})),
-            written(Watermark(format_, stamp)),
-            written(DdlEvent(format_, "shop", "t", stamp, 3, "DROP TABLE t")),
-            replace(good, value=None),
-            replace(good, value=b""),
-            replace(good, key=b""),
-        ]
+            written(Watermark(format_, stamp)), written(DdlEvent(format_, "shop", "t", stamp, 3, "DROP TABLE t")),
+            replace(good, value=None), replace(good, value=b""), replace(good, key=b""),
+        ]  # fmt: skip
         assert check(format_, of, [good, *others, good]) == 2
         assert check(format_, of, [*others, good], decoder=ArrowJsonDecoder(format_, of)) == 1
         assert check(format_, of, [good], stamp + 1) == check(format_, of, [good], 0, stamp - 1) == 0
@@ -152,13 +148,9 @@ def test_a_key_belongs_to_its_row() -> None:
 
 
 # ---- damage
-def test_damaged_messages() -> None:
-    fuzz(MUTATIONS)
-
-
-@pytest.mark.slow
-def test_many_damaged_messages() -> None:
-    fuzz(MANY)
+@pytest.mark.parametrize("mutations", [MUTATIONS, pytest.param(MANY, marks=pytest.mark.slow, id="many")])
+def test_damaged_messages(mutations: int) -> None:
+    fuzz(mutations)
 
 
 def fuzz(mutations: int) -> None:

@@ -169,12 +169,8 @@ _DEFINED = (
 
 
 _FORMS: tuple[tuple[Form, str | None], ...] = (
-    ("line", None),
-    ("change", None),
-    ("text", None),
-    ("text", "craft"),
-    ("text", "debezium"),
-)
+    ("line", None), ("change", None), ("text", None), ("text", "craft"), ("text", "debezium"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("format_", ["open", "craft", "debezium"])
@@ -216,6 +212,9 @@ _VIEWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("craft", "evolution.default", {"on_lossy": "flag"}),
     ("debezium", "evolution.ext.schema", {}),
     ("open", "wide_novec.nooldvalue", {"on_lossy": "flag"}),
+    ("debezium", "wide.ext.schema", {"on_lossy": "flag"}),
+    ("open", "wide.default", {"on_lossy": "flag"}),
+    ("open-tiflow", "wide.default", {"on_lossy": "flag"}),
 )
 
 

@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import pytest
 
 from tests.schemas.columnar.test_craft_writer import check as check_written
@@ -23,7 +22,6 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.craft import CraftEncoder
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_transcode
 
-pa: Any = pyarrow
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.golden import Golden, Registry, cases
-from tests.support.reference_codecs import SlowReader, SlowWriter
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.formats.framing import carried_headers
 from ticdc_bridge.schemas.inputs.dead_letters import DETAIL, REASON
@@ -208,46 +207,12 @@ def _pieces(work: Job, batch: Any, kernels: bool = True) -> tuple[list[dict[str,
     ], summary
 
 
-class _AvroReader(SlowReader):
-    FORMAT = "avro"
-
-
-class _DebeziumWriter(SlowWriter):
-    FORMAT, SOURCE = "debezium", "avro"
-
-
-class _OpenReader(SlowReader):
-    FORMAT = "open"
-
-
-@pytest.fixture
-def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = __name__
-    monkeypatch.setattr(arrow_messages, "COMPILED", True)
-    for module in (batches, arrow_messages):
-        monkeypatch.setattr(module, "READERS", {"avro": f"{here}:_AvroReader", "open": f"{here}:_OpenReader"})
-    monkeypatch.setattr(arrow_messages, "WRITERS", {"debezium": f"{here}:_DebeziumWriter"})
-
-
-@pytest.mark.usefixtures("slowly")
-@pytest.mark.parametrize("step", [12, pytest.param(3, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("read", ["avro", "open"])
-def test_around_the_kernels(read: str, step: int) -> None:
-    """Whatever a reader and a writer take or leave: here a reader and a writer made of the codecs themselves."""
-    some = cases(read)[::step]
-    rules = [None, "to_{schema}.{table}"] * len(some)
-    taken = sum(_same(_batch(_mixed(g)), *_sides(g, "debezium"), r) for g, r in zip(some, rules, strict=False))
-    assert taken > 100
-
-
-@pytest.mark.usefixtures("slowly")
 def test_what_is_too_much_for_one_array_is_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_messages, "_MOST_BYTES", 20_000)
     golden = Golden("avro", "bulk.ext1")
     assert _same(_batch(_mixed(golden)), *_sides(golden, "debezium"), None) > 10
 
 
-@pytest.mark.usefixtures("slowly")
 def test_batches_of_a_few_messages_and_of_none() -> None:
     golden = Golden("avro", "pk_int.watermark")
     messages = golden.messages()
@@ -306,16 +271,8 @@ def test_the_command_by_kernels(
     golden = Golden("avro", "bulk.ext1")
     pq.write_table(pa.Table.from_batches([_batch(_mixed(golden))]), "in.parquet")
     words = [
-        "transcode",
-        "--from",
-        "avro",
-        "--to",
-        "debezium",
-        "--in",
-        "in.parquet",
-        "--schemas",
-        str(golden.meta_file),
-    ]
+        "transcode", "--from", "avro", "--to", "debezium", "--in", "in.parquet", "--schemas", str(golden.meta_file),
+    ]  # fmt: skip
     words += ["--topic", "to_{schema}.{table}", "--on-lossy", "flag"]
     told = []
     for name, more in (("plain", []), ("spark", ["--spark"])):

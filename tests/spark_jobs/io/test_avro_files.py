@@ -283,15 +283,11 @@ def _debezium_as_connect(text: str) -> str:
 
 
 ARCHIVES: list[tuple[Golden, Callable[[str], str]]] = [
-    (Golden("avro", "wide.ext1"), _as_connect),
-    (Golden("avro", "wide.ext0.str"), _as_connect),
-    (Golden("avro", "wide.ext1"), _as_newer_connect),
-    (Golden("avro", "checksum.checksum"), _as_newer_connect),
-    (Golden("avro", "wide.before.ext1"), _as_newer_connect),
-    (Golden("avro", "wide.ext1"), str),
-    (Golden("debezium-avro", "wide.str.ext"), str),
-    (Golden("debezium-avro", "wide.str.ext"), _debezium_as_connect),
-]
+    (Golden("avro", "wide.ext1"), _as_connect), (Golden("avro", "wide.ext0.str"), _as_connect),
+    (Golden("avro", "wide.ext1"), _as_newer_connect), (Golden("avro", "checksum.checksum"), _as_newer_connect),
+    (Golden("avro", "wide.before.ext1"), _as_newer_connect), (Golden("avro", "wide.ext1"), str),
+    (Golden("debezium-avro", "wide.str.ext"), str), (Golden("debezium-avro", "wide.str.ext"), _debezium_as_connect),
+]  # fmt: skip
 
 
 def test_an_archived_topic_is_decoded_as_its_messages(tmp_path: Path) -> None:

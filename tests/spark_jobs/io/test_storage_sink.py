@@ -33,14 +33,11 @@ def _column(name: str, kind: str, **more: str) -> dict[str, str]:
 
 _COLUMNS = [
     _column("id", "INT", ColumnPrecision="11", ColumnNullable="false", ColumnIsPk="true"),
-    _column("price", "DECIMAL", ColumnPrecision="10", ColumnScale="2"),
-    _column("at", "DATETIME", ColumnScale="3"),
-    _column("kind", "ENUM"),
-    _column("raw", "VARBINARY", ColumnPrecision="20"),
-    _column("big", "BIGINT UNSIGNED", ColumnPrecision="20"),
-    _column("bits", "BIT", ColumnPrecision="4"),
+    _column("price", "DECIMAL", ColumnPrecision="10", ColumnScale="2"), _column("at", "DATETIME", ColumnScale="3"),
+    _column("kind", "ENUM"), _column("raw", "VARBINARY", ColumnPrecision="20"),
+    _column("big", "BIGINT UNSIGNED", ColumnPrecision="20"), _column("bits", "BIT", ColumnPrecision="4"),
     _column("note", "VARCHAR", ColumnPrecision="20"),
-]
+]  # fmt: skip
 
 
 def _schema_file(

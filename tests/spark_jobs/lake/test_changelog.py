@@ -38,20 +38,12 @@ CHANGES: list[tuple[int, str, dict[str, str] | None, dict[str, str] | None]] = [
 ]
 # commit_ts, op, row identity, old row identity, id, aa, b, b__dropped_20
 LOG: list[tuple[Any, ...]] = [
-    (10, "I", '["1"]', None, 1, "one", "x", 7),
-    (11, "U", '["2"]', '["1"]', 2, "one", "x", 8),
-    (25, "I", '["3"]', None, 3, "three", "x", None),
-    (35, "U", '["3"]', '["3"]', 3, "three", "y", None),
-    (45, "D", '["3"]', '["3"]', 3, "three", "y", None),
-    (50, "TRUNCATE", None, None, None, None, None, None),
+    (10, "I", '["1"]', None, 1, "one", "x", 7), (11, "U", '["2"]', '["1"]', 2, "one", "x", 8),
+    (25, "I", '["3"]', None, 3, "three", "x", None), (35, "U", '["3"]', '["3"]', 3, "three", "y", None),
+    (45, "D", '["3"]', '["3"]', 3, "three", "y", None), (50, "TRUNCATE", None, None, None, None, None, None),
     (55, "I", '["9"]', None, 9, "nine", "z", None),
-]
+]  # fmt: skip
 _NAMES = ("_tidb_commit_ts", "_tidb_op", "_tidb_row_identity", "_tidb_old_row_identity", "id", "aa", "b")
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def write_statements(until: int) -> str:

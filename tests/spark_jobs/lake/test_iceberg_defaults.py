@@ -39,11 +39,6 @@ UNKNOWN = {
 TABLE = (1, "CREATE TABLE t (id INT PRIMARY KEY, w INT)")
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture(name="catalog")
 def _catalog(spark: SparkSession) -> str:
     """As new_catalog has it; tables of it are of format version 3."""

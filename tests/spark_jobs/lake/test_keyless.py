@@ -31,11 +31,6 @@ _CHANGES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def _merge(messages: list[Message], until: int, *more: str) -> int:
     lines = [{"commit_ts": ts, "db": "d", "query": text} for ts, text in _DDL if ts < until]
     Path("ddl").write_text("".join(json.dumps(line) + "\n" for line in lines))

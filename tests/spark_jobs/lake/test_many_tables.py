@@ -35,11 +35,6 @@ TABLES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def ddl(*more: tuple[int, str, str]) -> str:
     """Definitions as TiCDC sends them. more: (commit_ts, db, query)."""
     texts = [(1, *name.partition(".")[::2], columns) for name, columns in TABLES.items()]

@@ -30,12 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AVRO = Golden("avro", "evolution.ext1")
-EVO = TableId("test", "evo")
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def ddl(upto: str) -> str:

@@ -39,11 +39,6 @@ SAME = (
 """Tests of merge that delta-spark alone runs in steps: here by deltalake. The others have the engine as a parameter."""
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("test", SAME, ids=lambda test: test.__name__.removeprefix("test_"))
 def test_as_by_delta_spark(

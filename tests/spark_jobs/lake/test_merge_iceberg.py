@@ -40,16 +40,13 @@ if TYPE_CHECKING:
     from tests.support.kafka import Kafka
 
 SAME = (
-    test_merge.test_names_that_stand_for_other_columns,
-    test_merge.test_types_that_change,
-    test_merge_order.test_deletes_from_avro_and_what_comes_again,
-    test_offset_order.test_changes_in_kafkas_order,
+    test_merge.test_names_that_stand_for_other_columns, test_merge.test_types_that_change,
+    test_merge_order.test_deletes_from_avro_and_what_comes_again, test_offset_order.test_changes_in_kafkas_order,
     test_merge_schema_changes.test_a_create_empties_the_place_of_another_table,
     test_merge_schema_changes.test_definitions_that_do_not_lead_to_a_places_key_stop,
     test_merge_schema_changes.test_columns_in_other_letters,
     test_merge_schema_changes.test_rows_get_the_values_of_their_columns_new_types,
-    test_merge_schema_changes.test_names_in_other_letters,
-    test_merge_schema_changes.test_deleted_keys_follow_the_key,
+    test_merge_schema_changes.test_names_in_other_letters, test_merge_schema_changes.test_deleted_keys_follow_the_key,
     test_merge_schema_changes.test_a_table_made_anew_forgets_deletes,
     test_merge_schema_changes.test_another_key_after_deletes,
     test_merge_schema_changes.test_a_table_that_is_dropped_and_brought_back,
@@ -58,18 +55,12 @@ SAME = (
     test_merge_schema_changes.test_what_came_before_a_truncate_need_not_fit,
     test_merge_schema_changes.test_a_history_that_lacks_a_statement,
     test_changelog.test_batches_give_the_log_that_one_run_gives,
-    test_row_versions.test_versions_of_batches_in_any_order,
-    test_row_versions.test_changes_of_a_key_in_any_order,
-)
+    test_row_versions.test_versions_of_batches_in_any_order, test_row_versions.test_changes_of_a_key_in_any_order,
+)  # fmt: skip
 """Tests of merge by Delta's engines that read the table by `rows`: here by Iceberg."""
 AVRO = Golden("avro", "evolution.ext1")
 _NUMBERS = count()
 _TIMES = ("commit_ts", "_tidb_commit_ts", "_valid_from_ts")
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(name="catalog")

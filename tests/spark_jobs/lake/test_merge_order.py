@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 ENGINES = pytest.mark.parametrize("engine", ["deltalake", pytest.param("delta-spark", marks=pytest.mark.slow)])
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def merge_orders(engine: str, *more: str) -> int:
     return main(["merge", "--table", "shop.orders", "--out", "delta:lake", "--engine", engine, *more])
 
@@ -203,22 +198,11 @@ def test_deletes_from_avro_and_what_comes_again(spark: SparkSession, engine: str
 
 # The same around a TRUNCATE that came after A and before B.
 TRUNCATED: list[tuple[Sequence[str], str | None]] = [
-    (["A"], None),
-    (["A-"], None),
-    (["AB"], "B"),
-    (["A-B", "A-B"], "B"),
-    (["A-B", "A-", "B"], "B"),
-    (["A-B", "A-"], "B"),
-    (["A-B", "-B"], "B"),
-    (["A-B", "-", "B"], "B"),
-    (["A-", "B", "0"], "B"),
-    (["A-", "B", "0", "1"], "B"),
-    (["A-B", "-"], None),
-    (["AB", "-"], None),
-    (["A", "B", "-", "0"], None),
-    (["A-B-", "A-B-"], None),
-    (["A-B", "A"], "B"),
-]
+    (["A"], None), (["A-"], None), (["AB"], "B"), (["A-B", "A-B"], "B"), (["A-B", "A-", "B"], "B"),
+    (["A-B", "A-"], "B"), (["A-B", "-B"], "B"), (["A-B", "-", "B"], "B"), (["A-", "B", "0"], "B"),
+    (["A-", "B", "0", "1"], "B"), (["A-B", "-"], None), (["AB", "-"], None), (["A", "B", "-", "0"], None),
+    (["A-B-", "A-B-"], None), (["A-B", "A"], "B"),
+]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -280,17 +264,9 @@ def test_updates_from_avro_before_another_key(spark: SparkSession, capsys: pytes
 
 # Changes of keys before a RENAME TABLE, in one topic, and after it, in another; the row's name at last.
 RENAMED: list[tuple[str, str, str | None]] = [
-    ("A", "", "A"),
-    ("A", "N", "N"),
-    ("A-", "", None),
-    ("A", "-", None),
-    ("", "N", "N"),
-    ("A-", "N", "N"),
-    ("A", "N-", None),
-    ("A-B", "-N", "N"),
-    ("A-B-", "N-P", "P"),
-    ("AB", "-", None),
-]
+    ("A", "", "A"), ("A", "N", "N"), ("A-", "", None), ("A", "-", None), ("", "N", "N"), ("A-", "N", "N"),
+    ("A", "N-", None), ("A-B", "-N", "N"), ("A-B-", "N-P", "P"), ("AB", "-", None),
+]  # fmt: skip
 # Which topics are read by each run.
 READ: list[Sequence[str]] = [("orders", "sales"), ("sales", "orders"), ("both", "orders")]
 

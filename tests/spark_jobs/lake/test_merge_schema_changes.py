@@ -24,11 +24,6 @@ Ddl = list[tuple[int, str]]
 Changes = list[dict[str, Any]]
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def _write_ddl(ddl: Ddl, name: str) -> str:
     """DDL as it was typed; SHOW CREATE TABLE, which quotes names."""
     modes = ({"mode": "show"} if text.startswith("CREATE TABLE `") else {"typed": True} for _, text in ddl)

@@ -75,15 +75,11 @@ def test_for_each_batch(spark: SparkSession, engine: str) -> None:
 
 
 _WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"into": "lake"}, "into='lake': delta:PATH or"),
-    ({"table": "orders"}, "table 'orders'"),
-    ({"ddl": "stream"}, 'ddl="stream"'),
-    ({"on_error": "dead-letter"}, "dead_letter=PLACE go together"),
-    ({"dead_letter": "delta:dead"}, "dead_letter=PLACE go together"),
-    ({"engine": "hudi"}, "engine="),
-    ({"types": "wide"}, "types="),
-    ({"format": "maxwell"}, "maxwell"),
-]
+    ({"into": "lake"}, "into='lake': delta:PATH or"), ({"table": "orders"}, "table 'orders'"),
+    ({"ddl": "stream"}, 'ddl="stream"'), ({"on_error": "dead-letter"}, "dead_letter=PLACE go together"),
+    ({"dead_letter": "delta:dead"}, "dead_letter=PLACE go together"), ({"engine": "hudi"}, "engine="),
+    ({"types": "wide"}, "types="), ({"format": "maxwell"}, "maxwell"),
+]  # fmt: skip
 
 
 @pytest.mark.slow

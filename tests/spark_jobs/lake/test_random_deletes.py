@@ -10,7 +10,6 @@ import os
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -126,10 +125,7 @@ def _letter(m: Message, names: dict[int, str]) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_rows_after_any_delivery_of_deletes(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_rows_after_any_delivery_of_deletes(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     take_as_many(monkeypatch, f"{SEED}/{number}")
     histories = [KeyHistory(key, f"{SEED}/{number}") for key in range(_KEYS)]
     runs = defaultdict[int, list[Message]](list)

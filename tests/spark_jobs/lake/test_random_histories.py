@@ -128,12 +128,11 @@ def _round(number: int) -> tuple[str, str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_the_table_is_tidbs_after_any_delivery(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: _Kills, number: int
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kills: _Kills, number: int
 ) -> None:
     seed, format_, engine = _round(number)
     if os.environ.get("BRIDGE_ONLY", "") not in f"{seed} {format_} {engine}":
         pytest.skip("not this one")
-    monkeypatch.chdir(tmp_path)
     take_as_many(monkeypatch, seed)
     history = _history(seed, format_)
     encoded, argv = _write_schemas(format_, history)

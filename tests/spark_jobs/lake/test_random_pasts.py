@@ -9,7 +9,6 @@ import os
 import random
 from collections import defaultdict
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,11 +46,8 @@ Rows = dict[str, dict[str, Any]]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_the_past_is_tidbs(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: _Kills, number: int
-) -> None:
+def test_the_past_is_tidbs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, kills: _Kills, number: int) -> None:
     format_, engine = CASES[number % len(CASES)]
-    monkeypatch.chdir(tmp_path)
     is_avro, with_ddl = format_ == "avro", number % 4 != 2
     seed = f"{SEED}/past/{number}"
     take_as_many(monkeypatch, seed)

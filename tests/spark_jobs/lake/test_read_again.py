@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pytest
@@ -135,13 +134,10 @@ def _placed(
 @pytest.mark.parametrize(
     ("format_", "known"), [("craft", 0), ("avro", 0), ("avro", 1), ("canal-json", 1), ("debezium", 0)]
 )
-def test_what_is_read_again(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str, known: int
-) -> None:
+def test_what_is_read_again(spark: SparkSession, format_: str, known: int) -> None:
     """Each change is in the changelog once, and each version there once with its end. known: the run from which the
     TRUNCATE is known.
     """
-    monkeypatch.chdir(tmp_path)
     readings = list(_readings(format_))
     keys = [_changes(one.log, key, format_ in _SPLIT) for key, one in enumerate(readings)]
     encoded, argv = _write_schemas(format_, _History([c for changes in keys for c in changes], _DDL))  # type: ignore[arg-type]

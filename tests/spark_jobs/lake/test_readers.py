@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.mark.slow
 def test_the_page_says_what_readers_do(spark: SparkSession, tmp_path: Path) -> None:
     read = readers.answers(spark, tmp_path)

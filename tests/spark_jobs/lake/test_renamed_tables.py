@@ -109,10 +109,7 @@ def _of_table(message: Message, name: str) -> Message:
 @pytest.mark.slow
 @pytest.mark.parametrize("names", _DDL)
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_deletes_of_a_name_that_two_tables_had(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: str, number: int
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_deletes_of_a_name_that_two_tables_had(spark: SparkSession, names: str, number: int) -> None:
     _write_files(names)
     chance = random.Random(f"{SEED}/{names}/{number}")
     every = [case for case in map(_Case._make, product(_BEFORE, _AFTER, _BEFORE, _AFTER)) if case.is_one(names)]
@@ -157,11 +154,8 @@ def _differences(spark: SparkSession, table: str, cases: list[_Case]) -> list[st
 
 
 @pytest.mark.slow
-def test_an_estimate_is_counted(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_estimate_is_counted(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """A delete that was in Kafka after the RENAME, and no row after it: it may be of either table."""
-    monkeypatch.chdir(tmp_path)
     _write_files("a new table")
     at = [BASE + seconds * _SECOND for seconds in (10, 150)]
     row = avro_message(1, at[0], "A", Place(0, 0, (at[0] >> 18) + 5))

@@ -29,17 +29,9 @@ if TYPE_CHECKING:
 ENGINES = pytest.mark.parametrize("engine", ["deltalake", "delta-spark"])
 # from, to, id, aa, b, b__dropped_20
 VERSIONS: list[tuple[Any, ...]] = [
-    (10, 11, 1, "one", "x", 7),
-    (11, 50, 2, "one", "x", 8),
-    (25, 35, 3, "three", "x", None),
-    (35, 45, 3, "three", "y", None),
-    (55, None, 9, "nine", "z", None),
-]
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    (10, 11, 1, "one", "x", 7), (11, 50, 2, "one", "x", 8), (25, 35, 3, "three", "x", None),
+    (35, 45, 3, "three", "y", None), (55, None, 9, "nine", "z", None),
+]  # fmt: skip
 
 
 def versions_of(spark: SparkSession, path: str, *names: str) -> list[tuple[Any, ...]]:
@@ -69,19 +61,12 @@ def test_versions_of_batches_in_any_order(spark: SparkSession, engine: str) -> N
 
 # Changes of one key, by runs: "a5" is a row with the text a at commit_ts 5, "-5" its delete; the versions in the end.
 CHANGES: list[tuple[list[str], str]] = [
-    (["a5 b7 -9"], "5-7 a, 7-9 b"),
-    (["a5", "-9", "b7"], "5-7 a, 7-9 b"),
-    (["-9", "a5"], "5-9 a"),
-    (["-9", "a12", "b5"], "5-9 b, 12- a"),
-    (["-9 -20", "a5", "b15"], "5-9 a, 15-20 b"),
-    (["a5 -9", "-7"], "5-7 a, 9-9 None"),
-    (["a5 -9", "-7", "b8"], "5-7 a, 8-9 b"),
-    (["-9", "b9"], "9- b"),
-    (["a5 -9 b9", "a5 -9"], "5-9 a, 9- b"),
-    (["a5 b7", "a5 b7", "b7", "a5"], "5-7 a, 7- b"),
-    (["c9", "b7", "a5"], "5-7 a, 7-9 b, 9- c"),
-    (["a5 -9", "a5 -9"], "5-9 a"),
-]
+    (["a5 b7 -9"], "5-7 a, 7-9 b"), (["a5", "-9", "b7"], "5-7 a, 7-9 b"), (["-9", "a5"], "5-9 a"),
+    (["-9", "a12", "b5"], "5-9 b, 12- a"), (["-9 -20", "a5", "b15"], "5-9 a, 15-20 b"),
+    (["a5 -9", "-7"], "5-7 a, 9-9 None"), (["a5 -9", "-7", "b8"], "5-7 a, 8-9 b"), (["-9", "b9"], "9- b"),
+    (["a5 -9 b9", "a5 -9"], "5-9 a, 9- b"), (["a5 b7", "a5 b7", "b7", "a5"], "5-7 a, 7- b"),
+    (["c9", "b7", "a5"], "5-7 a, 7-9 b, 9- c"), (["a5 -9", "a5 -9"], "5-9 a"),
+]  # fmt: skip
 
 
 def _messages_of(runs: list[list[tuple[str, str]]]) -> list[list[Message]]:
@@ -166,31 +151,14 @@ def test_what_has_no_versions(capsys: pytest.CaptureFixture[str]) -> None:
 # Runs of Avro's messages as in test_merge_order.AVRO; its versions: "A-B" is A up to B's commit, "A-1.1" A up
 # to Kafka's time of message 1 of run 1 (both from 0), "A-" A without an end.
 ENDS: list[tuple[Sequence[str], str]] = [
-    (["A-"], "A-0.1"),
-    (["A", "-"], "A-1.0"),
-    (["A", "-", "-"], "A-1.0"),
-    (["A-", "A"], "A-0.1"),
-    (["A-B"], "A-0.1 B-"),
-    (["A-", "B", "0"], "A-0.1 B-"),
-    (["A-B", "-B"], "A-0.1 B-"),
-    (["A-B", "A-B"], "A-0.1 B-"),
-    (["A-B", "-", "B"], "A-0.1 B-"),
-    (["A-B-", "A-B-"], "A-0.1 B-1.3"),
-    (["A-B-C", "-B-C"], "A-0.1 B-0.3 C-"),
-    (["A-B-C-B-C"], "A-0.1 B-0.3 C-"),
-    (["A-B-C-B-C-", "B"], "A-0.1 B-0.3 C-0.9"),
-    (["A-BC-BC"], "A-0.1 B-C C-"),
-    (["A-B-", "B-C"], "A-0.1 B-1.1 C-"),
-    (["AB-C"], "A-B B-0.2 C-"),
-    (["AC-", "B"], "A-B B-C C-0.2"),
-    (["-"], ""),
-    (["-", "A"], "A-"),
-    (["-", "A", "0"], "A-"),
-    (["-B-", "B"], "B-"),
-    (["A", ">-", "A"], "A-1.0"),
-    ([">-", "A|0"], "A-0.0"),
-    ([">-B", "A|0"], "A-0.0 B-"),
-]
+    (["A-"], "A-0.1"), (["A", "-"], "A-1.0"), (["A", "-", "-"], "A-1.0"), (["A-", "A"], "A-0.1"), (["A-B"], "A-0.1 B-"),
+    (["A-", "B", "0"], "A-0.1 B-"), (["A-B", "-B"], "A-0.1 B-"), (["A-B", "A-B"], "A-0.1 B-"),
+    (["A-B", "-", "B"], "A-0.1 B-"), (["A-B-", "A-B-"], "A-0.1 B-1.3"), (["A-B-C", "-B-C"], "A-0.1 B-0.3 C-"),
+    (["A-B-C-B-C"], "A-0.1 B-0.3 C-"), (["A-B-C-B-C-", "B"], "A-0.1 B-0.3 C-0.9"), (["A-BC-BC"], "A-0.1 B-C C-"),
+    (["A-B-", "B-C"], "A-0.1 B-1.1 C-"), (["AB-C"], "A-B B-0.2 C-"), (["AC-", "B"], "A-B B-C C-0.2"), (["-"], ""),
+    (["-", "A"], "A-"), (["-", "A", "0"], "A-"), (["-B-", "B"], "B-"), (["A", ">-", "A"], "A-1.0"),
+    ([">-", "A|0"], "A-0.0"), ([">-B", "A|0"], "A-0.0 B-"),
+]  # fmt: skip
 
 
 @ENGINES

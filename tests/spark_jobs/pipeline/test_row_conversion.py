@@ -55,30 +55,18 @@ OLDER: list[tuple[str, str, Value, Value]] = [
     ("datetime", "date", "2024-01-02 03:04:05", "2024-01-02"),
     ("datetime", "datetime(3)", "2024-01-02 03:04:05", "2024-01-02 03:04:05.000"),
     ("datetime(3)", "datetime", "2024-01-02 03:04:05.678", "2024-01-02 03:04:06"),
-    ("timestamp", "datetime", "2024-01-02 03:04:05", None),
-    ("time(3)", "time", "-01:02:03.500", "-01:02:04"),
-    ("int", "bigint", "7", "7"),
-    ("int", "varchar(9)", "7", "7"),
-    ("int", "year", "2024", "2024"),
-    ("int", "year", "19724", None),
-    ("varchar(9)", "int", "007", "7"),
-    ("varchar(9)", "int", "x", None),
-    ("varchar(20)", "date", "2024-01-02", "2024-01-02"),
-    ("varchar(20)", "date", "19724", None),
-    ("varchar(9)", "varbinary(9)", "é", "é".encode()),
-    ("varbinary(9)", "varchar(9)", b"abc", "abc"),
-    ("decimal(10,2)", "decimal(10,1)", "1.25", "1.3"),
-    ("decimal(10,2)", "int", "1.50", "2"),
-    ("decimal(10,2)", "decimal(12,4)", "1.50", "1.5000"),
-    ("float", "double", "0.1", "0.10000000149011612"),
-    ("double", "float", "1e+300", None),
-    ("enum('a','b')", "enum('b','a')", "a", "a"),
-    ("enum('a','b')", "enum('b')", "a", None),
-    ("enum('a','b')", "varchar(9)", "a", "a"),
-    ("set('a','b')", "set('b','a')", "a,b", "b,a"),
-    ("json", "varchar(99)", "{}", None),
+    ("timestamp", "datetime", "2024-01-02 03:04:05", None), ("time(3)", "time", "-01:02:03.500", "-01:02:04"),
+    ("int", "bigint", "7", "7"), ("int", "varchar(9)", "7", "7"), ("int", "year", "2024", "2024"),
+    ("int", "year", "19724", None), ("varchar(9)", "int", "007", "7"), ("varchar(9)", "int", "x", None),
+    ("varchar(20)", "date", "2024-01-02", "2024-01-02"), ("varchar(20)", "date", "19724", None),
+    ("varchar(9)", "varbinary(9)", "é", "é".encode()), ("varbinary(9)", "varchar(9)", b"abc", "abc"),
+    ("decimal(10,2)", "decimal(10,1)", "1.25", "1.3"), ("decimal(10,2)", "int", "1.50", "2"),
+    ("decimal(10,2)", "decimal(12,4)", "1.50", "1.5000"), ("float", "double", "0.1", "0.10000000149011612"),
+    ("double", "float", "1e+300", None), ("enum('a','b')", "enum('b','a')", "a", "a"),
+    ("enum('a','b')", "enum('b')", "a", None), ("enum('a','b')", "varchar(9)", "a", "a"),
+    ("set('a','b')", "set('b','a')", "a,b", "b,a"), ("json", "varchar(99)", "{}", None),
     ("bit(4)", "bit(12)", b"\x05", b"\x00\x05"),
-]
+]  # fmt: skip
 
 
 @each(("old", "new", "value", "expected"), OLDER)
@@ -136,27 +124,18 @@ def test_a_columns_value_follows_its_name(later: tuple[str, ...], expected: dict
 # The columns that SHOW CREATE TABLE has one version after the other, from (id, a, b) on, and what the first version's
 # row (1, x, y) is in the newest; a text: the column of the error. `-`: the statement instead.
 SHOWN: list[tuple[tuple[str, ...], dict[str, Value] | str]] = [
-    (("id a",), {"id": "1", "a": "x"}),
-    (("id a b c",), {"id": "1", "a": "x", "b": "y"}),
-    (("id B a",), {"id": "1", "a": "x", "B": "y"}),
-    (("id a c",), "b"),
-    (("id c d",), "a"),
-    (("no a b",), "id"),
-    (("id a c", "id a d"), "b"),
-    (("id a c", "id a d", "id a d e"), "b"),
-    (("id a c", "id a c", "id a c"), "b"),
-    (("id a c", "id a"), {"id": "1", "a": "x"}),
-    (("id a", "id a c"), {"id": "1", "a": "x"}),
-    (("id a", "id a b"), {"id": "1", "a": "x"}),
-    (("id a", "id a b", "id a c"), {"id": "1", "a": "x"}),
+    (("id a",), {"id": "1", "a": "x"}), (("id a b c",), {"id": "1", "a": "x", "b": "y"}),
+    (("id B a",), {"id": "1", "a": "x", "B": "y"}), (("id a c",), "b"), (("id c d",), "a"), (("no a b",), "id"),
+    (("id a c", "id a d"), "b"), (("id a c", "id a d", "id a d e"), "b"), (("id a c", "id a c", "id a c"), "b"),
+    (("id a c", "id a"), {"id": "1", "a": "x"}), (("id a", "id a c"), {"id": "1", "a": "x"}),
+    (("id a", "id a b"), {"id": "1", "a": "x"}), (("id a", "id a b", "id a c"), {"id": "1", "a": "x"}),
     (("id a b c", "id a b d"), {"id": "1", "a": "x", "b": "y"}),
     (("id a b g", "id a b c"), {"id": "1", "a": "x", "b": "y"}),
     (("-ALTER TABLE t RENAME COLUMN b TO c",), {"id": "1", "a": "x", "c": "y"}),
     (("-ALTER TABLE t RENAME COLUMN b TO c", "id a c d"), {"id": "1", "a": "x", "c": "y"}),
     (("id a", "-ALTER TABLE t RENAME COLUMN a TO b"), {"id": "1", "b": "x"}),
-    (("id a c", "-ALTER TABLE t RENAME COLUMN c TO d"), "b"),
-    (("-DROP TABLE t", "id b c"), {"id": "1", "b": "y"}),
-]
+    (("id a c", "-ALTER TABLE t RENAME COLUMN c TO d"), "b"), (("-DROP TABLE t", "id b c"), {"id": "1", "b": "y"}),
+]  # fmt: skip
 
 
 def _shown(names: str, of: str = "t") -> str:
@@ -227,17 +206,12 @@ def test_by_registered_schemas_alone_no_value_changes_its_column(
 
 # The types of two registered schemas, a value of the first; what it is in the second's; None: an error.
 BY_SCHEMAS_ALONE: list[tuple[str, str, Value, Value]] = [
-    ("decimal(12,3)", "decimal(10,2)", "1.125", None),
-    ("decimal(12,3)", "decimal(10,2)", "2.500", "2.50"),
-    ("decimal(10,2)", "int", "1.50", None),
-    ("date", "datetime(3)", "2024-01-02", "2024-01-02 00:00:00.000"),
-    ("datetime", "date", "2024-01-02 03:04:05", None),
-    ("time(3)", "time", "-01:02:03.500", None),
-    ("float", "double", "0.1", "0.10000000149011612"),
-    ("varchar(9)", "int", "007", None),
-    ("varchar(9)", "int", "7", "7"),
-    ("enum('a','b')", "varchar(9)", "a", "a"),
-]
+    ("decimal(12,3)", "decimal(10,2)", "1.125", None), ("decimal(12,3)", "decimal(10,2)", "2.500", "2.50"),
+    ("decimal(10,2)", "int", "1.50", None), ("date", "datetime(3)", "2024-01-02", "2024-01-02 00:00:00.000"),
+    ("datetime", "date", "2024-01-02 03:04:05", None), ("time(3)", "time", "-01:02:03.500", None),
+    ("float", "double", "0.1", "0.10000000149011612"), ("varchar(9)", "int", "007", None),
+    ("varchar(9)", "int", "7", "7"), ("enum('a','b')", "varchar(9)", "a", "a"),
+]  # fmt: skip
 
 
 @each(("old", "new", "value", "expected"), BY_SCHEMAS_ALONE)
@@ -260,28 +234,19 @@ def _vague(kind: str, name: str = "v") -> Column:
 
 # What a message has of a column that its definition calls otherwise, or that it does not type; the definition's type.
 NOT_OF_THE_TYPE: list[tuple[Column, str, Value, bool]] = [
-    (_vague("int"), "date", "19724", False),
-    (_vague("bigint"), "datetime(3)", "1704164645678", False),
-    (_vague("bigint"), "time", "11045000000", False),
-    (_vague("bigint"), "timestamp", "1704164645", False),
-    (_vague("int"), "year", "19724", False),
-    (_vague("int"), "year", "2024", True),
-    (_vague("text"), "decimal(10,2)", "AfQ=", False),
-    (_vague("text"), "decimal(10,2)", "5.00", True),
-    (_vague("text"), "varbinary(9)", "AQI=", False),
-    (_vague("text"), "date", "2024-01-02", True),
-    (_vague("text"), "datetime", "2024-01-02T03:04:05Z", False),
-    (_vague("enum"), "enum('new','paid')", "2", False),
-    (_vague("set"), "set('new','paid')", "3", False),
-    (_vague("bigint"), "bit(1)", "1", False),
-    (_vague("bigint"), "bigint", "7", True),
-    (_vague("bigint"), "int unsigned", "-1", False),
+    (_vague("int"), "date", "19724", False), (_vague("bigint"), "datetime(3)", "1704164645678", False),
+    (_vague("bigint"), "time", "11045000000", False), (_vague("bigint"), "timestamp", "1704164645", False),
+    (_vague("int"), "year", "19724", False), (_vague("int"), "year", "2024", True),
+    (_vague("text"), "decimal(10,2)", "AfQ=", False), (_vague("text"), "decimal(10,2)", "5.00", True),
+    (_vague("text"), "varbinary(9)", "AQI=", False), (_vague("text"), "date", "2024-01-02", True),
+    (_vague("text"), "datetime", "2024-01-02T03:04:05Z", False), (_vague("enum"), "enum('new','paid')", "2", False),
+    (_vague("set"), "set('new','paid')", "3", False), (_vague("bigint"), "bit(1)", "1", False),
+    (_vague("bigint"), "bigint", "7", True), (_vague("bigint"), "int unsigned", "-1", False),
     (_vague("int"), "varchar(20)", "7", True),
     (Column("v", BY_NAME["datetime"], scale=0), "date", "2024-01-02 03:04:05", False),
     (Column("v", BY_NAME["timestamp"], scale=0), "datetime", "2024-01-02 03:04:05", False),
-    (Column("v", BY_NAME["int"]), "bigint", "7", True),
-    (Column("v", BY_NAME["blob"]), "varchar(20)", b"x", False),
-]
+    (Column("v", BY_NAME["int"]), "bigint", "7", True), (Column("v", BY_NAME["blob"]), "varchar(20)", b"x", False),
+]  # fmt: skip
 
 
 @each(("sent", "own", "value", "fits"), NOT_OF_THE_TYPE)

@@ -95,6 +95,7 @@ def test_its_schema_is_that_of_decode(session: SparkSession) -> None:
     assert change_type() == StructType.fromDDL(f"{CHANGES}, {HEADERS_COLUMN}")
 
 
+@pytest.mark.slow  # each starts a process of Python; test_usage has options without Spark
 def test_wrong_options_say_what_to_do(session: SparkSession) -> None:
     for options, told in (
         ({"path": "x"}, "option 'format' is missing"),

@@ -18,21 +18,17 @@ import pytest
 
 from tests.support import shop
 from tests.support.progress_lines import without_progress
-from ticdc_bridge import decode, transcode
+from ticdc_bridge import decode
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.spark import decode_plan
-from ticdc_bridge.spark_jobs.spark.frames import read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "avro"
 
 
 def _frame(spark: SparkSession, messages: list[Message]) -> DataFrame:
@@ -105,13 +101,10 @@ def test_exact_check_takes_what_only_the_codec_reads(spark: SparkSession) -> Non
     """A padded decimal, text that is not UTF-8, a watermark and a delete with a commit_ts: events, not errors."""
     key, head, ts = b"\0\0\0\0\1\2", b"\0\0\0\0\2\2", (463316726494789637).to_bytes(8, "big")
     messages = [
-        Message(key, head + b"\2\x80" + b"\2[", "t"),
-        Message(key, head + b"\4\xff\x80" + b"\2[", "t"),
-        Message(key, head + b"\2\5" + b"\2\xff", "t"),
-        Message(key, b"\3" + ts, "t"),
-        Message(None, b"\2" + ts, "t"),
+        Message(key, head + b"\2\x80" + b"\2[", "t"), Message(key, head + b"\4\xff\x80" + b"\2[", "t"),
+        Message(key, head + b"\2\5" + b"\2\xff", "t"), Message(key, b"\3" + ts, "t"), Message(None, b"\2" + ts, "t"),
         Message(key, head, "t"),
-    ]
+    ]  # fmt: skip
     frame = decode(_frame(spark, messages), format="avro", schemas=_strange_schemas(), table="d.t")
     rows = sorted((r.asDict(recursive=True) for r in frame.collect()), key=lambda r: r["source"]["offset"])
     assert [r["kind"] for r in rows] == ["row", "row", "row", "row", "watermark", "error"]
@@ -121,40 +114,6 @@ def test_exact_check_takes_what_only_the_codec_reads(spark: SparkSession) -> Non
     assert (rows[3]["op"], rows[3]["commit_ts"], rows[3]["before"]["id"]) == ("d", 463316726494789637, 1)
     assert rows[4]["commit_ts"] == 463316726494789637
     assert rows[5]["error"]["code"] == "TRUNCATED"
-
-
-def test_generic_decode_and_its_schema(spark: SparkSession) -> None:
-    messages = _damaged(shop.messages())
-    frame = decode(_frame(spark, messages), format="avro", schemas=shop.schemas())
-    assert frame.schema == spark.createDataFrame([], CHANGES).schema
-    rows = [r.asDict(recursive=True) for r in frame.collect()]
-    decoder = shop.avro_side().decoder()
-    for row, message in zip(rows, messages, strict=True):
-        error = decode_one(decoder, message).error
-        assert (row["error"]["code"] if row["error"] else None) == (error.code if error else None)
-
-
-def test_debezium_typed_by_definitions(spark: SparkSession) -> None:
-    case = GOLDEN.parent / "debezium" / "pk_types.ext.schema"
-    meta, messages = f"{case}.meta.json", read_files(spark, f"{case}.jsonl")
-    rows = decode(messages, format="debezium", ddl=meta, table="test.pk_types").where("kind = 'row'").collect()
-    first = next(r for r in rows if r["op"] == "c")["after"]
-    assert first["a"] == bytearray(b"\x00\xff")
-    assert first["d"] == Decimal("1.50")
-    assert first["dt"] == "2024-01-02 03:04:05.678"
-    assert first["u"] == Decimal(18446744073709551615)
-
-
-def test_transcode_keeps_what_fails(spark: SparkSession) -> None:
-    messages = _damaged(shop.messages())
-    frame = transcode(
-        _frame(spark, messages), from_format="avro", to_format="debezium", schemas=shop.schemas(),
-        time_zone=shop.ZONE, options=shop.DEBEZIUM_OPTIONS,
-    )  # fmt: skip
-    rows = frame.collect()
-    failed = [r for r in rows if r["error"] is not None]
-    assert len(rows) == len(messages)
-    assert [(r["key"], r["value"]) for r in failed] == [(m.key, m.value) for m in messages[1:-3]]
 
 
 def test_wrong_usage_says_what_to_do(spark: SparkSession) -> None:
@@ -167,11 +126,6 @@ def test_wrong_usage_says_what_to_do(spark: SparkSession) -> None:
     for kwargs, told in wrong:
         with pytest.raises(SetupError, match=told):
             decode(_frame(spark, shop.messages()[:1]), **kwargs)
-
-
-def test_messages_need_key_and_value(spark: SparkSession) -> None:
-    with pytest.raises(SetupError, match="need key and value in binary"):
-        decode(spark.range(1), format="debezium")
 
 
 # ---- the command line
@@ -210,21 +164,6 @@ def test_spark_by_command_line_equals_in_process(tmp_path: Path, run: _Run) -> N
     assert (tmp_path / "plain.dead.jsonl").read_bytes() == (tmp_path / "spark.dead.jsonl").read_bytes()
     assert runs["plain"].stderr == without_progress(runs["spark"].stderr)
     assert runs["plain"].stdout == runs["spark"].stdout == ""
-
-
-def test_transcode_in_spark_equals_in_process(
-    tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "options.json").write_text(json.dumps(shop.DEBEZIUM_OPTIONS))
-    words = [
-        "transcode", "--from", "avro", "--to", "debezium", "--schemas", str(shop.SCHEMAS_FILE),
-        "--in", str(shop.MESSAGES_FILE), "--time-zone", shop.ZONE, "--to-options", str(tmp_path / "options.json"),
-    ]  # fmt: skip
-    for name, more in (("plain", []), ("spark", ["--spark"])):
-        assert main([*words, "--out", str(tmp_path / f"{name}.jsonl"), *more]) == 0
-        assert "out 273" in capsys.readouterr().err
-    assert (tmp_path / "plain.jsonl").read_bytes() == (tmp_path / "spark.jsonl").read_bytes()
-    assert not list(tmp_path.glob("*.dead.jsonl"))
 
 
 def test_the_demo(tmp_path: Path) -> None:

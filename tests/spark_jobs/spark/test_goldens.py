@@ -15,7 +15,6 @@ from tests.support import connector
 from tests.support.golden import ALL, EVOLUTION, FORMATS, Golden, case_check, cases
 from tests.support.tidb_connector import tidb_messages
 from ticdc_bridge import decode
-from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
@@ -163,19 +162,3 @@ def test_one_case_a_format_in_spark(spark: SparkSession) -> None:
         rows.setdefault(row["case"], []).append(row)
     for number, case in enumerate(chosen):
         _compare(case, rows.get(number, []))
-
-
-@pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    "format_", [f if f in ("craft", "simple") else pytest.param(f, marks=pytest.mark.slow) for f in EVOLUTION]
-)
-def test_the_command_with_spark(format_: str, capfd: pytest.CaptureFixture[str]) -> None:
-    golden = Golden(format_, EVOLUTION[format_])
-    argv = ["decode", "--format", format_, "--in", str(golden.messages_file), "--schemas", str(golden.meta_file),
-            "--time-zone", golden.zone, "--spark"]  # fmt: skip
-    ddl = ["--ddl", str(golden.meta_file)] if format_ == "simple" else []
-    assert main([*argv, *ddl]) in (0, 1)
-    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
-    assert lines == golden.plain(ddl=bool(ddl))
-    if format_ in FORMATS:
-        assert not case_check(golden).check(lines).differences

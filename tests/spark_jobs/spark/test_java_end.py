@@ -20,14 +20,11 @@ from ticdc_bridge.spark_jobs.spark.errors import error_of, java_end
 _LOST = Py4JNetworkError("Answer from Java side is empty")
 _ENDS = (
     ("kill -9 $$", "was killed (SIGKILL): mostly the system does so where memory is short"),
-    ("kill -15 $$", "was stopped (SIGTERM)"),
-    ("kill -11 $$", "was ended by signal 11"),
-    ("exit 137", "was killed (SIGKILL)"),
-    ("exit 143", "was stopped (SIGTERM)"),
-    ("exit 52", "ran out of memory (exit code 52)"),
-    ("exit 1", "ended with exit code 1: what it printed is above"),
+    ("kill -15 $$", "was stopped (SIGTERM)"), ("kill -11 $$", "was ended by signal 11"),
+    ("exit 137", "was killed (SIGKILL)"), ("exit 143", "was stopped (SIGTERM)"),
+    ("exit 52", "ran out of memory (exit code 52)"), ("exit 1", "ended with exit code 1: what it printed is above"),
     ("exit 0", "ended with exit code 0"),
-)
+)  # fmt: skip
 
 
 def test_how_the_java_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,50 +1,34 @@
-"""Every golden case: Spark's plans and the compiled kernels make of it what the in-process codec makes of it."""
+"""Every golden case: the plans of the reader in Spark's JVM make of it what the in-process codec makes of it."""
 
 from __future__ import annotations
 
 import base64
 import json
 import struct
-from collections.abc import Mapping
-from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 from benchmarks.json_formats import encoded
-from tests.support.binary_rows import binary_schema, unpack_sides
 from tests.support.golden import Golden, cases
 from tests.support.json_batches import SETTINGS, wide
-from tests.support.table_decoders import FORMATS as JSON
 from ticdc_bridge import decode
 from ticdc_bridge.schemas.formats.base import OneTable
-from ticdc_bridge.schemas.model.event import Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.spark_types import python_value
-from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.table import Column, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED
-from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
-from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.spark.avro_jvm.plan import AvroPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_HEAD = ("op", "commit_ts", "table_version")
-_KAFKA = pa.schema(
-    [
-        ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
-        ("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")),
-    ]  # type: ignore[arg-type]
-)  # fmt: skip
 
 
 def _decoded(golden: Golden, side: CodecConfig) -> list[tuple[Message, MessageResult]]:
@@ -54,89 +38,6 @@ def _decoded(golden: Golden, side: CodecConfig) -> list[tuple[Message, MessageRe
 
 def _tables(found: list[tuple[Message, MessageResult]]) -> list[TableId]:
     return list(dict.fromkeys(e.table.id for _, r in found for e in r.events if isinstance(e, RowChange)))
-
-
-# ---------------------------------------------------------------------------------------------- kernels
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow, id="all")])
-@pytest.mark.parametrize("format_", ["craft", *JSON])
-@pytest.mark.usefixtures("spark")
-def test_kernels(format_: str, step: int) -> None:
-    """Typed batches as workers make them, here in this process: rows of every table, and errors, one by one."""
-    taken = 0
-    for golden in cases(format_)[::step]:
-        side = golden.side(ddl=True)
-        found = _decoded(golden, side)
-        for id_ in _tables(found):
-            assert side.tables is not None
-            if side.tables.at(id_, None):
-                taken += _same_rows(golden, side, id_)
-    assert taken > 100 // step, "the kernels took next to nothing"
-
-
-def _same_rows(golden: Golden, side: CodecConfig, id_: TableId) -> int:
-    assert side.tables is not None
-    version = side.tables.at(id_, None)
-    assert version is not None
-    table = version.table
-    schema = binary_schema(table)
-    side = replace(side, view=TableView(table))
-    found = _decoded(golden, side) * 12  # kernels want some messages of a table
-    rows = [{"key": m.key, "value": m.value, "topic": m.topic, "offset": n} for n, (m, _) in enumerate(found)]
-    batch = pa.RecordBatch.from_pylist(rows, schema=_KAFKA)
-    made: dict[int, list[dict[str, Any]]] = {}
-    taken = 0
-    for out in DecodeBatches(side, schema, table.handle_key)([batch]):
-        for row in out.to_pylist():
-            unpack_sides(row, schema)
-            made.setdefault(row["source"]["offset"], []).append(row)
-            taken += row["kind"] is None
-    for number, (_, result) in enumerate(found):
-        got = sorted(made.pop(number, []), key=lambda r: r["row"])
-        got = [r for r in got if r["kind"] not in SKIPPED]
-        where = f"{golden} message {number}"
-        codes = [r["error"] and r["error"]["code"] for r in got]
-        if result.error is not None:
-            assert codes == [result.error.code], where
-            continue
-        if codes == ["INVALID_VALUE"]:
-            assert any(not _fits(e, table, schema.field("after").type) for e in result.events), where
-            continue
-        assert len(got) == len(result.events), where
-        for row, event in zip(got, result.events, strict=True):
-            if not isinstance(event, RowChange):
-                assert row["kind"] == ("watermark" if isinstance(event, Watermark) else row["kind"])
-                continue
-            if event.table.id != id_:
-                assert (row["kind"], row["db"], row["table"]) == ("other", *event.table.id), where
-                continue
-            assert (row["flags"] or []) == event.flags, where
-            for name in _HEAD:
-                assert row[name] == getattr(event, name), f"{where} {name}"
-            if row["kind"] is None:
-                assert [c.name for c in table.columns if c.name in table.handle_key] == list(event.key), where
-            for part, values in (("before", event.before), ("after", event.after)):
-                wanted = _typed(table, values, schema.field(part).type)
-                assert repr(row[part]) == repr(wanted), f"{where} {part}"  # NaN is not NaN
-    assert not made
-    return taken
-
-
-def _typed(table: Table, values: Mapping[str, Value] | None, kind: Any) -> Any:
-    """A row of the codec as Arrow holds it in the newest version's types."""
-    if values is None:
-        return None
-    row = {c.name: python_value(c, values[c.name]) for c in table.columns if c.name in values and not c.virtual}
-    return pa.array([row], kind).to_pylist()[0]
-
-
-def _fits(event: Any, table: Table, kind: Any) -> bool:
-    """A DECIMAL that TiCDC rounded up may have more digits than its column; an older version may hold other types."""
-    try:
-        for row in (event.before, event.after):
-            _typed(table, row, kind)
-    except (ValueError, ArithmeticError, pa.ArrowException):
-        return False
-    return True
 
 
 # ---------------------------------------------------------------------------------------------- Avro in the JVM

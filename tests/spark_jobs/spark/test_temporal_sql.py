@@ -154,8 +154,7 @@ def strange(format_: str) -> tuple[CodecConfig, list[Message]]:
 
 
 @pytest.mark.parametrize(
-    "format_",
-    ["avro", "open", *(pytest.param(f, marks=pytest.mark.slow) for f in ("craft", "debezium"))],
+    "format_", ["avro", "open", *(pytest.param(f, marks=pytest.mark.slow) for f in ("craft", "debezium"))]
 )  # test_cell_changes has all four, without Spark
 def test_a_column_of_no_definition_is_refused(spark: SparkSession, format_: str) -> None:
     """A definition is given, and the row says otherwise: b is not one of the columns that were dropped then."""
@@ -251,16 +250,11 @@ def test_types_go_with_a_table(spark: SparkSession) -> None:
 _NUMBERS: list[tuple[str, str, str, str | None]] = [
     ("decimal(38,10)", "decimal(38,10)", "9" * 28 + ".0123456789", "9" * 28 + ".0123456789"),
     ("decimal(38,0)", "decimal(38,0)", "-" + "9" * 38, "-" + "9" * 38),
-    ("decimal(30,5)", "decimal(30,4)", "1.00001", None),
-    ("float", "double", "0.1", "0.10000000149011612"),
-    ("double", "float", "0.1", "0.1"),
-    ("double", "float", "1e+300", None),
-    ("double", "float", "0.123456789", None),
-    ("bigint", "double", "9007199254740993", None),
-    ("varchar(9)", "int", "1_0", None),
-    ("varchar(9)", "int", "007", None),
-    ("varchar(9)", "decimal(5,1)", "1_0", None),
-]
+    ("decimal(30,5)", "decimal(30,4)", "1.00001", None), ("float", "double", "0.1", "0.10000000149011612"),
+    ("double", "float", "0.1", "0.1"), ("double", "float", "1e+300", None), ("double", "float", "0.123456789", None),
+    ("bigint", "double", "9007199254740993", None), ("varchar(9)", "int", "1_0", None),
+    ("varchar(9)", "int", "007", None), ("varchar(9)", "decimal(5,1)", "1_0", None),
+]  # fmt: skip
 
 
 def test_numbers_of_older_versions() -> None:

@@ -163,22 +163,6 @@ def test_names_in_paths_are_quoted() -> None:
         assert server.paths == ["GET /subjects/a%2Fb%20%C3%A4%3F/versions/latest"]
 
 
-def test_unknown_id_is_an_error_of_the_message() -> None:
-    with serving(golden_registry(GOLDEN)) as server:
-        with pytest.raises(WireError) as caught:
-            HttpSchemas(server.url).by_id(99_999, "value")
-        assert caught.value.code == "UNKNOWN_SCHEMA_ID"
-        assert server.url in caught.value.detail
-
-
-def test_schema_of_another_kind() -> None:
-    with (
-        serving(lambda *_: answer(200, {"schemaType": "PROTOBUF", "schema": "x"})) as server,
-        pytest.raises(WireError, match="schema id 1 is a Protobuf schema, not Avro"),
-    ):
-        HttpSchemas(server.url).by_id(1, "value")
-
-
 def test_refusals_are_told_at_once() -> None:
     check_rows([400, 401, 403, 405, 409], _told_at_once)
 

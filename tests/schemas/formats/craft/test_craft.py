@@ -109,91 +109,20 @@ def test_the_documents_benchmark_rows() -> None:
         assert transcode_one(decoder(), encoder(), message).out == [message]
 
 
-def test_numbers_become_names_with_a_definition() -> None:
-    golden = Golden("craft", "wide.default")
-    plain = {line["after"]["c_enum"] for line in golden.plain() if line["kind"] == "row" and line["after"]}
-    named = {line["after"]["c_enum"] for line in golden.plain(ddl=True) if line["kind"] == "row" and line["after"]}
-    assert plain <= {None, *map(str, range(10))}
-    assert named > {"a", "b,c"}
-    for line in golden.plain(ddl=True):
-        assert not any(f.startswith("enum_number") for f in line.get("flags", ()))
-
-
-# ---- rows of other formats
-@each("golden", [g for g in cases("avro") if g.name.endswith("before.ext1")], ids=str)
-def test_rows_of_avro_come_back(golden: Golden) -> None:
-    """Every value of nearly every type: Avro → Craft → event."""
-    there = CodecConfig("craft", golden.schemas, golden.options()).encoder()
-    back = CodecConfig("craft", golden.schemas, golden.options(), golden.definitions).decoder()
-    rows = [e for e in golden.events(ddl=True) if isinstance(e, RowChange)]
-    assert rows
-    for row in rows:
-        [again] = back.decode(there.encode(row, ORIGIN)[0])
-        assert isinstance(again, RowChange)
-        assert (again.op, again.commit_ts, again.table) == (row.op, row.commit_ts, row.table)
-        assert again.after == row.after
-        assert again.before == row.before
-        assert again.key == row.key
-
-
-VALUES = [
-    ("enum", "b,c", {"elements": ("a", "b,c", "")}),
-    ("enum", "", {"elements": ("a", "")}),
-    ("enum", "", {"elements": ("a",)}),
-    ("set", "y,x w", {"elements": ("a", "y", "x w")}),
-    ("set", "", {"elements": ("a",)}),
-    ("bit", b"\x03\xff", {"length": 10}),
-    ("bit", b"\xff" * 8, {"length": 64}),
-    ("bigint", "18446744073709551615", {"unsigned": True}),
-    ("bigint", "-9223372036854775808", {}),
-    ("year", "0", {}),
-    ("float", "-1e-07", {}),
-    ("float", "-0", {}),
-    ("double", "1.7976931348623157e+308", {}),
-    ("decimal", "-0.0000000001", {"length": 65, "scale": 10}),
-    ("time", "-838:59:59.999999", {"scale": 6}),
-    ("datetime", "0000-00-00 00:00:00", {"scale": 0}),
-    ("date", "2000-00-00", {}),
-    ("varchar", b"\xff\xe9", {"charset": "latin1"}),
-    ("varchar", "", {}),
-    ("varbinary", b"", {}),
-    ("json", '{"a": 1}', {}),
-    ("vector", "[1,2.5,-3]", {}),
-]
-
-
-@each(("kind", "value", "more"), VALUES)
-def test_a_value_of_each_type(kind: str, value: Any, more: dict[str, Any]) -> None:
-    of = table(column("v", kind, **more))
-    pair = Pair("craft", Tables(of))
-    again = pair.through(change(of, {"v": value}, {"v": None}))
-    assert (again.after, again.before) == ({"id": "1", "v": value}, {"id": "1", "v": None})
-    assert again.flags == []
-
-
 @each(
     ("kind", "value", "more", "code"),
     [
-        ("enum", "x", {}, "TYPE_UNKNOWN"),
-        ("set", "x", {}, "TYPE_UNKNOWN"),
-        ("enum", "x", {"elements": ("a",)}, "INVALID_VALUE"),
-        ("set", "a,x", {"elements": ("a",)}, "INVALID_VALUE"),
-        ("tinyint", "128", {}, "INVALID_VALUE"),
-        ("int", "-1", {"unsigned": True}, "INVALID_VALUE"),
-        ("int", "1.0", {}, "INVALID_VALUE"),
-        ("float", "1e39", {}, "INVALID_VALUE"),
-        ("double", "NaN", {}, "INVALID_VALUE"),
-        ("bit", b"\x04", {"length": 2}, "INVALID_VALUE"),
-        ("bit", "1", {"length": 2}, "INVALID_VALUE"),
-        ("year", "1900", {}, "INVALID_VALUE"),
-        ("decimal", "1e5", {}, "INVALID_VALUE"),
-        ("decimal", "1.234", {"length": 5, "scale": 2}, "INVALID_VALUE"),
-        ("date", "2021/01/01", {}, "INVALID_VALUE"),
-        ("time", "1:00", {}, "INVALID_VALUE"),
-        ("blob", "text", {}, "INVALID_VALUE"),
-        ("json", b"{}", {}, "INVALID_VALUE"),
+        ("enum", "x", {}, "TYPE_UNKNOWN"), ("set", "x", {}, "TYPE_UNKNOWN"),
+        ("enum", "x", {"elements": ("a",)}, "INVALID_VALUE"), ("set", "a,x", {"elements": ("a",)}, "INVALID_VALUE"),
+        ("tinyint", "128", {}, "INVALID_VALUE"), ("int", "-1", {"unsigned": True}, "INVALID_VALUE"),
+        ("int", "1.0", {}, "INVALID_VALUE"), ("float", "1e39", {}, "INVALID_VALUE"),
+        ("double", "NaN", {}, "INVALID_VALUE"), ("bit", b"\x04", {"length": 2}, "INVALID_VALUE"),
+        ("bit", "1", {"length": 2}, "INVALID_VALUE"), ("year", "1900", {}, "INVALID_VALUE"),
+        ("decimal", "1e5", {}, "INVALID_VALUE"), ("decimal", "1.234", {"length": 5, "scale": 2}, "INVALID_VALUE"),
+        ("date", "2021/01/01", {}, "INVALID_VALUE"), ("time", "1:00", {}, "INVALID_VALUE"),
+        ("blob", "text", {}, "INVALID_VALUE"), ("json", b"{}", {}, "INVALID_VALUE"),
     ],
-)
+)  # fmt: skip
 def test_values_that_are_refused(kind: str, value: Any, more: dict[str, Any], code: str) -> None:
     error = Pair("craft").refusal(change(table(column("v", kind, **more)), {"v": value}))
     assert (error.code, error.fields["column"]) == (code, "v")
@@ -230,24 +159,6 @@ def test_damaged_floats_keep_their_bytes_and_say_so() -> None:
         [row] = decode(message.value or b"")
         assert ("float_damaged:f" in row.flags) == (bits != 0x40001FA000000000)
         assert encoder().encode_rows([row], message) == [message]
-
-
-def test_a_definition_that_is_not_the_rows_is_not_used() -> None:
-    of = table(column("v", "enum", elements=("a", "b")))
-    message = Pair("craft").write(change(of, {"v": "b"}))
-    for other in (table(column("v", "int")), table(column("w", "enum", elements=("a",)))):
-        [row] = decoder(Tables(other)).decode(message)
-        assert isinstance(row, RowChange)
-        assert (row.table_version, row.flags, row.after) == (
-            None,
-            ["enum_number:v", "definition_mismatch:v"],
-            {"id": "1", "v": "2"},
-        )
-    [row] = decoder(Tables(of)).decode(message)
-    assert isinstance(row, RowChange)
-    assert (row.table_version, row.flags, row.after) == (1, [], {"id": "1", "v": "b"})
-    with pytest.raises(WireError):  # element 2 of an ENUM of one
-        decoder(Tables(table(column("v", "enum", elements=("a",))))).decode(message)
 
 
 # ---- options

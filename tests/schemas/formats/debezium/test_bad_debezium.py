@@ -15,7 +15,7 @@ from tests.schemas.formats.debezium.test_mysql_connector_decoder import DEFAULTS
 from tests.support import connector, fuzz
 from tests.support.connector import ByName
 from tests.support.each import each
-from tests.support.fuzz import peak, refused
+from tests.support.fuzz import refused
 from tests.support.golden import Golden, Registry
 from ticdc_bridge.schemas.codec import avro_schema
 from ticdc_bridge.schemas.codec.avro import TruncatedValue, write_long
@@ -44,35 +44,16 @@ def _compact(value: Any) -> bytes:
 @each(
     "value",
     [
-        b"",
-        b" ",
-        b"null",
-        b"1",
-        b"[]",
-        b"{}",
-        b'{"payload":',
-        b'{"payload":null}',
-        b'{"payload":[]}',
-        b'{"payload":{}}',
-        b'{"payload":{"source":1,"op":"c"}}',
-        b'{"payload":{"source":{},"op":"c"}}',
-        b'{"payload":{"source":{},"op":"m"}}',
-        b'{"payload":{"source":{"commit_ts":-1},"op":"m"}}',
-        b'{"payload":{"source":{"commit_ts":"1"},"op":"m"}}',
-        b'{"payload":{"source":{"commit_ts":1.5},"op":"m"}}',
-        b'{"payload":' + b"[" * 100_000,
-        b'{"payload":' + b'{"a":' * 100_000,
-        gzip.compress(b'{"payload":{}}', mtime=0),
-        b"\xff\xfe{}",
-        b"\xef\xbb\xbf{}",
-        b'{"payload":{"source":{},"op":["c"]}}',
-        b'{"payload":{"op":"c","op":"c"}}',
-        b'{"payload":{"x":NaN}}',
-        b'{"payload":{"x":Infinity}}',
-        b'{"payload":{"ddl":"x","source":{}}}',
+        b"", b" ", b"null", b"1", b"[]", b"{}", b'{"payload":', b'{"payload":null}', b'{"payload":[]}',
+        b'{"payload":{}}', b'{"payload":{"source":1,"op":"c"}}', b'{"payload":{"source":{},"op":"c"}}',
+        b'{"payload":{"source":{},"op":"m"}}', b'{"payload":{"source":{"commit_ts":-1},"op":"m"}}',
+        b'{"payload":{"source":{"commit_ts":"1"},"op":"m"}}', b'{"payload":{"source":{"commit_ts":1.5},"op":"m"}}',
+        b'{"payload":' + b"[" * 100_000, b'{"payload":' + b'{"a":' * 100_000, gzip.compress(b'{"payload":{}}', mtime=0),
+        b"\xff\xfe{}", b"\xef\xbb\xbf{}", b'{"payload":{"source":{},"op":["c"]}}', b'{"payload":{"op":"c","op":"c"}}',
+        b'{"payload":{"x":NaN}}', b'{"payload":{"x":Infinity}}', b'{"payload":{"ddl":"x","source":{}}}',
         b'{"payload":{"ddl":1,"databaseName":"d","source":{"table":"t"}}}',
     ],
-)
+)  # fmt: skip
 def test_debezium_values_that_are_none(value: bytes) -> None:
     decoder, good, _ = _debezium()
     assert refused(decoder, replace(good, value=value)) == "MALFORMED"
@@ -88,26 +69,15 @@ def _changed(change: Any) -> bytes:
 @each(
     "change",
     [
-        lambda p: p.update(op="x"),
-        lambda p: p.update(op=None),
-        lambda p: p.update(after=None),
-        lambda p: p.update(after=[]),
-        lambda p: p.update(after="x"),
-        lambda p: p.update(before=[]),
-        lambda p: p.pop("source"),
-        lambda p: p["source"].pop("db"),
-        lambda p: p["source"].update(table=1),
-        lambda p: p["after"].update(nope=1),
-        lambda p: p["after"].update(id="1"),
-        lambda p: p["after"].update(id=1.5),
-        lambda p: p["after"].update(id=[1]),
-        lambda p: p["after"].update(v=1),
-        lambda p: p["after"].update(v={}),
-        lambda p: p.update(op="d", before=None),
-        lambda p: p["source"].update(cluster_id=1),
+        lambda p: p.update(op="x"), lambda p: p.update(op=None), lambda p: p.update(after=None),
+        lambda p: p.update(after=[]), lambda p: p.update(after="x"), lambda p: p.update(before=[]),
+        lambda p: p.pop("source"), lambda p: p["source"].pop("db"), lambda p: p["source"].update(table=1),
+        lambda p: p["after"].update(nope=1), lambda p: p["after"].update(id="1"), lambda p: p["after"].update(id=1.5),
+        lambda p: p["after"].update(id=[1]), lambda p: p["after"].update(v=1), lambda p: p["after"].update(v={}),
+        lambda p: p.update(op="d", before=None), lambda p: p["source"].update(cluster_id=1),
         lambda p: p.update(ts_ms="x"),
     ],
-)
+)  # fmt: skip
 def test_debezium_payloads_that_ticdc_does_not_write(change: Any) -> None:
     decoder, good, _ = _debezium()
     assert refused(decoder, replace(good, value=_changed(change))) == "MALFORMED"
@@ -135,27 +105,12 @@ def test_debezium_has_no_tombstones() -> None:
 def test_debezium_keys_that_are_none() -> None:
     decoder, good, _ = _debezium()
     for key in (
-        b"",
-        b"null",
-        b"[]",
-        b'{"payload":1}',
-        b"\x00\x00\x00\x00\x01",
-        b'{"payload":{"id":1}',
-        b'{"payload":{"id":1,"id":1}}',
-    ):
+        b"", b"null", b"[]", b'{"payload":1}', b"\x00\x00\x00\x00\x01", b'{"payload":{"id":1}',
+        b'{"payload":{"id":1,"id":1}}', b'{"payload":{"nope":1}}',
+    ):  # fmt: skip
         assert refused(decoder, replace(good, key=key)) == "MALFORMED"
     [event] = decoder.decode(replace(good, key=None))
     assert event.key == ()  # type: ignore[union-attr]
-
-
-@each("piece", [b"[],", b'{"a":1},'], slow=[b"{},", b'"",', b"1,", b'["\xff"],'])
-def test_debezium_memory_is_bounded(piece: bytes) -> None:
-    decoder, good, whole = _debezium()
-    whole["payload"]["after"]["v"] = "@@"
-    many = b"[" + piece * ((1 << 20) // len(piece)) + b"1]"
-    value = _compact(whole).replace(b'"@@"', many)
-    assert refused(decoder, replace(good, value=value)) == "MALFORMED"
-    assert peak(decoder, replace(good, value=value)) < (64 << 20) + 32 * len(value)
 
 
 def test_events_of_one_message_are_not_changed_by_the_next() -> None:
@@ -334,16 +289,6 @@ def test_a_known_schema_is_not_trusted_further_than_it_goes() -> None:
     assert decode_one(decoder, replace(good, value=good.value + b" \n")).error is None
 
 
-@each("piece", [b"[],", b'{"a":1},'], slow=[b"{},", b'"",', b'{"schema":{},"payload":{}},'])
-def test_memory_is_bounded(piece: bytes) -> None:
-    decoder, good, whole = _good()
-    whole["payload"]["after"]["b"] = "@@"
-    many = b"[" + piece * ((1 << 20) // len(piece)) + b"1]"
-    message = replace(good, value=json.dumps(whole).encode().replace(b'"@@"', many))
-    assert decode_one(decoder, message).error is not None
-    assert fuzz.peak(decoder, message) < (64 << 20) + 32 * len(message.value or b"")
-
-
 # ---------------------------------------------------------------------------------- Avro schemas of any kind
 def _record(fields: str, more: str = "") -> str:
     return f'{{"type":"record","name":"R","fields":[{fields}]{more}}}'
@@ -398,12 +343,9 @@ def test_messages_of_another_framing_are_refused() -> None:
     schemas = FileSchemas([RegisteredSchema("s", 1, 7, _record('{"name":"a","type":"long"}'))])
     decoder, good = connector.side(schemas).decoder(), _good()[1]
     for value, code in [
-        (b"\x00", "TRUNCATED"),
-        (b"\x00\x00\x00\x00\x08", "UNKNOWN_SCHEMA_ID"),
-        (b"\x00\x00\x00\x00\x07", "TRUNCATED"),
-        (b"\x00\x00\x00\x00\x07\x02\x02", "TRAILING_BYTES"),
-        (b"\x00\x00\x00\x00\x07\x02", "MALFORMED"),
-    ]:
+        (b"\x00", "TRUNCATED"), (b"\x00\x00\x00\x00\x08", "UNKNOWN_SCHEMA_ID"), (b"\x00\x00\x00\x00\x07", "TRUNCATED"),
+        (b"\x00\x00\x00\x00\x07\x02\x02", "TRAILING_BYTES"), (b"\x00\x00\x00\x00\x07\x02", "MALFORMED"),
+    ]:  # fmt: skip
         result = decode_one(decoder, replace(good, value=value))
         assert result.error is not None
         assert result.error.code == code

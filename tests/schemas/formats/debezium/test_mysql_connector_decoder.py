@@ -32,15 +32,12 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 WIDE = [n for n in connector.settings() if not n.startswith(("edge", "ticdc_foo"))]
 MODES: dict[str, dict[str, Any]] = {
-    "bigint_precise": {"bigint_unsigned_handling_mode": "precise"},
-    "binary_base64": {"binary_handling_mode": "base64"},
-    "binary_hex": {"binary_handling_mode": "hex"},
-    "decimal_double": {"decimal_handling_mode": "double"},
+    "bigint_precise": {"bigint_unsigned_handling_mode": "precise"}, "binary_base64": {"binary_handling_mode": "base64"},
+    "binary_hex": {"binary_handling_mode": "hex"}, "decimal_double": {"decimal_handling_mode": "double"},
     "decimal_string": {"decimal_handling_mode": "string"},
     "ticdc_like": {"decimal_handling_mode": "double", "binary_handling_mode": "base64"},
-    "time_connect": {"time_precision_mode": "connect"},
-    "time_microseconds": {"time_precision_mode": "microseconds"},
-}
+    "time_connect": {"time_precision_mode": "connect"}, "time_microseconds": {"time_precision_mode": "microseconds"},
+}  # fmt: skip
 DEFAULTS: dict[str, Any] = {
     "decimal_handling_mode": "precise",
     "time_precision_mode": "adaptive_time_microseconds",

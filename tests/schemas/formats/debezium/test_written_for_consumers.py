@@ -50,15 +50,12 @@ class _Written(NamedTuple):
 
 ROW = {"name": "b", "n": None}
 WITHOUT_BEFORE = [
-    _Written(CONNECTOR, "auto", NAMED, "c", None),
-    _Written(CONNECTOR, "upsert", NAMED, "c", None),
+    _Written(CONNECTOR, "auto", NAMED, "c", None), _Written(CONNECTOR, "upsert", NAMED, "c", None),
     _Written(CONNECTOR, "key-before", NAMED, "u", {"id": 1, "name": None, "n": None}),
-    _Written(CONNECTOR, "key-before", KEYLESS, "c", None),
-    _Written(CONNECTOR, "null", NAMED, "u", None),
-    _Written("debezium", "auto", NAMED, "u", None),
-    _Written("debezium", "upsert", NAMED, "c", None),
+    _Written(CONNECTOR, "key-before", KEYLESS, "c", None), _Written(CONNECTOR, "null", NAMED, "u", None),
+    _Written("debezium", "auto", NAMED, "u", None), _Written("debezium", "upsert", NAMED, "c", None),
     _Written("debezium", "key-before", NAMED, "u", {"id": 1, "name": None, "n": None}),
-]
+]  # fmt: skip
 
 
 def test_an_update_without_its_old_row() -> None:
@@ -119,10 +116,7 @@ KEY_CHANGES = [
 ]
 
 
-@each(
-    "form",
-    [{}, {"debezium_disable_schema": True}, {"encoding_format": "avro"}, {"tombstones_on_delete": False}],
-)
+@each("form", [{}, {"debezium_disable_schema": True}, {"encoding_format": "avro"}, {"tombstones_on_delete": False}])
 def test_an_update_of_the_key_is_a_delete_and_an_insert(form: dict[str, Any]) -> None:
     def check(row: _KeyChange) -> None:
         pair = Pair(CONNECTOR, Tables(row.of), **form)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from tests.support.golden import Golden, Registry
 from tests.support.rows import ORIGIN
 from ticdc_bridge.schemas.codec import compression
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
@@ -39,17 +37,6 @@ def test_compression_is_seen_and_bounded(pack: Callable[[bytes], Any], monkeypat
     assert refusal(message_of(packed, count=3)).code == "MALFORMED"  # together more than a message may be
 
 
-@each("pack", [cramjam.lz4.compress, cramjam.snappy.compress_raw])
-def test_bombs_are_refused(pack: Callable[[bytes], Any]) -> None:
-    bomb = message_of(bytes(pack(bytes(MAX_MESSAGE + 1))))
-    tracemalloc.start()
-    try:
-        assert refusal(bomb).code == "MALFORMED"
-        assert tracemalloc.get_traced_memory()[1] < (64 << 20) + 32 * len(bomb.value or b"")
-    finally:
-        tracemalloc.stop()
-
-
 def test_snappy_that_lies_about_its_size() -> None:
     for head in (b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff", b"\x80\x80\x80\x20"):
         assert refusal(message_of(head + b"\0a")).code == "MALFORMED"
@@ -59,20 +46,6 @@ def test_snappy_that_lies_about_its_size() -> None:
     assert compression.unlz4(compression.lz4(b"abc" * 100), 300) == b"abc" * 100
     with pytest.raises(ValueError, match="more than 299"):
         compression.unlz4(compression.lz4(b"abc" * 100), 299)
-
-
-@each("piece", [b"[],", b'{"a":1},'], slow=[b"1,", b'"",', b"[[[1]]],", b'"\\ud83d\\ude00",'])
-def test_memory_is_bounded(piece: bytes) -> None:
-    for value in (
-        b'{"u":{"c":{"t":3,"v":[' + piece * ((2 << 20) // len(piece)) + b"1]}}}",
-        b'{"u":{' + b",".join(b'"c%d":{"t":3,"v":1}' % i for i in range(20_000)) + b"}}",
-    ):
-        tracemalloc.start()
-        try:
-            assert refusal(message_of(value)).code == "MALFORMED"
-            assert tracemalloc.get_traced_memory()[1] < (64 << 20) + 32 * len(value)
-        finally:
-            tracemalloc.stop()
 
 
 def test_a_long_row_with_brackets_in_its_text_is_read() -> None:
@@ -178,12 +151,9 @@ def test_old_value_that_could_be_of_two_columns_is_left_out_and_told() -> None:
 
 def test_old_value_without_any_column_it_could_be_of_is_an_error() -> None:
     cases_: list[tuple[dict[str, int | None], bytes]] = [
-        ({"a": 1}, BARE % 7),
-        ({"a": None}, b'"t":8,"f":65,"v":1'),
-        ({"a": None}, b'"t":3'),
-        ({"a": None}, b'"x":3'),
+        ({"a": 1}, BARE % 7), ({"a": None}, b'"t":8,"f":65,"v":1'), ({"a": None}, b'"t":3'), ({"a": None}, b'"x":3'),
         ({"a": None}, BARE % 7 + b"," + BARE % 8),
-    ]
+    ]  # fmt: skip
     for new, old in cases_:
         with pytest.raises(WireError, match="not an Open Protocol row"):
             _updated(new, old)
