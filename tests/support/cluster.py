@@ -6,15 +6,12 @@ import os
 import sys
 from pathlib import Path
 
-import psutil
-
 from tests.support.processes import Job
 from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.runtime.jars import jars
 from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
 
 TWO_WORKERS = "local-cluster[2,1,1024]"
-_EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 def packaged(folder: Path) -> Path:
@@ -37,8 +34,3 @@ def submitted(words: list[str], folder: Path, package: Path, master: str = TWO_W
         str(package / "ticdc_bridge.zip"), str(package / "bridge.py"),
     ]  # fmt: skip
     return Job(words, folder, submit, drop=("PYTHONPATH", "SPARK_HOME"), **env)
-
-
-def executor_of(worker: psutil.Process) -> psutil.Process:
-    """The executor that a Python worker works for."""
-    return next(p for p in worker.parents() if any(_EXECUTOR in word for word in p.cmdline()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.resources import files
 from pathlib import Path
 
@@ -44,11 +43,3 @@ def avro_side() -> CodecConfig:
 
 def debezium_side() -> CodecConfig:
     return CodecConfig("debezium", FileSchemas([]), Options.of(DEBEZIUM_OPTIONS, time_zone=ZONE))
-
-
-def same_json(one: bytes | None, other: bytes | None) -> bool:
-    """Equal as JSON, key order included."""
-    if one is None or other is None:
-        return one is other
-    pairs = [json.loads(text, object_pairs_hook=lambda p: p) for text in (one, other)]
-    return bool(pairs[0] == pairs[1])

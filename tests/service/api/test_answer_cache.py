@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,13 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
-from tests.support.service import column, process_service, record, short_and_long
+from tests.support.service import column, record, short_and_long
 from ticdc_bridge.service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
 from ticdc_bridge.service.api.metrics import Tally
-from ticdc_bridge.service.registry.read_set import ANYTHING, Part
+from ticdc_bridge.service.registry.read_set import Part
 from ticdc_bridge.service.server.app import create_app, wrap_served
 from ticdc_bridge.service.server.settings import Settings
-from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.transaction import subject_part
 
 Headers = list[tuple[bytes, bytes]]
@@ -217,18 +215,6 @@ def test_what_is_answered_at_once(tmp_path: Path) -> None:
         assert [at_once(hot, *row[:3]) is not None for row in rows] == [row[3] for row in rows]
 
 
-def test_another_process_writes(tmp_path: Path) -> None:
-    """A look-up is never older than what another process has written to the same file."""
-    with process_service(tmp_path) as (_, first), process_service(tmp_path) as (_, second):
-        for number in range(5):
-            schema = record("R", column("a"), doc=str(number))
-            assert first.register("s", schema).status == 200
-            for client in (second, first, second):
-                assert client.send("POST", "/subjects/s", {"schema": schema}).json["version"] == number + 1
-            assert second.send("DELETE", f"/subjects/s/versions/{number + 1}").status == 200
-            assert first.send("POST", "/subjects/s", {"schema": schema}).status == 404
-
-
 S, T = subject_part("s"), subject_part("t")
 NAME: Key = ("GET", b"/x", b"", None, None, b"")
 
@@ -275,48 +261,3 @@ def test_the_least_recently_used_goes_first() -> None:
     assert [answers.get(key) is not None for key in keys] == [True, False, True, True]
     answers.put(("GET", b"long", b"", None, None, b""), kept(S, size=31), 0)
     assert len(answers) == 3
-
-
-def test_writers_share_commits_and_errors_stay_their_own(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'r.db'}")
-    told: list[set[Part]] = []
-
-    class Listening:
-        def before_change(self, parts: Any) -> None:
-            told.append(set(parts))
-
-        def after_change(self, parts: Any) -> None: ...
-        def forget(self) -> None: ...
-
-    store.listen(Listening())
-    threads, failed = 12, []
-    inside, others = threading.Event(), threading.Barrier(threads)
-
-    def write(number: int) -> None:
-        others.wait()
-        try:
-            with store.write() as tx:
-                tx.put_config(f"s{number}", {"n": number})
-                if number % 3 == 0:
-                    raise ValueError(number)
-        except ValueError:
-            failed.append(number)
-
-    def hold() -> None:
-        with store.write() as tx:
-            tx.put_config("first", {})
-            inside.set()
-            others.wait()
-
-    workers = [threading.Thread(target=write, args=(number,)) for number in range(1, threads)]
-    holder = threading.Thread(target=hold)
-    for one in (holder, *workers):
-        one.start()
-    for one in (holder, *workers):
-        one.join()
-    with store.read() as tx:
-        there = tx.all_configs().keys()
-    assert sorted(failed) == [3, 6, 9]
-    assert there == {"first", *(f"s{number}" for number in range(1, threads) if number % 3)}
-    assert set().union(*told) == {ANYTHING, *(("config", name) for name in there)}
-    store.close()

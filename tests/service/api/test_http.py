@@ -15,11 +15,6 @@ from ticdc_bridge.service.api.middleware import LONG
 from ticdc_bridge.service.testing import running_service
 
 
-def test_root_is_two_bytes(shared_client: Client) -> None:
-    answer = shared_client.get("/")
-    assert (answer.status, answer.body, answer.headers["content-type"]) == (200, b"{}", V1)
-
-
 def test_trailing_slash_is_no_redirect(shared_client: Client) -> None:
     def check(path: str) -> None:
         with_slash, without = shared_client.get(path), shared_client.get(path.rstrip("/"))
@@ -272,29 +267,6 @@ def test_body_limit(small: Client) -> None:
     assert small.register("s", fits).status == 200
     assert small.register("s", record("R", column("a"), doc="x" * 2048)).error == (413, 413)
     assert small.send("POST", "/subjects/s/versions", b" " * 1_000_000).error[0] in (413, 0)
-
-
-def test_health(shared_client: Client) -> None:
-    assert shared_client.get("/health/live").json == {"status": "live"}
-    assert shared_client.get("/health/ready").json == {"status": "ready"}
-
-
-def test_profile_seven() -> None:
-    with running_service(profile=7) as url:
-        client = Client(url)
-        assert client.register("s", '"int"').body == b'{"id":1}'
-        assert client.get("/subjects/s/versions/1").body == b'{"subject":"s","version":1,"id":1,"schema":"\\"int\\""}'
-        assert client.get("/schemas/ids/1").body == b'{"schema":"\\"int\\""}'
-        assert client.register("s", '"string"').error == (409, 409)
-
-
-def test_profile_eight(client: Client) -> None:
-    guid = "ef524ea1-b91e-7317-3d93-8ade36c1db32"
-    common = f'"guid":"{guid}","schemaType":"AVRO","schema":"\\"int\\""'
-    assert client.register("s", '"int"').body.decode() == f'{{"id":1,"version":1,{common}}}'
-    looked_up = client.send("POST", "/subjects/s", {"schema": '{"type":"int"}'}).body.decode()
-    assert looked_up == f'{{"subject":"s","version":1,"id":1,{common}}}'
-    assert client.register("s", '"string"').error == (409, 40901)
 
 
 SMALL: list[tuple[str, str, dict[str, Any] | None, int, Any]] = [

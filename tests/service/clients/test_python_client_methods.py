@@ -5,13 +5,11 @@ The methods come from the client itself, so a version that brings another one fa
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +18,6 @@ import pytest
 from confluent_kafka.schema_registry import (
     AssociationCreateOrUpdateInfo,
     AssociationCreateOrUpdateRequest,
-    AsyncSchemaRegistryClient,
     ConfigCompatibilityLevel,
     Metadata,
     MetadataProperties,
@@ -320,32 +317,6 @@ def test_methods_that_change_something(filled: Path) -> None:
             assert [_outcome(client, method, one.arguments) for one in calls] == [one.expected for one in calls]
 
     check_rows([method for method in sorted(CALLS) if not method.startswith(READS)], check)
-
-
-class Waiting:
-    """The asynchronous client, called as the other one is."""
-
-    def __init__(self, client: Any, runner: asyncio.Runner) -> None:
-        self._client, self._runner = client, runner
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._client, name)
-        return partial(self._wait_for, method) if inspect.iscoroutinefunction(method) else method
-
-    def _wait_for(self, method: Any, **arguments: Any) -> Any:
-        return self._runner.run(method(**arguments))
-
-
-@pytest.mark.slow  # the same requests, by another library of HTTP
-def test_methods_of_the_asynchronous_client(filled: Path) -> None:
-    def check(method: str) -> None:
-        with registry(filled) as client, asyncio.Runner() as runner:
-            waiting = Waiting(AsyncSchemaRegistryClient(client.config()), runner)
-            calls = CALLS[method]
-            assert [_outcome(waiting, method, one.arguments) for one in calls] == [one.expected for one in calls]
-            waiting.aclose()
-
-    check_rows(sorted(CALLS), check)
 
 
 def test_every_method_and_every_parameter_has_a_call() -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tests.support.command_process import Command
 from tests.support.service import GOLDEN, Client, column, environment, record
@@ -317,18 +316,6 @@ def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
         assert done.wait(60) == 0
     assert b"schemas read" in shown
     assert b"114/114" in shown
-
-
-def test_clients_import_with_ids(client: Client) -> None:
-    """IMPORT mode as tools use it: the mode by the client library, ids and versions by plain requests."""
-    with SchemaRegistryClient({"url": client.url}) as registry:
-        registry.update_global_mode("IMPORT")
-        assert client.register("s", '"int"', id=40, version=7).json["id"] == 40
-        assert client.register("s", '"long"', id=41, version=8).json["id"] == 41
-        registry.update_global_mode("READWRITE")
-        assert registry.get_version("s", 7).schema_id == 40
-        assert registry.get_versions("s") == [7, 8]
-    assert client.register("t", '"string"').json["id"] == 42
 
 
 def test_what_cannot_be_read_is_kept_and_stops_nothing_else(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from ticdc_bridge.service.migration.topic_records import TopicRecord
 from ticdc_bridge.service.migration.topic_replay import Replay
 from ticdc_bridge.service.registry.model import Content, Reference, StoredVersion
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.store import SqlStore, open_store
+from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.testing import running_service
 
 tool: Any = import_module("tests.tools.registry_replay")
@@ -346,18 +346,6 @@ def test_versions_come_after_those_they_refer_to() -> None:
     assert {one.subject for one in circle} == {"a", "b"}
     long = [stored("s", number, ("s", number - 1)) for number in range(5000, 1, -1)]
     assert [one.version for one in order_by_references(long)] == list(range(2, 5001))
-
-
-def test_ids_are_not_handed_out_again(store: SqlStore) -> None:
-    from ticdc_bridge.service.registry import register
-    from ticdc_bridge.service.registry.model import NewSchema
-
-    registry = Registry(store)
-    source = snapshot(schema("s", 1, 1), schema("t", 1, 70, '"long"'), gone("t", 1))
-    done, _ = parse_versions(registry, source.versions.values(), source)
-    with store.write() as tx:
-        carry_out(tx, with_contents(plan_merge(source, snapshot_of(tx)), done))
-    assert register.register(registry, "u", NewSchema('"string"')).stored.id == 71
 
 
 def test_a_schema_that_cannot_be_read_is_kept(registry: Registry) -> None:

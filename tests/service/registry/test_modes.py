@@ -17,7 +17,6 @@ from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.names import MAX_VERSION
 from ticdc_bridge.service.registry.register import register
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.testing import running_service
 
 
@@ -96,18 +95,6 @@ def test_import_makes_room_for_itself(registry: Registry) -> None:
     mode.update(registry, None, "IMPORT")
     assert subjects.list_subjects(registry, deleted=True) == []
     assert register(registry, "t", NewSchema('"int"', id=1, version=1)).stored.id == 1
-
-
-def test_ids_stay_used_after_imports_deletes_and_restarts(registry: Registry, store_url: str) -> None:
-    mode.update(registry, "s", "IMPORT")
-    register(registry, "s", NewSchema('"int"', id=500))
-    mode.update(registry, "s", None)
-    subjects.delete_subject(registry, "s")
-    subjects.delete_subject(registry, "s", permanent=True)
-    registry.store.close()
-    again = Registry(open_store(store_url))
-    assert register(again, "t", NewSchema('"string"')).stored.id == 501
-    again.store.close()
 
 
 def test_numbers_run_out_with_a_clear_error(registry: Registry) -> None:
@@ -210,17 +197,6 @@ def test_references_stay_in_their_context(registry: Registry) -> None:
     assert '"here"' in schemas.format_schema(registry, stored, "resolved")
     assert subjects.referrers_of(registry, ":.c:inner", 1) == [stored.id]
     assert subjects.referrers_of(registry, "inner", 1) == []
-
-
-def test_an_id_is_not_taken_from_another_context(registry: Registry) -> None:
-    register(registry, "s", NewSchema('"int"'))
-    register(registry, "s", NewSchema('"long"'))
-    register(registry, ":.c:s", NewSchema('"string"'))
-    for schema_id, subject in ((2, ":.c:s"), (1, ":.c:none")):
-        with pytest.raises(RegistryError):
-            schemas.get(registry, schema_id, subject=subject)
-    assert schemas.get(registry, 1, subject=":.c:").stored.content.text == '"string"'
-    assert schemas.versions(registry, 1, subject=":.c:") == [(":.c:s", 1)]
 
 
 def test_contexts_are_listed_until_they_are_deleted(registry: Registry) -> None:

@@ -117,22 +117,6 @@ def test_many_at_once(store: SqlStore) -> None:
             assert inner is reader
 
 
-def test_an_id_is_never_handed_out_twice(store: SqlStore, store_url: str) -> None:
-    with store.write() as tx:
-        add(tx, "s", 1, INT)
-        assert add(tx, "s", 2, LONG) == 2
-        tx.remove("s", [1, 2])
-        assert tx.holders(".", 2) == []
-        assert tx.id_of(".", LONG) is None
-    store.close()
-    again = open_store(store_url)
-    with again.write() as tx:
-        assert add(tx, "s", 1, LONG) == 3
-        assert tx.max_id(".") == 3
-        assert add(tx, ":.c:s", 1, INT, ".c") == 1, "ids count per context"
-    again.close()
-
-
 def test_a_schema_stays_while_somebody_holds_it(store: SqlStore) -> None:
     with store.write() as tx:
         add(tx, "a", 1, INT)
