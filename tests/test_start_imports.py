@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.each import each
 from tests.support.golden import GOLDEN
-from tests.support.table import check_rows
 
 _HELP = """
 import contextlib, io
@@ -60,7 +60,7 @@ class Start:
     heavy: set[str]
 
 
-STARTS = [
+@each("start", [
     Start(
         "service --help",
         _HELP.format(packages=("service",), more=[["history", "replay"]]),
@@ -84,16 +84,11 @@ STARTS = [
             "ticdc_bridge.service.tracker.tracker",
         },
     ),
-]
-
-
-def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
-    def check(start: Start) -> None:
-        path, out = GOLDEN / "craft" / "pk_int.batch1.jsonl", tmp_path / "out"
-        code = start.code + "\nimport sys\nprint(*sys.modules, sep='\\n')\n"
-        words = [sys.executable, "-c", code, str(path), str(out)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert set(done.stdout.split()) & start.heavy == set()
-
-    check_rows(STARTS, check, lambda start: start.name)
+], ids=lambda start: start.name)  # fmt: skip
+def test_nothing_heavy_is_imported(tmp_path: Path, start: Start) -> None:
+    path, out = GOLDEN / "craft" / "pk_int.batch1.jsonl", tmp_path / "out"
+    code = start.code + "\nimport sys\nprint(*sys.modules, sep='\\n')\n"
+    words = [sys.executable, "-c", code, str(path), str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) & start.heavy == set()

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.each import each
 from tests.support.golden import GOLDEN
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.service import Answer, Client
-from tests.support.table import check_rows
 from ticdc_bridge.schemas.formats.avro import schema
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.service.testing import running_service
@@ -262,21 +262,20 @@ EVENTS: list[tuple[str, dict[str, list[int]]]] = [
 ]  # fmt: skip
 
 
-def test_the_events_of_renamed_exchanged_and_recovered_tables(client: Client) -> None:
+@each("row", EVENTS, ids=lambda row: row[0])
+def test_the_events_of_renamed_exchanged_and_recovered_tables(
+    client: Client, row: tuple[str, dict[str, list[int]]]
+) -> None:
     """Each row in a database of its own: statements in order, and which of them a name's list has."""
-
-    def check(row: tuple[str, dict[str, list[int]]]) -> None:
-        text, names = row
-        db = f"d{EVENTS.index(row)}"
-        start = T0 + EVENTS.index(row) * 100 * STEP
-        for step, query in enumerate(text.replace("{db}", db).split("; ")):
-            assert give(client, "ddl", commit_ts=start + step * STEP, db=db, query=query).status == 200, query
-        for name, steps in names.items():
-            own, _, table = name.replace("{db}", db).rpartition(".")
-            events = client.get(f"/history/ddl?db={own or db}&table={quote(table)}").json["ddl"]
-            assert [(one["commit_ts"] - start) // STEP for one in events] == steps, name
-
-    check_rows(EVENTS, check, name=lambda row: row[0])
+    text, names = row
+    db = f"d{EVENTS.index(row)}"
+    start = T0 + EVENTS.index(row) * 100 * STEP
+    for step, query in enumerate(text.replace("{db}", db).split("; ")):
+        assert give(client, "ddl", commit_ts=start + step * STEP, db=db, query=query).status == 200, query
+    for name, steps in names.items():
+        own, _, table = name.replace("{db}", db).rpartition(".")
+        events = client.get(f"/history/ddl?db={own or db}&table={quote(table)}").json["ddl"]
+        assert [(one["commit_ts"] - start) // STEP for one in events] == steps, name
 
 
 def test_what_changed_between_two_times(client: Client) -> None:

@@ -9,22 +9,21 @@ from typing import Any
 
 import pytest
 
+from tests.support.each import each
 from tests.support.service import V1, Client, column, record
 from tests.support.table import check_rows
 from ticdc_bridge.service.api.middleware import LONG
 from ticdc_bridge.service.testing import running_service
 
 
-def test_trailing_slash_is_no_redirect(shared_client: Client) -> None:
-    def check(path: str) -> None:
-        with_slash, without = shared_client.get(path), shared_client.get(path.rstrip("/"))
-        assert with_slash.status in (200, 404)
-        assert (with_slash.status, with_slash.body) == (without.status, without.body)
-
-    check_rows(["/subjects/", "/config/", "/schemas/types/", "/subjects/none/versions/"], check)
+@each("path", ["/subjects/", "/config/", "/schemas/types/", "/subjects/none/versions/"])
+def test_trailing_slash_is_no_redirect(shared_client: Client, path: str) -> None:
+    with_slash, without = shared_client.get(path), shared_client.get(path.rstrip("/"))
+    assert with_slash.status in (200, 404)
+    assert (with_slash.status, with_slash.body) == (without.status, without.body)
 
 
-SENT_SUBJECTS: list[tuple[str, str]] = [
+@each(("sent", "subject"), [
     ("a%2Fb", "a/b"),
     ("a+b", "a+b"),
     ("a%2Bb", "a+b"),
@@ -34,36 +33,25 @@ SENT_SUBJECTS: list[tuple[str, str]] = [
     ("a;x=1", "a"),
     ("a%3Bx", "a;x"),
     (".", "."),
-]
+])  # fmt: skip
+def test_subjects_are_decoded_once(client: Client, sent: str, subject: str) -> None:
+    assert client.send("POST", f"/subjects/{sent}/versions", {"schema": '"int"'}).status == 200
+    assert client.get("/subjects").json == [subject]
+    assert client.get(f"/subjects/{sent}/versions").json == [1]
+    for query in ("", "?permanent=true"):
+        assert client.send("DELETE", f"/subjects/{sent}{query}").json == [1]
 
 
-def test_subjects_are_decoded_once(client: Client) -> None:
-    def check(row: tuple[str, str]) -> None:
-        sent, subject = row
-        assert client.send("POST", f"/subjects/{sent}/versions", {"schema": '"int"'}).status == 200
-        assert client.get("/subjects").json == [subject]
-        assert client.get(f"/subjects/{sent}/versions").json == [1]
-        for query in ("", "?permanent=true"):
-            assert client.send("DELETE", f"/subjects/{sent}{query}").json == [1]
-
-    check_rows(SENT_SUBJECTS, check)
-
-
-REFUSED_PATHS: list[str] = [
+@each("path", [
     "/subjects/a%0Ab/versions",
     "/subjects/%2e%2e/versions",
     "/subjects//versions",
     *(f"/subjects/{name}/versions" for name in ("a%", "a%2", "a%zz", "%FF", "%E2%82", "%ED%A0%80", "a%C3")),
-]
-
-
-def test_paths_that_the_web_server_refuses(shared_client: Client) -> None:
-    def check(path: str) -> None:
-        answer = shared_client.get(path)
-        assert answer.status == 400
-        assert answer.headers["content-type"].startswith("text/html")
-
-    check_rows(REFUSED_PATHS, check)
+])  # fmt: skip
+def test_paths_that_the_web_server_refuses(shared_client: Client, path: str) -> None:
+    answer = shared_client.get(path)
+    assert answer.status == 400
+    assert answer.headers["content-type"].startswith("text/html")
 
 
 def test_booleans(client: Client) -> None:
@@ -77,47 +65,34 @@ def test_booleans(client: Client) -> None:
     check_rows([("true", True), ("TRUE", True), ("1", False), ("abc", False), ("", False)], check)
 
 
-NUMBERS_THAT_ARE_NONE: list[str] = [
+@each("path", [
     "/subjects?limit=abc",
     "/subjects?limit=1e3",
     "/schemas/ids/abc",
     "/schemas/ids/99999999999",
-]
+])  # fmt: skip
+def test_numbers_that_are_none(shared_client: Client, path: str) -> None:
+    answer = shared_client.get(path)
+    assert answer.error == (404, 404)
+    assert answer.json["message"] == "HTTP 404 Not Found"
 
 
-def test_numbers_that_are_none(shared_client: Client) -> None:
-    def check(path: str) -> None:
-        answer = shared_client.get(path)
-        assert answer.error == (404, 404)
-        assert answer.json["message"] == "HTTP 404 Not Found"
-
-    check_rows(NUMBERS_THAT_ARE_NONE, check)
+@each("version", ["0", "-2", "abc", "2147483648", "1_0", "%C2%B2"])
+def test_versions_that_are_none(shared_client: Client, version: str) -> None:
+    shared_client.register("versions", '"int"')
+    assert shared_client.get(f"/subjects/versions/versions/{version}").error == (422, 42202)
 
 
-def test_versions_that_are_none(shared_client: Client) -> None:
-    def check(version: str) -> None:
-        shared_client.register("versions", '"int"')
-        assert shared_client.get(f"/subjects/versions/versions/{version}").error == (422, 42202)
-
-    check_rows(["0", "-2", "abc", "2147483648", "1_0", "%C2%B2"], check)
-
-
-ACCEPTED: list[tuple[str, str]] = [
+@each(("accept", "answered"), [
     ("*/*", V1),
     ("application/*", V1),
     ("application/json", "application/json"),
     (f"application/json;q=0.9, {V1};q=0.1", "application/json"),
     (f"{V1}, application/vnd.schemaregistry+json, application/json", V1),
     ("text/html, */*;q=0.1", V1),
-]
-
-
-def test_accept(shared_client: Client) -> None:
-    def check(row: tuple[str, str]) -> None:
-        accept, answered = row
-        assert shared_client.get("/subjects", Accept=accept).headers["content-type"] == answered
-
-    check_rows(ACCEPTED, check)
+])  # fmt: skip
+def test_accept(shared_client: Client, accept: str, answered: str) -> None:
+    assert shared_client.get("/subjects", Accept=accept).headers["content-type"] == answered
 
 
 def test_what_cannot_be_answered_or_read(shared_client: Client) -> None:
@@ -205,7 +180,7 @@ def test_names_that_are_none(shared_client: Client) -> None:
             assert shared_client.send("DELETE", f"/{kind}/{name}").error == (404, 40401)
 
 
-BAD_BODIES: list[tuple[bytes | None, tuple[int, int]]] = [
+@each(("body", "error"), [
     (None, (422, 422)),
     (b"null", (422, 422)),
     (b"{", (400, 400)),
@@ -238,15 +213,9 @@ BAD_BODIES: list[tuple[bytes | None, tuple[int, int]]] = [
     (b'{"schema":"\\"\\ud800\\""}', (422, 42201)),
     (b"{}", (422, 42201)),
     (b'{"schema":5}', (422, 42201)),
-]
-
-
-def test_bad_bodies(shared_client: Client) -> None:
-    def check(row: tuple[bytes | None, tuple[int, int]]) -> None:
-        body, error = row
-        assert shared_client.send("POST", "/subjects/bad/versions", body).error == error
-
-    check_rows(BAD_BODIES, check, name=lambda row: repr(row)[:80])
+])  # fmt: skip
+def test_bad_bodies(shared_client: Client, body: bytes | None, error: tuple[int, int]) -> None:
+    assert shared_client.send("POST", "/subjects/bad/versions", body).error == error
 
 
 def test_a_lone_surrogate_is_answered(shared_client: Client) -> None:
@@ -269,7 +238,7 @@ def test_body_limit(small: Client) -> None:
     assert small.send("POST", "/subjects/s/versions", b" " * 1_000_000).error[0] in (413, 0)
 
 
-SMALL: list[tuple[str, str, dict[str, Any] | None, int, Any]] = [
+@each(("method", "path", "body", "status", "expected"), [
     ("POST", "/subjects/small/versions", {"schema": '"int"', "schemaType": ""}, 422, 42201),
     ("POST", "/subjects/small", {"schema": '"int"', "schemaType": ""}, 422, 42201),
     ("DELETE", "/mode/small", None, 404, 40401),
@@ -315,16 +284,11 @@ SMALL: list[tuple[str, str, dict[str, Any] | None, int, Any]] = [
             ("lifecycle=NONE&lifecycle=WEAK", 200, None),
         )
     ),
-]
-
-
-def test_small_requests(client: Client) -> None:
+])  # fmt: skip
+def test_small_requests(
+    client: Client, method: str, path: str, body: dict[str, Any] | None, status: int, expected: Any
+) -> None:
     """What shell scripts and clients send, one after the other; an error is its code."""
-
-    def check(row: tuple[str, str, dict[str, Any] | None, int, Any]) -> None:
-        method, path, body, status, expected = row
-        answer = client.send(method, path, body)
-        assert answer.status == status, answer.body
-        assert expected in (None, answer.json["error_code"] if status >= 400 else answer.json)
-
-    check_rows(SMALL, check)
+    answer = client.send(method, path, body)
+    assert answer.status == status, answer.body
+    assert expected in (None, answer.json["error_code"] if status >= 400 else answer.json)

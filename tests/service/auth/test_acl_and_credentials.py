@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from tests.support.access import ADMIN, PASSWORD, TOKENS, auth_lines, basic, bearer, rule
-from tests.support.table import check_rows
+from tests.support.each import each
 from ticdc_bridge.cli.app import app
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.auth import acl, authenticator, credentials
@@ -99,7 +99,7 @@ def test_a_changed_file_forgets_who_was_known() -> None:
     assert asyncio.run(run()) == ["alice", None]
 
 
-REFUSED_LINES: list[tuple[str, str]] = [
+@each(("line", "says"), [
     ("bob:hunter2secret", "no bcrypt hash"),
     ("bob:{SHA}hunter2secret", "unsalted SHA-1"),
     ("bob:$apr1$hunter2secret$", "Apache's MD5"),
@@ -112,22 +112,16 @@ REFUSED_LINES: list[tuple[str, str]] = [
     ("b b:hunter2secret", "this name can't be used"),
     ("anonymous:hunter2secret", "this name can't be used"),
     (":hunter2secret", "this name can't be used"),
-]
+])  # fmt: skip
+def test_lines_that_are_refused(line: str, says: str) -> None:
+    with pytest.raises(SetupError) as raised:
+        credentials.read(f"\n{line}\n", "users")
+    assert says in raised.value.detail
+    assert "hunter2" not in raised.value.detail
+    assert "line 2" in raised.value.detail
 
 
-def test_lines_that_are_refused() -> None:
-    def check(row: tuple[str, str]) -> None:
-        line, says = row
-        with pytest.raises(SetupError) as raised:
-            credentials.read(f"\n{line}\n", "users")
-        assert says in raised.value.detail
-        assert "hunter2" not in raised.value.detail
-        assert "line 2" in raised.value.detail
-
-    check_rows(REFUSED_LINES, check)
-
-
-REFUSED_RULES: list[tuple[str, str]] = [
+@each(("text", "says"), [
     ("who = 1", "'who'"),
     ("[[rules]]\nwho=['a']\nmay=['read']", "no subjects"),
     ("[[rules]]\nwho=['a']\nmay=['raed']\nsubjects=['x']", "raed"),
@@ -142,16 +136,10 @@ REFUSED_RULES: list[tuple[str, str]] = [
     ("rules = [1]", "rules"),
     ("a = [" * 5000, "acl"),
     ("a = ", "Invalid value"),
-]
-
-
-def test_rules_that_are_refused() -> None:
-    def check(row: tuple[str, str]) -> None:
-        text, says = row
-        with pytest.raises(SetupError, match=says):
-            acl.read(text, "acl")
-
-    check_rows(REFUSED_RULES, check)
+])  # fmt: skip
+def test_rules_that_are_refused(text: str, says: str) -> None:
+    with pytest.raises(SetupError, match=says):
+        acl.read(text, "acl")
 
 
 def test_what_rules_allow() -> None:

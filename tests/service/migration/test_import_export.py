@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from tests.support.command_process import Command
+from tests.support.each import each
 from tests.support.service import GOLDEN, Client, column, environment, record
-from tests.support.table import check_rows
 from ticdc_bridge.cli import main
 from ticdc_bridge.service.migration.plan import fingerprint
 from ticdc_bridge.service.migration.snapshot import Snapshot, snapshot_of
@@ -231,24 +231,18 @@ def test_rule_sets(tmp_path: Path) -> None:
     assert held(bare).versions["s", 1].content.rule_set is None
 
 
-WHAT_CANNOT_BE_DONE: list[tuple[tuple[str, ...], str]] = [
+@each(("arguments", "reason"), [
     (("import", "nowhere.jsonl"), "nowhere.jsonl: No such file or directory"),
     (("import", "kafka:_schemas"), "a topic needs --bootstrap-servers"),
     (("import", "http://u:p/w@host"), "http://host:port or https"),
     (("import", "http://127.0.0.1:9", "--dry-run"), "can't be reached"),
     (("export", "a", "--store", "sqlite:///absent.db"), "there is no store sqlite:///absent.db"),
     (("export", "a", "b", "c"), "export takes a TARGET, or a SOURCE and a TARGET"),
-]
-
-
-def test_what_cannot_be_done(tmp_path: Path) -> None:
-    def check(row: tuple[tuple[str, ...], str]) -> None:
-        arguments, reason = row
-        code, _, told = command(*arguments, "--wait", "1", cwd=tmp_path)
-        assert code == 2
-        assert reason in told
-
-    check_rows(WHAT_CANNOT_BE_DONE, check)
+])  # fmt: skip
+def test_what_cannot_be_done(tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
+    code, _, told = command(*arguments, "--wait", "1", cwd=tmp_path)
+    assert code == 2
+    assert reason in told
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

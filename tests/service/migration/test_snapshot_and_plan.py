@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from tests.support.service import GOLDEN
-from tests.support.table import check_rows
 from ticdc_bridge.service.migration.dump_file import read_records
 from ticdc_bridge.service.migration.plan import (
     DELETED,
@@ -199,7 +199,7 @@ def test_what_is_not_known_is_counted() -> None:
     assert (done.unknown, done.left_out, done.broken) == ({"ASSOC": 2}, {"config field newThing": 1}, [])
 
 
-BROKEN: list[tuple[TopicRecord, str]] = [
+@each(("broken", "reason"), [
     (TopicRecord(None, b"{}", "offset 3"), "offset 3: there is no key"),
     (TopicRecord(b"{", None, "offset 3"), "offset 3: the key is no JSON"),
     (TopicRecord(b"[]", None, "offset 3"), "offset 3: the key has no keytype"),
@@ -219,18 +219,12 @@ BROKEN: list[tuple[TopicRecord, str]] = [
     (record("MODE", {"mode": "OFF"}), "mode is 'OFF'"),
     (record("CONFIG", {"compatibilityLevel": "SOME"}), "compatibilityLevel is 'SOME'"),
     (TopicRecord(b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":7}', b"{}"), "magic 7"),
-]
-
-
-def test_broken_records_are_named() -> None:
-    def check(row: tuple[TopicRecord, str]) -> None:
-        broken, reason = row
-        done = replayed(schema("t", 1, 1), broken)
-        assert done.broken_count == len(done.broken) == 1
-        assert reason in done.broken[0]
-        assert list(done.snapshot.versions) == [("t", 1)]
-
-    check_rows(BROKEN, check)
+])  # fmt: skip
+def test_broken_records_are_named(broken: TopicRecord, reason: str) -> None:
+    done = replayed(schema("t", 1, 1), broken)
+    assert done.broken_count == len(done.broken) == 1
+    assert reason in done.broken[0]
+    assert list(done.snapshot.versions) == [("t", 1)]
 
 
 def test_an_id_with_two_schemas_is_broken() -> None:

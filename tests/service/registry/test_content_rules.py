@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.each import each
 from tests.support.service import Client, column, record, warnings_of
 from tests.support.table import check_rows
 from ticdc_bridge.service.errors import RegistryError
@@ -202,7 +203,7 @@ def test_properties_find_the_latest_version(registry: Registry) -> None:
     assert subjects.with_properties(registry, "s", {"odd": "1"}, deleted=True).version == 3
 
 
-LOGICAL_CHANGES: list[tuple[Any, Any, str]] = [
+@each(("old", "new", "says"), [
     (amount(10, 2), amount(12, 4), "decimal(10,2) to bytes decimal(12,4): the stored integer has no point"),
     (amount(10, 2), amount(12, 2), "smaller precision"),
     (amount(10, 2), "string", "bytes decimal(10,2) to string: the bytes of the number are read as text"),
@@ -214,37 +215,31 @@ LOGICAL_CHANGES: list[tuple[Any, Any, str]] = [
         {"type": "long", "logicalType": "timestamp-micros"},
         "from long timestamp-millis to long timestamp-micros",
     ),
-]
-
-
-def test_logical_changes(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
-    def check(row: tuple[Any, Any, str]) -> None:
-        old, new, says = row
-        caplog.clear()
-        registry.strict_logical_types = False
-        first, second = NewSchema(record("R", column("c", old))), NewSchema(record("R", column("c", new)))
-        register(registry, "s", first)
-        assert compatibility.check(registry, "s", LATEST, second, normalize=False) == []
-        registry.strict_logical_types = True
-        problems = compatibility.check(registry, "s", LATEST, second, normalize=False)
-        assert says in problems[0]
-        assert problems[0].startswith("{errorType:'LOGICAL_TYPE_CHANGED'")
-        with pytest.raises(RegistryError) as refused:
-            register(registry, "s", second)
-        assert (refused.value.code, says in refused.value.detail) == ("INCOMPATIBLE_SCHEMA", True)
-        assert warnings_of(registry) == []
-        registry.strict_logical_types = False
-        with caplog.at_level(logging.WARNING, logger="service"):
-            register(registry, "s", second)
-        [warned] = warnings_of(registry)
-        assert (warned.subject, warned.version) == ("s", 2)
-        assert warned.message in caplog.text
-        subjects.delete_subject(registry, "s")
-        assert warnings_of(registry) == [warned]
-        subjects.delete_subject(registry, "s", permanent=True)
-        assert warnings_of(registry) == []
-
-    check_rows(LOGICAL_CHANGES, check)
+])  # fmt: skip
+def test_logical_changes(registry: Registry, caplog: pytest.LogCaptureFixture, old: Any, new: Any, says: str) -> None:
+    caplog.clear()
+    registry.strict_logical_types = False
+    first, second = NewSchema(record("R", column("c", old))), NewSchema(record("R", column("c", new)))
+    register(registry, "s", first)
+    assert compatibility.check(registry, "s", LATEST, second, normalize=False) == []
+    registry.strict_logical_types = True
+    problems = compatibility.check(registry, "s", LATEST, second, normalize=False)
+    assert says in problems[0]
+    assert problems[0].startswith("{errorType:'LOGICAL_TYPE_CHANGED'")
+    with pytest.raises(RegistryError) as refused:
+        register(registry, "s", second)
+    assert (refused.value.code, says in refused.value.detail) == ("INCOMPATIBLE_SCHEMA", True)
+    assert warnings_of(registry) == []
+    registry.strict_logical_types = False
+    with caplog.at_level(logging.WARNING, logger="service"):
+        register(registry, "s", second)
+    [warned] = warnings_of(registry)
+    assert (warned.subject, warned.version) == ("s", 2)
+    assert warned.message in caplog.text
+    subjects.delete_subject(registry, "s")
+    assert warnings_of(registry) == [warned]
+    subjects.delete_subject(registry, "s", permanent=True)
+    assert warnings_of(registry) == []
 
 
 NO_LOGICAL_CHANGES: list[tuple[Any, Any]] = [

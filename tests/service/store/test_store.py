@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from tests.support.table import check_rows
+from tests.support.each import each
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import Content, Counts, Lineage, Reference, StoredWarning
@@ -189,7 +189,7 @@ def test_a_store_that_is_gone_is_not_healthy(store: SqlStore) -> None:
     assert gone.value.row.error_code == 50001
 
 
-NO_STORES: list[str] = [
+@each("url", [
     "",
     "registry.db",
     "sqlite://",
@@ -198,15 +198,10 @@ NO_STORES: list[str] = [
     "postgresql://",
     "postgres://h",
     "postgresql:///",
-]
-
-
-def test_urls_that_are_no_store() -> None:
-    def check(url: str) -> None:
-        with pytest.raises(SetupError):
-            open_store(url)
-
-    check_rows(NO_STORES, check)
+])  # fmt: skip
+def test_urls_that_are_no_store(url: str) -> None:
+    with pytest.raises(SetupError):
+        open_store(url)
 
 
 def test_modes_contexts_warnings_and_counts(store: SqlStore) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 
 from tests.support.access import ADMIN, bearer, files, rule
+from tests.support.each import each
 from tests.support.table import check_rows
 from ticdc_bridge.service.testing import running_service
 
@@ -60,30 +61,24 @@ def test_who_is_not_known_sees_nothing(ask: Browser) -> None:
         assert "seen" not in shown
 
 
-CHANGES: list[tuple[str, dict[str, str]]] = [
+@each(("path", "fields"), [
     ("/ui/subjects/{}/compatibility", {"level": "NONE"}),
     ("/ui/subjects/{}/mode", {"mode": "READONLY"}),
     ("/ui/subjects/{}/delete", {"name": "{}", "permanent": "0", "version": ""}),
     ("/ui/subjects/{}/delete", {"name": "{}", "permanent": "1", "version": "1"}),
     ("/ui/server/compatibility", {"to": "NONE"}),
     ("/ui/server/mode", {"to": "READONLY"}),
-]
-
-
-def test_who_may_not_change_does_not(ask: Browser) -> None:
-    def check(row: tuple[str, dict[str, str]]) -> None:
-        path, fields = row
-        for user, name in (("u", "seen"), ("ticdc", "kept"), ("ticdc", "hidden"), ("nobody", "seen")):
-            status, _ = ask(user, "POST", path.format(name), {key: text.format(name) for key, text in fields.items()})
-            assert status in (403, 404), (user, name)
-        for name in SEEN_BY["root"]:
-            assert ask("root", "GET", f"/config/{name}")[0] == 404
-            assert ask("root", "GET", f"/mode/{name}")[0] == 404
-            assert ask("root", "GET", f"/subjects/{name}/versions")[1] == "[1]"
-        assert ask("root", "GET", "/config")[1] == '{"compatibilityLevel":"BACKWARD"}'
-        assert ask("root", "GET", "/mode")[1] == '{"mode":"READWRITE"}'
-
-    check_rows(CHANGES, check)
+])  # fmt: skip
+def test_who_may_not_change_does_not(ask: Browser, path: str, fields: dict[str, str]) -> None:
+    for user, name in (("u", "seen"), ("ticdc", "kept"), ("ticdc", "hidden"), ("nobody", "seen")):
+        status, _ = ask(user, "POST", path.format(name), {key: text.format(name) for key, text in fields.items()})
+        assert status in (403, 404), (user, name)
+    for name in SEEN_BY["root"]:
+        assert ask("root", "GET", f"/config/{name}")[0] == 404
+        assert ask("root", "GET", f"/mode/{name}")[0] == 404
+        assert ask("root", "GET", f"/subjects/{name}/versions")[1] == "[1]"
+    assert ask("root", "GET", "/config")[1] == '{"compatibilityLevel":"BACKWARD"}'
+    assert ask("root", "GET", "/mode")[1] == '{"mode":"READWRITE"}'
 
 
 def test_who_may_does(ask: Browser) -> None:
@@ -96,15 +91,13 @@ def test_who_may_does(ask: Browser) -> None:
     assert ask("root", "POST", "/subjects/seen/versions", '{"schema": "\\"int\\""}')[0] == 200
 
 
-def test_histories_are_for_those_with_history(ask: Browser) -> None:
-    def check(path: str) -> None:
-        for user in ("u", "ticdc"):
-            assert ask(user, "GET", path)[0] == 403
-        assert ask("nobody", "GET", path)[0] in (200, 404)
-        judged = {"sql": "DROP TABLE t", "db": quote("d"), "changefeed": "", "sink_uri": "", "config": "", "tables": ""}
-        assert ask("u", "POST", "/ui/dry-run", judged)[0] == 403
-
-    check_rows(["/ui/tables", "/ui/tables/diff?from=1&to=2", "/ui/lineage", "/ui/tables/d/t"], check)
+@each("path", ["/ui/tables", "/ui/tables/diff?from=1&to=2", "/ui/lineage", "/ui/tables/d/t"])
+def test_histories_are_for_those_with_history(ask: Browser, path: str) -> None:
+    for user in ("u", "ticdc"):
+        assert ask(user, "GET", path)[0] == 403
+    assert ask("nobody", "GET", path)[0] in (200, 404)
+    judged = {"sql": "DROP TABLE t", "db": quote("d"), "changefeed": "", "sink_uri": "", "config": "", "tables": ""}
+    assert ask("u", "POST", "/ui/dry-run", judged)[0] == 403
 
 
 def test_messages_are_for_those_with_that_right(ask: Browser) -> None:

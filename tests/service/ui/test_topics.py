@@ -16,10 +16,10 @@ from playwright.sync_api import Browser as Chromium
 
 from tests.service.ui.test_layout import unnamed
 from tests.support.access import ADMIN, bearer, files, rule
+from tests.support.each import each
 from tests.support.history_events import T0, ddl
 from tests.support.kafka import Kafka
 from tests.support.service import Client
-from tests.support.table import check_rows
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter_of
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.kafka_topics import KafkaTopics
@@ -220,15 +220,10 @@ def test_settings_of_the_client(kafka: Kafka, topic: str, tmp_path: Path) -> Non
         assert Browser(url).post("/ui/explain", place)[0] == 400
 
 
-WHAT_IS_NO_PLACE: list[str] = ["t", "t@0", "t:0", "t@-1:0", "t@0:-1", "a/b@0:0", "t@0:1:2"]
-
-
-def test_what_is_no_place(url: str) -> None:
-    def check(text: str) -> None:
-        status, page = Browser(url).post("/ui/explain", ("place", text))
-        assert (status, "write TOPIC@PARTITION:OFFSET" in page) == (400, True)
-
-    check_rows(WHAT_IS_NO_PLACE, check)
+@each("text", ["t", "t@0", "t:0", "t@-1:0", "t@0:-1", "a/b@0:0", "t@0:1:2"])
+def test_what_is_no_place(url: str, text: str) -> None:
+    status, page = Browser(url).post("/ui/explain", ("place", text))
+    assert (status, "write TOPIC@PARTITION:OFFSET" in page) == (400, True)
 
 
 @pytest.mark.slow
