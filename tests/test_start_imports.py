@@ -32,23 +32,13 @@ create_served(Settings(store="sqlite:///" + sys.argv[2] + ".db"))
 """
 _BATCHES = {"numba", "llvmlite", "numpy", "pyarrow", "pandas", "pyspark", "deltalake"}
 _SERVER = {
-    "fastapi",
-    "starlette",
-    "uvicorn",
-    "sqlalchemy",
-    "pydantic_settings",
-    "jinja2",
-    "prometheus_client",
-    "bcrypt",
-}
+    "fastapi", "starlette", "uvicorn", "sqlalchemy", "pydantic_settings", "jinja2", "prometheus_client", "bcrypt",
+}  # fmt: skip
 _CLIENTS = {"confluent_kafka", "httpx2", "psycopg", "google.protobuf", "regex", "rich.progress"}
 _OWN = {
-    "ticdc_bridge.schemas.formats.format_table",
-    "ticdc_bridge.service.registry",
-    "ticdc_bridge.service.store",
-    "ticdc_bridge.service.migration",
-    "ticdc_bridge.service.tracker",
-}
+    "ticdc_bridge.schemas.formats.format_table", "ticdc_bridge.service.registry", "ticdc_bridge.service.store",
+    "ticdc_bridge.service.migration", "ticdc_bridge.service.tracker",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

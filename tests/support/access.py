@@ -80,20 +80,10 @@ class InProcess:
         if authorization is not None:
             headers.append((b"authorization", authorization.encode("latin-1")))
         scope = {
-            "type": "http",
-            "method": method,
-            "path": raw,
-            "raw_path": raw.encode(),
-            "query_string": query.encode(),
-            "headers": headers,
-            "state": {},
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "scheme": "http",
-            "server": ("127.0.0.1", 1),
-            "client": ("127.0.0.1", 2),
-            "root_path": "",
-        }
+            "type": "http", "method": method, "path": raw, "raw_path": raw.encode(), "query_string": query.encode(),
+            "headers": headers, "state": {}, "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http",
+            "server": ("127.0.0.1", 1), "client": ("127.0.0.1", 2), "root_path": "",
+        }  # fmt: skip
         messages: list[Message] = []
         given = [{"type": "http.request", "body": data, "more_body": False}]
 

@@ -150,10 +150,6 @@ def _text_of(value: Value) -> str:
 
 
 _MAKE: dict[CellForm, Callable[[Value], int | bytes]] = {
-    CellForm.INT: _signed,
-    CellForm.UINT: _unsigned,
-    CellForm.DOUBLE: _double,
-    CellForm.FLOAT: _float,
-    CellForm.TEXT: _text,
-    CellForm.BYTES: _bytes,
-}
+    CellForm.INT: _signed, CellForm.UINT: _unsigned, CellForm.DOUBLE: _double, CellForm.FLOAT: _float,
+    CellForm.TEXT: _text, CellForm.BYTES: _bytes,
+}  # fmt: skip

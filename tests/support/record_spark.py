@@ -217,14 +217,11 @@ def _streamed(made: DataFrame, checkpoint: Path) -> str:
 
 
 GROUPS: dict[str, Callable[[Any], Iterator[Row]]] = {
-    "spark maps": record_maps,
-    "spark table": lambda spark: record_table(spark, False, "exact"),
+    "spark maps": record_maps, "spark table": lambda spark: record_table(spark, False, "exact"),
     "spark table with definitions": lambda spark: record_table(spark, True, "exact"),
     "spark table typed": lambda spark: record_table(spark, True, "typed"),
     "spark avro typed": lambda spark: _of_tables(spark, ("avro",), False, types="typed"),
     "spark avro header": lambda spark: _of_tables(spark, ("avro",), False, check="header"),
-    "spark avro without classes": record_without_classes,
-    "spark transcode": record_transcode,
-    "spark commands": record_commands,
-    "spark streams": record_streams,
-}
+    "spark avro without classes": record_without_classes, "spark transcode": record_transcode,
+    "spark commands": record_commands, "spark streams": record_streams,
+}  # fmt: skip

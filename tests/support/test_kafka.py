@@ -20,12 +20,9 @@ from tests.support.kafka import Kafka, KafkaDidNotStart
 ROOT = Path(__file__).resolve().parents[2]
 
 MESSAGES: tuple[tuple[bytes | None, bytes | None], ...] = (
-    (b"k1", b"\x00\x00\x00\x00\x01value"),
-    (b"k2", bytes(range(256))),
-    (b"tombstone", None),
-    (None, b""),
+    (b"k1", b"\x00\x00\x00\x00\x01value"), (b"k2", bytes(range(256))), (b"tombstone", None), (None, b""),
     (b"big", b"x" * 200_000),
-)
+)  # fmt: skip
 
 
 def _produce(kafka: Kafka, topic: str) -> None:

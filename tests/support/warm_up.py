@@ -26,14 +26,10 @@ from ticdc_bridge.spark_jobs.runtime.cache import cache_dir, write_atomically
 
 # The longest first; what one needs of another's code it finds in the cache, or compiles too.
 _STEPS: tuple[Callable[[], object], ...] = (
-    partial(warm_up.warm_transcode, "avro", "debezium"),
-    make_archive,
-    table_decoders.warm_json,
-    table_decoders.warm_craft,
-    partial(warm_up.warm_lines, "debezium"),
-    partial(warm_up.warm_transcode, "debezium", "avro"),
-    partial(warm_up.warm_table_rows, "avro"),
-)
+    partial(warm_up.warm_transcode, "avro", "debezium"), make_archive, table_decoders.warm_json,
+    table_decoders.warm_craft, partial(warm_up.warm_lines, "debezium"),
+    partial(warm_up.warm_transcode, "debezium", "avro"), partial(warm_up.warm_table_rows, "avro"),
+)  # fmt: skip
 
 
 def warm(run: str) -> None:

@@ -28,48 +28,28 @@ Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
 SCHEMAS = [record("R", column("a")), record("R", column("b", default=1)), '"int"', '{"type":"nope"}']
 READS = [
-    ("GET", "/schemas/ids/{n}"),
-    ("GET", "/schemas/ids/{n}?fetchMaxId=true"),
-    ("GET", "/schemas/ids/{n}?subject={s}"),
-    ("GET", "/schemas/ids/{n}/schema"),
-    ("GET", "/subjects/{s}/versions/latest"),
-    ("GET", "/subjects/{s}/versions/{n}?deleted=true"),
-    ("GET", "/subjects/{s}/versions/{n}/schema"),
-    ("GET", "/contexts/.c/subjects/{s}/versions/latest/"),
-    ("GET", "/subjects/{s}/versions"),
-    ("GET", "/subjects"),
-    ("GET", "/subjects?deleted=true&subjectPrefix=:*:"),
-    ("HEAD", "/subjects/{s}/versions/latest"),
-    ("POST", "/subjects/{s}"),
-    ("POST", "/subjects/{s}?normalize=true&deleted=true"),
+    ("GET", "/schemas/ids/{n}"), ("GET", "/schemas/ids/{n}?fetchMaxId=true"), ("GET", "/schemas/ids/{n}?subject={s}"),
+    ("GET", "/schemas/ids/{n}/schema"), ("GET", "/subjects/{s}/versions/latest"),
+    ("GET", "/subjects/{s}/versions/{n}?deleted=true"), ("GET", "/subjects/{s}/versions/{n}/schema"),
+    ("GET", "/contexts/.c/subjects/{s}/versions/latest/"), ("GET", "/subjects/{s}/versions"), ("GET", "/subjects"),
+    ("GET", "/subjects?deleted=true&subjectPrefix=:*:"), ("HEAD", "/subjects/{s}/versions/latest"),
+    ("POST", "/subjects/{s}"), ("POST", "/subjects/{s}?normalize=true&deleted=true"),
     ("POST", "/contexts/.c/subjects/{s}"),
-]
+]  # fmt: skip
 WRITES = [
-    ("POST", "/subjects/{s}/versions"),
-    ("POST", "/subjects/{s}/versions"),
-    ("POST", "/subjects/%3A.c%3A{s}/versions"),
-    ("DELETE", "/subjects/{s}"),
-    ("DELETE", "/subjects/{s}?permanent=true"),
-    ("DELETE", "/subjects/{s}/versions/{n}"),
-    ("PUT", "/config/{s}"),
-    ("PUT", "/config"),
-    ("DELETE", "/config/{s}"),
-    ("PUT", "/mode/{s}?force=true"),
-]
+    ("POST", "/subjects/{s}/versions"), ("POST", "/subjects/{s}/versions"),
+    ("POST", "/subjects/%3A.c%3A{s}/versions"), ("DELETE", "/subjects/{s}"),
+    ("DELETE", "/subjects/{s}?permanent=true"), ("DELETE", "/subjects/{s}/versions/{n}"), ("PUT", "/config/{s}"),
+    ("PUT", "/config"), ("DELETE", "/config/{s}"), ("PUT", "/mode/{s}?force=true"),
+]  # fmt: skip
 BODIES: dict[str, list[dict[str, Any]]] = {
     "/config": [{"compatibility": "NONE"}, {"alias": "t"}, {"normalize": True}, {"compatibility": "FULL", "alias": ""}],
     "/mode": [{"mode": "READONLY"}, {"mode": "READWRITE"}, {"mode": "IMPORT"}],
 }
-HEADERS = st.sampled_from(
-    [
-        [],
-        [(b"accept", b"application/json")],
-        [(b"accept", b"text/html")],
-        [(b"accept", b"*/*"), (b"accept", b"text/html")],
-        [(b"x-request-id", b" mine ")],
-        [(b"x-request-id", b"")],
-    ]
-)
+HEADERS = st.sampled_from([
+    [], [(b"accept", b"application/json")], [(b"accept", b"text/html")],
+    [(b"accept", b"*/*"), (b"accept", b"text/html")], [(b"x-request-id", b" mine ")], [(b"x-request-id", b"")],
+])  # fmt: skip
 
 
 @st.composite
@@ -89,15 +69,9 @@ async def ask(app: ASGIApp, method: str, path: str, headers: Headers, body: byte
     """One request, its body in two parts."""
     raw, _, query = path.partition("?")
     scope = {
-        "type": "http",
-        "http_version": "1.1",
-        "scheme": "http",
-        "method": method,
-        "path": raw,
-        "raw_path": raw.encode(),
-        "query_string": query.encode(),
-        "headers": headers,
-    }
+        "type": "http", "http_version": "1.1", "scheme": "http", "method": method, "path": raw,
+        "raw_path": raw.encode(), "query_string": query.encode(), "headers": headers,
+    }  # fmt: skip
     parts = [body[:3], body[3:]]
     answer: list[Message] = []
 
@@ -201,14 +175,11 @@ def test_what_is_answered_at_once(tmp_path: Path) -> None:
             await ask(hot, "GET", "/schemas/ids/1", [], b"")
 
     rows: list[tuple[str, str, Headers, bool]] = [
-        ("GET", "/schemas/ids/1", [], True),
-        ("GET", "/schemas/ids/1", [(b"host", b"x")], True),
+        ("GET", "/schemas/ids/1", [], True), ("GET", "/schemas/ids/1", [(b"host", b"x")], True),
         ("GET", "/schemas/ids/1", [(b"accept", b"text/html")], False),
-        ("GET", "/schemas/ids/1", [(b"x-request-id", b"1")], False),
-        ("GET", "/schemas/ids/1?subject=s", [], False),
-        ("GET", "/schemas/ids/2", [], False),
-        ("GET", "/", [], False),
-    ]
+        ("GET", "/schemas/ids/1", [(b"x-request-id", b"1")], False), ("GET", "/schemas/ids/1?subject=s", [], False),
+        ("GET", "/schemas/ids/2", [], False), ("GET", "/", [], False),
+    ]  # fmt: skip
     with both(tmp_path, 8) as (hot, _):
         asyncio.run(make_ready(hot))
         hot._look_at += 3600  # nobody else writes

@@ -31,18 +31,11 @@ DEFAULT_WITH_MANY_READINGS = record(
 
 
 MONSTROUS = [
-    nested(MAX_DEPTH + 1),
-    nested(1500),
-    nested(100_000),
-    nested_records(1200),
-    json.dumps({"type": "int", "p": json.loads("[" * 300 + "]" * 300)}),
-    "[" * 3000 + "]" * 3000,
-    '{"type":"int","p":' + "9" * 10_000 + "}",
-    '{"type":"int","p":NaN}',
-    '{"type":"fixed","name":"F","size":1e400}',
-    "/*" * 1_000_000,
-    '"' + '\\"' * 1_000_000 + "/",
-]
+    nested(MAX_DEPTH + 1), nested(1500), nested(100_000), nested_records(1200),
+    json.dumps({"type": "int", "p": json.loads("[" * 300 + "]" * 300)}), "[" * 3000 + "]" * 3000,
+    '{"type":"int","p":' + "9" * 10_000 + "}", '{"type":"int","p":NaN}', '{"type":"fixed","name":"F","size":1e400}',
+    "/*" * 1_000_000, '"' + '\\"' * 1_000_000 + "/",
+]  # fmt: skip
 READING = ("/subjects/deep/versions", "/subjects/deep", "/compatibility/subjects/deep/versions")
 
 

@@ -24,15 +24,8 @@ def test_trailing_slash_is_no_redirect(shared_client: Client, path: str) -> None
 
 
 @each(("sent", "subject"), [
-    ("a%2Fb", "a/b"),
-    ("a+b", "a+b"),
-    ("a%2Bb", "a+b"),
-    ("a%20b", "a b"),
-    ("a%2525b", "a%25b"),
-    ("%E4%B8%AD", "中"),
-    ("a;x=1", "a"),
-    ("a%3Bx", "a;x"),
-    (".", "."),
+    ("a%2Fb", "a/b"), ("a+b", "a+b"), ("a%2Bb", "a+b"), ("a%20b", "a b"), ("a%2525b", "a%25b"), ("%E4%B8%AD", "中"),
+    ("a;x=1", "a"), ("a%3Bx", "a;x"), (".", "."),
 ])  # fmt: skip
 def test_subjects_are_decoded_once(client: Client, sent: str, subject: str) -> None:
     assert client.send("POST", f"/subjects/{sent}/versions", {"schema": '"int"'}).status == 200
@@ -66,10 +59,7 @@ def test_booleans(client: Client) -> None:
 
 
 @each("path", [
-    "/subjects?limit=abc",
-    "/subjects?limit=1e3",
-    "/schemas/ids/abc",
-    "/schemas/ids/99999999999",
+    "/subjects?limit=abc", "/subjects?limit=1e3", "/schemas/ids/abc", "/schemas/ids/99999999999",
 ])  # fmt: skip
 def test_numbers_that_are_none(shared_client: Client, path: str) -> None:
     answer = shared_client.get(path)
@@ -84,12 +74,9 @@ def test_versions_that_are_none(shared_client: Client, version: str) -> None:
 
 
 @each(("accept", "answered"), [
-    ("*/*", V1),
-    ("application/*", V1),
-    ("application/json", "application/json"),
+    ("*/*", V1), ("application/*", V1), ("application/json", "application/json"),
     (f"application/json;q=0.9, {V1};q=0.1", "application/json"),
-    (f"{V1}, application/vnd.schemaregistry+json, application/json", V1),
-    ("text/html, */*;q=0.1", V1),
+    (f"{V1}, application/vnd.schemaregistry+json, application/json", V1), ("text/html, */*;q=0.1", V1),
 ])  # fmt: skip
 def test_accept(shared_client: Client, accept: str, answered: str) -> None:
     assert shared_client.get("/subjects", Accept=accept).headers["content-type"] == answered
@@ -106,15 +93,9 @@ def test_what_cannot_be_answered_or_read(shared_client: Client) -> None:
 
 
 ENCODINGS = (
-    ("gzip", True),
-    ("gzip, deflate, br", True),
-    ("br;q=1.0, GZIP ; q=0.5", True),
-    ("gzip;q=0", False),
-    ("gzip;q=0.000", False),
-    ("identity", False),
-    ("xgzip", False),
-    ("", False),
-)
+    ("gzip", True), ("gzip, deflate, br", True), ("br;q=1.0, GZIP ; q=0.5", True), ("gzip;q=0", False),
+    ("gzip;q=0.000", False), ("identity", False), ("xgzip", False), ("", False),
+)  # fmt: skip
 
 
 def test_long_answers_are_compressed_where_that_is_asked(
@@ -181,15 +162,9 @@ def test_names_that_are_none(shared_client: Client) -> None:
 
 
 @each(("body", "error"), [
-    (None, (422, 422)),
-    (b"null", (422, 422)),
-    (b"{", (400, 400)),
-    (b"[]", (400, 400)),
-    (b'"text"', (400, 400)),
-    (b"\xff\xfe\xff", (400, 400)),
-    (b"[" * 5000, (400, 400)),
-    (b'{"schema":' + b"[" * 5000 + b"]" * 5000 + b"}", (400, 400)),
-    (b'{"schema":{"type":"int"}}', (400, 400)),
+    (None, (422, 422)), (b"null", (422, 422)), (b"{", (400, 400)), (b"[]", (400, 400)), (b'"text"', (400, 400)),
+    (b"\xff\xfe\xff", (400, 400)), (b"[" * 5000, (400, 400)),
+    (b'{"schema":' + b"[" * 5000 + b"]" * 5000 + b"}", (400, 400)), (b'{"schema":{"type":"int"}}', (400, 400)),
     (b'{"schema":"\\"int\\"","version":"x"}', (400, 400)),
     (b'{"schema":"\\"int\\"","version":99999999999}', (400, 400)),
     (b'{"schema":"\\"int\\"","references":[3]}', (400, 400)),
@@ -207,12 +182,9 @@ def test_names_that_are_none(shared_client: Client) -> None:
     (b'{"schema":"\\"int\\"","metadata":{"sensitive":[null,"a"]}}', (400, 400)),
     (b'{"schema":"\\"int\\"","propagateSchemaTags":"yes"}', (400, 400)),
     (b'{"schema":"\\"int\\"","schemaTagsToAdd":[{"schemaEntity":{"entityType":"zz"},"tags":[]}]}', (400, 400)),
-    (b'{"schema":"\\"int\\"","id":7}', (422, 42205)),
-    (b'{"schema":"{}","schemaType":"XML"}', (422, 42201)),
-    (b'{"schema":"{}","schemaType":"avro"}', (422, 42201)),
-    (b'{"schema":"\\"\\ud800\\""}', (422, 42201)),
-    (b"{}", (422, 42201)),
-    (b'{"schema":5}', (422, 42201)),
+    (b'{"schema":"\\"int\\"","id":7}', (422, 42205)), (b'{"schema":"{}","schemaType":"XML"}', (422, 42201)),
+    (b'{"schema":"{}","schemaType":"avro"}', (422, 42201)), (b'{"schema":"\\"\\ud800\\""}', (422, 42201)),
+    (b"{}", (422, 42201)), (b'{"schema":5}', (422, 42201)),
 ])  # fmt: skip
 def test_bad_bodies(shared_client: Client, body: bytes | None, error: tuple[int, int]) -> None:
     assert shared_client.send("POST", "/subjects/bad/versions", body).error == error

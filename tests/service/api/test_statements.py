@@ -79,15 +79,10 @@ def fill(service: CountedService, number: int) -> None:
 
 # Method, path, body; the most queries.
 @each(("method", "path", "body", "most"), [
-    ("GET", "/history/changefeeds", None, 5),
-    ("GET", "/history/tables", None, 5),
-    ("GET", "/history/ddl", None, 3),
-    ("GET", "/history/drift", None, 11),
-    ("GET", "/history/drift?registry=false", None, 3),
-    ("GET", "/history/d/t0/versions", None, 10),
-    ("GET", f"/history/d/t7/at/{LAST}", None, 8),
-    ("GET", "/lineage", None, 2),
-    ("GET", "/lineage?subject=d_t7-value", None, 2),
+    ("GET", "/history/changefeeds", None, 5), ("GET", "/history/tables", None, 5), ("GET", "/history/ddl", None, 3),
+    ("GET", "/history/drift", None, 11), ("GET", "/history/drift?registry=false", None, 3),
+    ("GET", "/history/d/t0/versions", None, 10), ("GET", f"/history/d/t7/at/{LAST}", None, 8),
+    ("GET", "/lineage", None, 2), ("GET", "/lineage?subject=d_t7-value", None, 2),
     ("POST", "/history/dry-run", {"db": "d", "sql": ALTER}, 27),
     ("POST", "/history/dry-run", {"db": "d", "sql": ALTER, "changefeed": {"sink_uri": SINK, "config": PER_TABLE}}, 25),
 ])  # fmt: skip

@@ -138,15 +138,12 @@ def requests(client: Client) -> list[Callable[[], Answer]]:
     """What clients ask: a new schema, a known one, a look-up, reads; two of them were asked before."""
     body = {"schema": '"int"'}
     return [
-        lambda: client.register("s", schema("new")),
-        lambda: client.register("s", '"int"'),
-        lambda: client.send("POST", "/subjects/s", body),
-        lambda: client.get("/schemas/ids/1"),
+        lambda: client.register("s", schema("new")), lambda: client.register("s", '"int"'),
+        lambda: client.send("POST", "/subjects/s", body), lambda: client.get("/schemas/ids/1"),
         lambda: client.get("/subjects/s/versions/latest"),
         lambda: client.send("PUT", "/config/s", {"compatibility": "FULL"}),
-        lambda: client.send("DELETE", "/subjects/t"),
-        lambda: client.get("/mode"),
-    ]
+        lambda: client.send("DELETE", "/subjects/t"), lambda: client.get("/mode"),
+    ]  # fmt: skip
 
 
 def check_timed_out(client: Client) -> None:

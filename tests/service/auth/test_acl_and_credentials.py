@@ -34,23 +34,11 @@ def test_who_a_header_proves() -> None:
     good = [basic("alice", PASSWORD), basic("u", TOKENS["u"]), bearer("u"), bearer("u").replace("Bearer", "bEARER ")]
     assert asyncio.run(names(*good, *good)) == ["alice", "u", "u", "u"] * 2
     bad = [
-        basic("alice", PASSWORD + "x"),
-        basic("alice", ""),
-        basic("alice", "x" * 73),
-        basic("alice", "a\0b"),
-        basic("nobody-known", PASSWORD),
-        basic("alice", TOKENS["u"]),
-        bearer("u") + "x",
-        "Bearer ",
-        "Bearer u",
-        f"Bearer {PASSWORD}",
-        "Basic",
-        "Basic ???",
-        "Basic " + "QUFB",
-        "Digest username=alice",
-        "",
+        basic("alice", PASSWORD + "x"), basic("alice", ""), basic("alice", "x" * 73), basic("alice", "a\0b"),
+        basic("nobody-known", PASSWORD), basic("alice", TOKENS["u"]), bearer("u") + "x", "Bearer ", "Bearer u",
+        f"Bearer {PASSWORD}", "Basic", "Basic ???", "Basic " + "QUFB", "Digest username=alice", "",
         "Basic " + "A" * 9000,
-    ]
+    ]  # fmt: skip
     assert asyncio.run(names(*bad, *bad)) == [None] * (2 * len(bad))
 
 
@@ -100,18 +88,12 @@ def test_a_changed_file_forgets_who_was_known() -> None:
 
 
 @each(("line", "says"), [
-    ("bob:hunter2secret", "no bcrypt hash"),
-    ("bob:{SHA}hunter2secret", "unsalted SHA-1"),
-    ("bob:$apr1$hunter2secret$", "Apache's MD5"),
-    ("bob:$6$hunter2secret", "SHA-512-crypt"),
-    ("bob:$2y$31$" + "hunter2secret" * 5, "no bcrypt hash"),
-    ("bob:$2y$31$" + "a" * 53, "cost must be 8 to 14"),
-    ("bob:$2y$04$" + "a" * 53, "cost must be 8 to 14"),
-    ("bob:$sha256$hunter2secret", "no bcrypt hash"),
-    ("hunter2secret", "not NAME:HASH"),
-    ("b b:hunter2secret", "this name can't be used"),
-    ("anonymous:hunter2secret", "this name can't be used"),
-    (":hunter2secret", "this name can't be used"),
+    ("bob:hunter2secret", "no bcrypt hash"), ("bob:{SHA}hunter2secret", "unsalted SHA-1"),
+    ("bob:$apr1$hunter2secret$", "Apache's MD5"), ("bob:$6$hunter2secret", "SHA-512-crypt"),
+    ("bob:$2y$31$" + "hunter2secret" * 5, "no bcrypt hash"), ("bob:$2y$31$" + "a" * 53, "cost must be 8 to 14"),
+    ("bob:$2y$04$" + "a" * 53, "cost must be 8 to 14"), ("bob:$sha256$hunter2secret", "no bcrypt hash"),
+    ("hunter2secret", "not NAME:HASH"), ("b b:hunter2secret", "this name can't be used"),
+    ("anonymous:hunter2secret", "this name can't be used"), (":hunter2secret", "this name can't be used"),
 ])  # fmt: skip
 def test_lines_that_are_refused(line: str, says: str) -> None:
     with pytest.raises(SetupError) as raised:
@@ -122,19 +104,14 @@ def test_lines_that_are_refused(line: str, says: str) -> None:
 
 
 @each(("text", "says"), [
-    ("who = 1", "'who'"),
-    ("[[rules]]\nwho=['a']\nmay=['read']", "no subjects"),
+    ("who = 1", "'who'"), ("[[rules]]\nwho=['a']\nmay=['read']", "no subjects"),
     ("[[rules]]\nwho=['a']\nmay=['raed']\nsubjects=['x']", "raed"),
     ("[[rules]]\nwho=['a']\nmay=['admin']\nsubjects=['x']", "whole server"),
     ("[[rules]]\nwho=['role:x']\nmay=['read']\nsubjects=['x']", "no role 'x'"),
     ("[[rules]]\nwho=['a']\nmay=['read']\nsubject=['x']", "'subject'"),
     ("[[rules]]\nwho='a'\nmay=['read']\nsubjects=['x']", "list of texts"),
-    ("[[rules]]\nmay=['read']\nsubjects=['x']", "who"),
-    ("[[rules]]\nwho=['a']\nmay=[]\nsubjects=['x']", "may"),
-    ("roles = []", "roles"),
-    ("rules = {}", "rules"),
-    ("rules = [1]", "rules"),
-    ("a = [" * 5000, "acl"),
+    ("[[rules]]\nmay=['read']\nsubjects=['x']", "who"), ("[[rules]]\nwho=['a']\nmay=[]\nsubjects=['x']", "may"),
+    ("roles = []", "roles"), ("rules = {}", "rules"), ("rules = [1]", "rules"), ("a = [" * 5000, "acl"),
     ("a = ", "Invalid value"),
 ])  # fmt: skip
 def test_rules_that_are_refused(text: str, says: str) -> None:
@@ -155,11 +132,8 @@ def test_what_rules_allow() -> None:
     user, job, other = rules.access("u"), rules.access("cert:job"), rules.access("x")
     for access in (user, job):
         assert [access.may(one, "shop.a") for one in ("read", "write", "delete", "config")] == [
-            True,
-            True,
-            False,
-            False,
-        ]
+            True, True, False, False,
+        ]  # fmt: skip
         assert access.may("write", "exact")
         assert not access.may("read", "exact2")
     assert user.may("read", "a-public")

@@ -50,20 +50,16 @@ def test_what_is_masked(text: str, masked: str) -> None:
 
 
 @each("text", [
-    f"http://alice:{SECRET}@registry:8081/subjects",
-    f"at http://{SECRET}@registry:8081: refused",
+    f"http://alice:{SECRET}@registry:8081/subjects", f"at http://{SECRET}@registry:8081: refused",
     f"store=postgresql://alice:p@{SECRET}@db:5432/registry",
     f"postgresql://db/registry?sslpassword={SECRET}&sslmode=verify-full",
     f"kafka://broker:9092/topic?sasl-user=alice&sasl-password={SECRET}",
     f"Authorization: Basic {b64encode(f'alice:{SECRET}'.encode()).decode()} {{}}".format(""),
-    f"{{'Authorization': 'Bearer {SECRET}{SECRET}'}}",
-    f"sasl.password={SECRET}",
-    f"sasl.oauthbearer.client.secret = {SECRET}",
-    f"ssl.key.password={SECRET},x",
+    f"{{'Authorization': 'Bearer {SECRET}{SECRET}'}}", f"sasl.password={SECRET}",
+    f"sasl.oauthbearer.client.secret = {SECRET}", f"ssl.key.password={SECRET},x",
     f'sasl.jaas.config=a.b.PlainLoginModule required username="alice" password="{SECRET} \\"{SECRET}";',
     f'a.b.OAuthBearerLoginModule required clientId="alice" clientSecret="{SECRET}";',
-    f'{{"user": "alice", "password": "{SECRET}", "api_token": "{SECRET}"}}',
-    f"BRIDGE_REGISTRY_TOKEN={SECRET}",
+    f'{{"user": "alice", "password": "{SECRET}", "api_token": "{SECRET}"}}', f"BRIDGE_REGISTRY_TOKEN={SECRET}",
 ])  # fmt: skip
 def test_every_form_of_secret_is_masked(capsys: pytest.CaptureFixture[str], text: str) -> None:
     record = logging.LogRecord("x", logging.ERROR, "", 0, "%s", (text,), (ValueError, ValueError(text), None))

@@ -243,14 +243,9 @@ def test_bootstraps_need_the_protocol_in_small_letters() -> None:
 
 def test_every_rule_is_tried() -> None:
     elsewhere = {
-        "broker-without-port",
-        "scheme-without-tls",
-        "topic-collision",
-        "level-none",
-        "drop-forward",
-        "subject-readonly",
-        "timestamp-zone",
-    }
+        "broker-without-port", "scheme-without-tls", "topic-collision", "level-none", "drop-forward",
+        "subject-readonly", "timestamp-zone",
+    }  # fmt: skip
     assert {r.id for r in RULES} == CASES.keys() | elsewhere
     assert len({r.id for r in RULES}) == len(RULES)
     assert all(rule.text and rule.fix and rule.source for rule in RULES)

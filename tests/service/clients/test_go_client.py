@@ -56,15 +56,9 @@ def saw(confluent: Any) -> dict[str, Any]:
     except ToolchainMissing as missing:
         pytest.skip(f"no client of Go: {missing}")
     job = {
-        "order": ORDER,
-        "wider": WIDER,
-        "narrower": NARROWER,
-        "address": ADDRESS,
-        "customer": CUSTOMER,
-        "json": ORDER_JSON,
-        "ride": RIDE,
-        "written": _written(confluent),
-    }
+        "order": ORDER, "wider": WIDER, "narrower": NARROWER, "address": ADDRESS, "customer": CUSTOMER,
+        "json": ORDER_JSON, "ride": RIDE, "written": _written(confluent),
+    }  # fmt: skip
     done = subprocess.run(
         [binary, confluent.config()["url"]],
         input=json.dumps(job),
@@ -116,14 +110,9 @@ def test_create_and_lookup(saw: dict[str, Any], confluent: Any) -> None:
     first, second = (confluent.get_version("go-orders", version) for version in (1, 2))
     assert saw["first"] == saw["lookup"]
     assert saw["first"] == {
-        "subject": "go-orders",
-        "version": 1,
-        "id": first.schema_id,
-        "guid": first.guid,
-        "type": "AVRO",
-        "schema": ORDER_CANONICAL,
-        "references": None,
-    }
+        "subject": "go-orders", "version": 1, "id": first.schema_id, "guid": first.guid, "type": "AVRO",
+        "schema": ORDER_CANONICAL, "references": None,
+    }  # fmt: skip
     assert saw["again"] == first.schema_id == confluent.get_latest_version("avro-value").schema_id
     assert (saw["second"]["version"], saw["second"]["id"]) == (2, second.schema_id)
     assert (saw["latest"], saw["versions"], saw["schemas"]) == (2, [1, 2], ["go-orders/1", "go-orders/2"])

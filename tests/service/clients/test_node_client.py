@@ -224,11 +224,8 @@ def test_protobuf(run: Run) -> None:
 def test_refusals(run: Run) -> None:
     saw = run.saw["missing"]
     assert {name: refused["status"] for name, refused in saw.items()} == {
-        "id": 404,
-        "subject": 404,
-        "version": 404,
-        "invalid": 422,
-    }
+        "id": 404, "subject": 404, "version": 404, "invalid": 422,
+    }  # fmt: skip
     for name, path in (
         ("id", "/schemas/ids/4711"),
         ("subject", "/subjects/nobody/versions/latest"),

@@ -42,15 +42,10 @@ def test_serializer_and_deserializer(confluent: Any) -> None:
 
 
 GPS = json.dumps({"$id": "gps.json", "type": "object", "properties": {"lat": {"type": "number"}}, "required": ["lat"]})
-STOP = json.dumps(
-    {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "type": "object",
-        "title": "stop",
-        "properties": {"name": {"type": "string"}, "at": {"$ref": "gps.json"}},
-        "additionalProperties": False,
-    }
-)
+STOP = json.dumps({
+    "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "title": "stop",
+    "properties": {"name": {"type": "string"}, "at": {"$ref": "gps.json"}}, "additionalProperties": False,
+})  # fmt: skip
 
 
 def test_json_serializer_and_deserializer(confluent: Any) -> None:

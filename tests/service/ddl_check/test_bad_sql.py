@@ -33,13 +33,10 @@ def test_any_text_has_a_verdict_or_is_wrong_usage(examples: int) -> None:
 
 
 HOSTILE_SIZES = {
-    "nested": "ALTER TABLE orders ADD c INT DEFAULT " + "(" * 20_000,
-    "long": "A" * 5_000_000,
-    "quotes": "'" * 99_999,
-    "comments": "/*" * 50_000,
-    "columns": "ALTER TABLE orders " + ", ".join(f"ADD c{i} INT" for i in range(5000)),
+    "nested": "ALTER TABLE orders ADD c INT DEFAULT " + "(" * 20_000, "long": "A" * 5_000_000, "quotes": "'" * 99_999,
+    "comments": "/*" * 50_000, "columns": "ALTER TABLE orders " + ", ".join(f"ADD c{i} INT" for i in range(5000)),
     "zeros": "\x00" * 1000,
-}
+}  # fmt: skip
 
 
 @each("name", HOSTILE_SIZES)

@@ -27,17 +27,13 @@ class Seven(BaseHTTPRequestHandler):
     """A registry that tells less than Confluent's: no contexts, no maxId, no own settings of subjects (Karapace)."""
 
     ANSWERS: ClassVar[dict[str, Any]] = {
-        "/subjects": ["s"],
-        "/subjects?deleted=true": ["s", "t"],
-        "/subjects/s/versions": [1],
-        "/subjects/s/versions?deleted=true": [1, 2],
-        "/subjects/t/versions?deleted=true": [1],
+        "/subjects": ["s"], "/subjects?deleted=true": ["s", "t"], "/subjects/s/versions": [1],
+        "/subjects/s/versions?deleted=true": [1, 2], "/subjects/t/versions?deleted=true": [1],
         "/subjects/s/versions/1": {"subject": "s", "version": 1, "id": 3, "schema": '{"type": "int"}'},
         "/subjects/s/versions/2": {"subject": "s", "version": 2, "id": 4, "schema": '"long"'},
         "/subjects/t/versions/1": {"subject": "t", "version": 1, "id": 3, "schema": '{"type": "int"}'},
-        "/config": {"compatibilityLevel": "FULL"},
-        "/config/s": {"compatibilityLevel": "NONE"},
-    }
+        "/config": {"compatibilityLevel": "FULL"}, "/config/s": {"compatibilityLevel": "NONE"},
+    }  # fmt: skip
 
     def do_GET(self) -> None:
         path = self.path.replace("&subjectPrefix=%3A*%3A", "").replace("?subjectPrefix=%3A*%3A", "")
@@ -149,10 +145,6 @@ def test_modes_are_put_back_as_far_as_it_goes() -> None:
     with pytest.raises(SetupError, match="modes not put back, perhaps still IMPORT: stuck"):
         RestTarget(asker).carry_out(plan_merge(source, target), source, target)
     assert asker.modes == [
-        "/mode?force=true IMPORT",
-        "/mode/stuck?force=true IMPORT",
-        "/mode/t?force=true IMPORT",
-        "/subjects/s/versions",
-        "/mode/t?force=true READONLY",
-        "/mode?force=true READWRITE",
-    ]
+        "/mode?force=true IMPORT", "/mode/stuck?force=true IMPORT", "/mode/t?force=true IMPORT",
+        "/subjects/s/versions", "/mode/t?force=true READONLY", "/mode?force=true READWRITE",
+    ]  # fmt: skip

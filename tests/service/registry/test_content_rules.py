@@ -100,20 +100,15 @@ def test_reserved_fields_of_other_types(registry: Registry) -> None:
 # Protobuf that is a schema, but of which no descriptor can be made; and near them what one can be made of.
 NO_DESCRIPTOR = (
     "message A { optional int32 a = 1; optional int32 b = 1; }",
-    "message A { optional int32 a = 1; optional int32 a = 2; }",
-    "enum E { }",
-    "enum E { A = 0; A = 1; }",
-    "message A { optional google.protobuf.Any a = 1; }",
-    "message A { map<int32,Nope> a = 1; }",
-    "message A { oneof o { int32 a = 1; string a = 2; } }",
-    "message A { optional int32 a = 1 [packed=true]; }",
+    "message A { optional int32 a = 1; optional int32 a = 2; }", "enum E { }", "enum E { A = 0; A = 1; }",
+    "message A { optional google.protobuf.Any a = 1; }", "message A { map<int32,Nope> a = 1; }",
+    "message A { oneof o { int32 a = 1; string a = 2; } }", "message A { optional int32 a = 1 [packed=true]; }",
     "message A { repeated string a = 1 [packed=true]; }",
     'import "google/type/datetime.proto"; message A { optional google.protobuf.Duration t = 2; }',
-    'message A { optional int32 a = 1 [default="x"]; }',
-    "message A { optional int32 a = 1 [default=99999999999]; }",
+    'message A { optional int32 a = 1 [default="x"]; }', "message A { optional int32 a = 1 [default=99999999999]; }",
     "enum E { A = 0; } message M { optional E e = 1 [default=B]; }",
     "message M { extensions 5 to 9; } extend M { optional int32 z = 15; }",
-)
+)  # fmt: skip
 DESCRIBED = (
     "message A { map<string,int32> a_b = 1; map<string,string> aB = 2; }",
     "enum E { A = 1; }",
@@ -243,13 +238,10 @@ def test_logical_changes(registry: Registry, caplog: pytest.LogCaptureFixture, o
 
 
 NO_LOGICAL_CHANGES: list[tuple[Any, Any]] = [
-    (amount(10, 2), amount(10, 2)),
-    (amount(10, 2), ["null", amount(10, 2)]),
-    ("int", "long"),
-    ("bytes", "string"),
+    (amount(10, 2), amount(10, 2)), (amount(10, 2), ["null", amount(10, 2)]), ("int", "long"), ("bytes", "string"),
     ([amount(10, 2), "string"], ["string", amount(10, 2)]),
     ({"type": "int", "logicalType": "date"}, {"type": "int", "logicalType": "date", "doc": "d"}),
-]
+]  # fmt: skip
 
 
 def test_what_is_no_logical_change(registry: Registry) -> None:

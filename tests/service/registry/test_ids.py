@@ -116,15 +116,8 @@ def test_by_id_and_subject(registry: Registry) -> None:
             assert f"{stored.subject} {stored.version}" == shown
 
     rows = [
-        (1, ":.c:b", ":.c:b 1"),
-        (2, ":.c:b", ""),
-        (1, ":.c:none", ""),
-        (1, ":.none:a", ""),
-        (2, ":.c:", ":.c:other 1"),
-        (2, "other", ":.c:other 1"),
-        (1, "none", "a 1"),
-        (2, "none", ""),
-        (50, "i", "i 7"),
-        (50, "", "i 7"),
-    ]
+        (1, ":.c:b", ":.c:b 1"), (2, ":.c:b", ""), (1, ":.c:none", ""), (1, ":.none:a", ""),
+        (2, ":.c:", ":.c:other 1"), (2, "other", ":.c:other 1"), (1, "none", "a 1"), (2, "none", ""),
+        (50, "i", "i 7"), (50, "", "i 7"),
+    ]  # fmt: skip
     check_rows(rows, check)

@@ -121,13 +121,10 @@ def test_a_soft_deleted_version_can_be_imported_again(registry: Registry) -> Non
 
 VALID = {"JSON": "{}", "PROTOBUF": 'syntax = "proto3"; message M { string n = 1; }', "AVRO": '"int"'}
 INVALID = (
-    ("JSON", '{"$ref":"#/nowhere"}'),
-    ("JSON", '{"$ref":"http://example.com/schema.json"}'),
-    ("JSON", '{"type":5,"title":"t"}'),
-    ("JSON", "[1,2]"),
-    ("JSON", "5"),
+    ("JSON", '{"$ref":"#/nowhere"}'), ("JSON", '{"$ref":"http://example.com/schema.json"}'),
+    ("JSON", '{"type":5,"title":"t"}'), ("JSON", "[1,2]"), ("JSON", "5"),
     ("PROTOBUF", 'syntax = "proto3";\n\nmessage M {\n  Nowhere n = 1;\n}\n'),
-)
+)  # fmt: skip
 """What Confluent's server takes in mode IMPORT alone."""
 
 

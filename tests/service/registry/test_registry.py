@@ -62,13 +62,10 @@ def test_what_a_config_inherits(registry: Registry) -> None:
     lenient: dict[str, object] = {"normalize": True, "validateFields": True, "compatibilityPolicy": "LENIENT"}
     context: dict[str, object] = {"normalize": False, "compatibilityGroup": "g", "compatibilityLevel": "FULL"}
     rows: list[tuple[str, dict[str, object]]] = [
-        (":.c:own", lenient),
-        (":.c:other", context),
-        (":.c:", context | {"validateFields": True}),
-        ("own", {"normalize": False, "validateFields": True}),
-        ("other", {"normalize": True, "validateFields": True}),
+        (":.c:own", lenient), (":.c:other", context), (":.c:", context | {"validateFields": True}),
+        ("own", {"normalize": False, "validateFields": True}), ("other", {"normalize": True, "validateFields": True}),
         (":.d:other", {}),
-    ]
+    ]  # fmt: skip
     check_rows(rows, check)
 
 

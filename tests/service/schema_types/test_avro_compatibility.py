@@ -214,8 +214,5 @@ def test_equal_types_in_two_places_are_told_apart() -> None:
         for union, plain in zip(unions, ["int", "bytes"], strict=True)
     )
     assert [path for _, path, _ in described(new, old)] == [
-        "/fields/0/type/1",
-        "/fields/1/type/1",
-        "/fields/2/type",
-        "/fields/3/type",
-    ]
+        "/fields/0/type/1", "/fields/1/type/1", "/fields/2/type", "/fields/3/type",
+    ]  # fmt: skip

@@ -75,21 +75,7 @@ def test_hash_order_is_javas() -> None:
 
 
 @each("pattern", [
-    "(",
-    ")",
-    "a)",
-    "[a",
-    "[[a]",
-    "*a",
-    "a**",
-    "a{",
-    "a{2,1}",
-    "a{x}",
-    "[z-a]",
-    "\\",
-    "\\y",
-    "(?P<n>a)",
-    "\\p{L",
+    "(", ")", "a)", "[a", "[[a]", "*a", "a**", "a{", "a{2,1}", "a{x}", "[z-a]", "\\", "\\y", "(?P<n>a)", "\\p{L",
 ])  # fmt: skip
 def test_patterns_that_java_refuses(pattern: str) -> None:
     assert problem(pattern)
@@ -98,16 +84,7 @@ def test_patterns_that_java_refuses(pattern: str) -> None:
 
 
 @each("pattern", [
-    "",
-    "^[A-Z]+$",
-    "(?<n>a)\\k<n>",
-    "a++",
-    "[]a]",
-    "[a-z&&[^b]]",
-    "\\Q(\\E",
-    "(?i)a{2,}?",
-    "\\p{L}",
-    "{2}",
+    "", "^[A-Z]+$", "(?<n>a)\\k<n>", "a++", "[]a]", "[a-z&&[^b]]", "\\Q(\\E", "(?i)a{2,}?", "\\p{L}", "{2}",
 ])  # fmt: skip
 def test_patterns_that_java_accepts(pattern: str) -> None:
     assert problem(pattern) is None

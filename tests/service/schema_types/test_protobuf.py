@@ -237,12 +237,7 @@ def numbers(names: Sequence[str]) -> str:
 
 
 @each(("text", "written"), [
-    ("0x10", "16"),
-    ("017", "15"),
-    ("-1.50", "-1.5"),
-    ("3.14159", "3.142"),
-    ("1e3", "1000"),
-    ("inf", "inf"),
+    ("0x10", "16"), ("017", "15"), ("-1.50", "-1.5"), ("3.14159", "3.142"), ("1e3", "1000"), ("inf", "inf"),
     ("0", "0"),
 ])  # fmt: skip
 def test_numbers_as_java_writes_them(text: str, written: str) -> None:
@@ -251,27 +246,17 @@ def test_numbers_as_java_writes_them(text: str, written: str) -> None:
 
 def test_import_paths() -> None:
     assert [unix_path(one) for one in ("a//b", "./a", "a\\b", "/a/", "", "a/../b")] == [
-        "a/b",
-        "a",
-        "a/b",
-        "/a",
-        ".",
-        "a/../b",
-    ]
+        "a/b", "a", "a/b", "/a", ".", "a/../b",
+    ]  # fmt: skip
 
 
 TAGGED = """package q; message M { string a = 1; string b = 2 [deprecated = true, (confluent.field_meta).tags = "X"];
 oneof o { int32 z = 3; } message I { int32 a = 1; } }"""
 PATHS = [
-    ("sr_field", "M.a", "M.a"),
-    ("sr_field", ".M.a", "M.a"),
-    ("sr_field", "M.b", "M.b"),
-    ("sr_field", "M.z", "M.z"),
-    ("sr_field", "M.o.z", "M.z"),
-    ("sr_field", "M.I.a", "M.I.a"),
-    ("sr_record", "M", "M"),
+    ("sr_field", "M.a", "M.a"), ("sr_field", ".M.a", "M.a"), ("sr_field", "M.b", "M.b"), ("sr_field", "M.z", "M.z"),
+    ("sr_field", "M.o.z", "M.z"), ("sr_field", "M.I.a", "M.I.a"), ("sr_record", "M", "M"),
     ("sr_record", "M.I", "M.I"),
-]
+]  # fmt: skip
 NO_PATHS = ["q.M.a", "M.x", "a", "M.I", "M.p.z", "M.o.a", ""]
 
 

@@ -40,13 +40,8 @@ def test_sources(environ: dict[str, str], explicit: dict[str, Any], expected: di
 
 
 @each("row", [
-    ("BRIDGE_PORT", "x"),
-    ("BRIDGE_PORT", "-1"),
-    ("BRIDGE_PROFILE", "9"),
-    ("BRIDGE_COMPATIBILITY", "SOMETIMES"),
-    ("BRIDGE_MAX_BODY_BYTES", "1"),
-    ("SCHEMA_REGISTRY_LISTENERS", "ftp://only:1"),
-    ("KARAPACE_PORT", "x"),
+    ("BRIDGE_PORT", "x"), ("BRIDGE_PORT", "-1"), ("BRIDGE_PROFILE", "9"), ("BRIDGE_COMPATIBILITY", "SOMETIMES"),
+    ("BRIDGE_MAX_BODY_BYTES", "1"), ("SCHEMA_REGISTRY_LISTENERS", "ftp://only:1"), ("KARAPACE_PORT", "x"),
 ])  # fmt: skip
 def test_values_that_are_refused(row: tuple[str, str]) -> None:
     with environment(dict([row])), pytest.raises((ValidationError, ValueError)):
@@ -54,12 +49,9 @@ def test_values_that_are_refused(row: tuple[str, str]) -> None:
 
 
 @each("environ", [
-    {"BRIDGE_ACL_FILE": "acl.toml"},
-    {"BRIDGE_TLS_KEY": "key.pem"},
-    {"BRIDGE_TLS_CLIENT_CA": "ca.pem"},
+    {"BRIDGE_ACL_FILE": "acl.toml"}, {"BRIDGE_TLS_KEY": "key.pem"}, {"BRIDGE_TLS_CLIENT_CA": "ca.pem"},
     {"BRIDGE_TLS_CLIENT_AUTH": "Optional", "BRIDGE_TLS_CLIENT_CA": "ca.pem", "BRIDGE_TLS_CERT": "cert.pem"},
-    {"SCHEMA_REGISTRY_LISTENERS": "https://only:1"},
-    {"SCHEMA_REGISTRY_AUTHENTICATION_METHOD": "BASIC"},
+    {"SCHEMA_REGISTRY_LISTENERS": "https://only:1"}, {"SCHEMA_REGISTRY_AUTHENTICATION_METHOD": "BASIC"},
     {"KARAPACE_REGISTRY_AUTHFILE": "users.json"},
 ])  # fmt: skip
 def test_settings_that_would_protect_less_than_they_seem_to(environ: dict[str, str]) -> None:
@@ -80,11 +72,8 @@ def test_names_of_others_for_tls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_which_alias_decided() -> None:
     environ = {
-        "KARAPACE_HOST": "h",
-        "KARAPACE_PORT": "1",
-        "SCHEMA_REGISTRY_LISTENERS": "http://a:2",
-        "BRIDGE_HOST": "b",
-    }
+        "KARAPACE_HOST": "h", "KARAPACE_PORT": "1", "SCHEMA_REGISTRY_LISTENERS": "http://a:2", "BRIDGE_HOST": "b",
+    }  # fmt: skip
     assert aliases_used(environ, {}) == ["SCHEMA_REGISTRY_LISTENERS sets port"]
     assert aliases_used(environ, {"port": 3}) == []
     assert aliases_used({}, {}) == []

@@ -190,13 +190,7 @@ def test_a_store_that_is_gone_is_not_healthy(store: SqlStore) -> None:
 
 
 @each("url", [
-    "",
-    "registry.db",
-    "sqlite://",
-    "sqlite:///:memory:",
-    "mysql:///x",
-    "postgresql://",
-    "postgres://h",
+    "", "registry.db", "sqlite://", "sqlite:///:memory:", "mysql:///x", "postgresql://", "postgres://h",
     "postgresql:///",
 ])  # fmt: skip
 def test_urls_that_are_no_store(url: str) -> None:

@@ -66,13 +66,8 @@ def fill(pages: CountedPages, number: int) -> None:
     ):
         pages.send("POST", "/history/ddl?changefeed=a", {"commit_ts": ts, "db": "d", "query": query})
     head = {
-        "job": f"j{number}",
-        "command": "decode",
-        "from": "avro",
-        "to": "delta",
-        "source": "kafka",
-        "target": "lake",
-    }
+        "job": f"j{number}", "command": "decode", "from": "avro", "to": "delta", "source": "kafka", "target": "lake",
+    }  # fmt: skip
     edge = {"topic": "t", "db": "d", "table": f"t{number}", "table_version": 1, "schema_id": number + 1, "rows": 1}
     pages.send("POST", "/lineage", {**head, "tables": [edge]})
 
