@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -148,22 +147,6 @@ def test_the_job_with_executors_is_the_job() -> None:
 
 def documents_of(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((one["kind"], one) for file, one in documents() if file == name)
-
-
-def test_kustomize_renders_it() -> None:
-    kustomize = shutil.which("kustomize")
-    if kustomize is None:
-        pytest.skip("kustomize is not installed")
-    done = subprocess.run(
-        [kustomize, "build", "examples/kubernetes"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    rendered = [one for one in yaml.safe_load_all(done.stdout) if one]
-    ids = [
-        sorted((one["kind"], one["metadata"]["name"]) for one in some)
-        for some in (rendered, _rendered("transcode.yaml"))
-    ]
-    assert ids[0] == ids[1]
-    assert all(one["metadata"].get("namespace", "ticdc-bridge") == "ticdc-bridge" for one in rendered)
 
 
 def compose() -> dict[str, Any]:

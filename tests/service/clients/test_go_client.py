@@ -60,15 +60,9 @@ def saw(confluent: Any) -> dict[str, Any]:
         "json": ORDER_JSON, "ride": RIDE, "written": _written(confluent),
     }  # fmt: skip
     done = subprocess.run(
-        [binary, confluent.config()["url"]],
-        input=json.dumps(job),
-        env={},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=SECONDS,
-        check=False,
-    )
+        [binary, confluent.config()["url"]], input=json.dumps(job), env={}, capture_output=True, text=True,
+        encoding="utf-8", timeout=SECONDS, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     seen: dict[str, Any] = json.loads(done.stdout)
     return seen

@@ -330,15 +330,10 @@ def test_every_method_and_every_parameter_has_a_call() -> None:
 def test_local_methods(filled: Path) -> None:
     """What the client remembers comes from the registry again once it is told to forget."""
     with registry(filled) as confluent:
-        local_methods(confluent)
-
-
-def local_methods(confluent: Any) -> None:
-    url = confluent.config()["url"]
-    assert confluent.get_latest_version("orders").version == 2
-    with SchemaRegistryClient.new_client({"url": url, "cache.latest.ttl.sec": 1000}) as other:
-        assert other.get_latest_version("orders").version == 2
-        confluent.delete_version("orders", 2)
-        assert other.get_latest_version("orders").version == 2
-        other.clear_latest_caches()
-        assert other.get_latest_version("orders").version == 1
+        settings = {**confluent.config(), "cache.latest.ttl.sec": 1000}
+        with SchemaRegistryClient.new_client(settings) as other:
+            assert other.get_latest_version("orders").version == 2
+            confluent.delete_version("orders", 2)
+            assert other.get_latest_version("orders").version == 2
+            other.clear_latest_caches()
+            assert other.get_latest_version("orders").version == 1

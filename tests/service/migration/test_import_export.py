@@ -11,7 +11,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing, redirect_stderr, redirect_stdout
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 
 from tests.support.command_process import Command
 from tests.support.each import each
+from tests.support.registries import Answer, serving
 from tests.support.service import GOLDEN, Client, column, environment, record
 from ticdc_bridge.cli import main
 from ticdc_bridge.service.migration.plan import fingerprint
@@ -249,49 +249,30 @@ def test_what_cannot_be_done(tmp_path: Path, arguments: tuple[str, ...], reason:
 def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str], tmp_path: Path) -> None:
     """The target stops answering registrations half-way; the import is interrupted while it waits."""
     reached, go_on = threading.Event(), threading.Event()
-    seen: list[tuple[str, str, bytes]] = []
     with running_service() as url:
         target = Client(url)
 
-        class Between(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        def between(method: str, path: str, body: bytes) -> Answer:
+            if path.endswith("/versions") and method == "POST":
+                reached.set()
+                go_on.wait(30)
+            answer = target.send(method, path, body or None, {"Content-Type": "application/json"})
+            return answer.status, answer.body, {}
 
-            def answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                if self.command != "GET":
-                    seen.append((self.command, self.path, body))
-                if self.path.endswith("/versions") and self.command == "POST":
-                    reached.set()
-                    go_on.wait(30)
-                answer = target.send(self.command, self.path, body or None, {"Content-Type": "application/json"})
-                self.send_response(answer.status)
-                self.send_header("Content-Length", str(len(answer.body)))
-                self.end_headers()
-                self.wfile.write(answer.body)
-
-            do_GET = do_POST = do_PUT = do_DELETE = answer
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        between = ThreadingHTTPServer(("127.0.0.1", 0), Between)
-        threading.Thread(target=between.serve_forever, daemon=True).start()
-        to = f"http://127.0.0.1:{between.server_port}"
-        running = Command(("import", source[0], "--to", to), tmp_path, environment())
-        try:
-            assert reached.wait(60)
-            running.send_signal(how)
-            threading.Timer(0.5, go_on.set).start()
-            _, told = running.communicate(timeout=60)
-        finally:
-            running.kill()
-            running.wait()
-            between.shutdown()
-            between.server_close()
+        with serving(between) as server:
+            running = Command(("import", source[0], "--to", server.url), tmp_path, environment())
+            try:
+                assert reached.wait(60)
+                running.send_signal(how)
+                threading.Timer(0.5, go_on.set).start()
+                _, told = running.communicate(timeout=60)
+            finally:
+                running.kill()
+                running.wait()
         assert running.returncode == 128 + how
         assert "import stopped; run it again to go on" in told
-        assert seen[0][:2] == ("PUT", "/mode?force=true")
-        assert seen[-1][:2] == ("DELETE", "/mode")
+        changes = [one for one in server.paths if not one.startswith("GET")]
+        assert (changes[0], changes[-1]) == ("PUT /mode?force=true", "DELETE /mode")
         assert target.get("/mode").json == {"mode": "READWRITE"}
         assert target.get("/mode/%3A.ctx%3A").status == 404
         assert command("import", source[0], "--to", url, cwd=tmp_path)[0] == 0  # goes on

@@ -246,23 +246,15 @@ def test_any_bytes_are_taken_in(some: list[tuple[bytes | None, bytes | None]]) -
 
 def test_conflicts_are_found_all_at_once(registry: Registry) -> None:
     target = snapshot(
-        schema("text", 1, 1),
-        schema("id", 1, 2, '"long"'),
-        schema("deleted", 1, 3, '"float"', deleted=True),
-        schema("other", 1, 9, '"double"'),
-        schema("same", 1, 10, '{"type": "string"}'),
-        record("CONFIG", {"compatibilityLevel": "FULL"}, subject="text"),
-        record("MODE", {"mode": "READONLY"}),
-    )
+        schema("text", 1, 1), schema("id", 1, 2, '"long"'), schema("deleted", 1, 3, '"float"', deleted=True),
+        schema("other", 1, 9, '"double"'), schema("same", 1, 10, '{"type": "string"}'),
+        record("CONFIG", {"compatibilityLevel": "FULL"}, subject="text"), record("MODE", {"mode": "READONLY"}),
+    )  # fmt: skip
     source = snapshot(
-        schema("text", 1, 4, '"boolean"'),
-        schema("id", 1, 5, '"long"'),
-        schema("deleted", 1, 3, '"float"'),
-        schema("taken", 1, 9, '"bytes"'),
-        schema("same", 1, 10, '"string"'),
-        record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"),
-        record("MODE", {"mode": "IMPORT"}),
-    )
+        schema("text", 1, 4, '"boolean"'), schema("id", 1, 5, '"long"'), schema("deleted", 1, 3, '"float"'),
+        schema("taken", 1, 9, '"bytes"'), schema("same", 1, 10, '"string"'),
+        record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"), record("MODE", {"mode": "IMPORT"}),
+    )  # fmt: skip
     plan = plan_merge(source, target, alike=SchemaComparison(registry, source, target))
     assert [one.kind for one in plan.conflicts] == [OTHER_SCHEMA, OTHER_ID, DELETED, ID_TAKEN, OTHER_CONFIG, OTHER_MODE]
     assert 'text version 1: source AVRO "boolean", target AVRO "int"' in plan.conflicts[0].what
@@ -287,22 +279,15 @@ def test_a_second_import_brings_what_is_new_only() -> None:
 
 def test_differences_are_named() -> None:
     source = snapshot(
-        schema("text", 1, 1),
-        schema("id", 1, 2, '"long"'),
-        schema("deleted", 1, 3, '"float"', deleted=True),
-        schema("source", 1, 4, '"double"'),
-        schema("same", 1, 5, '"string"'),
-        record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"),
-        record("MODE", {"mode": "IMPORT"}),
-    )
+        schema("text", 1, 1), schema("id", 1, 2, '"long"'), schema("deleted", 1, 3, '"float"', deleted=True),
+        schema("source", 1, 4, '"double"'), schema("same", 1, 5, '"string"'),
+        record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"), record("MODE", {"mode": "IMPORT"}),
+    )  # fmt: skip
     target = snapshot(
-        schema("text", 1, 1, '"bytes"'),
-        schema("id", 1, 6, '"long"'),
-        schema("deleted", 1, 3, '"float"'),
-        schema(":.c:target", 1, 1),
-        schema("same", 1, 5, '"string"'),
+        schema("text", 1, 1, '"bytes"'), schema("id", 1, 6, '"long"'), schema("deleted", 1, 3, '"float"'),
+        schema(":.c:target", 1, 1), schema("same", 1, 5, '"string"'),
         record("CONFIG", {"compatibilityLevel": "FULL"}, subject="text"),
-    )
+    )  # fmt: skip
     found = {one.kind: (one.equal, one.differences) for one in compare(source, target)}
     assert found == {
         "versions": (

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import pytest
 
 from tests.support.access import ADMIN, bearer, files, rule
 from tests.support.each import each
+from tests.support.service import Client
 from tests.support.table import check_rows
 from ticdc_bridge.service.testing import running_service
 
@@ -25,22 +25,19 @@ SEEN_BY = {"root": {"seen", "kept", "hidden"}, "u": {"seen", "kept"}, "ticdc": {
 
 
 class Browser:
+    """Asks as a user: (status, text) of an answer. body: a form, or JSON."""
+
     def __init__(self, url: str) -> None:
-        self._place = urlsplit(url).netloc
+        self._client = Client(url)
 
     def __call__(
         self, user: str | None, method: str, path: str, body: str | dict[str, str] | None = None
     ) -> tuple[int, str]:
-        sent = urlencode(body) if isinstance(body, dict) else body
+        sent = urlencode(body).encode() if isinstance(body, dict) else body.encode() if body else None
         kind = "application/x-www-form-urlencoded" if isinstance(body, dict) else "application/json"
         headers = {"Content-Type": kind, **({"Authorization": bearer(user)} if user else {})}
-        connection = http.client.HTTPConnection(self._place, timeout=60)
-        try:
-            connection.request(method, path, sent, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
+        answer = self._client.send(method, path, sent, headers)
+        return answer.status, answer.body.decode()
 
 
 @pytest.fixture(scope="module")

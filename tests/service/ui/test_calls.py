@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -109,11 +108,3 @@ def test_calls_of_a_page_do_not_grow_with_its_rows(
     shown = pages.send(method, path, urlencode(form).encode() if form else None)
     assert len(pages.asked) <= most, pages.asked
     assert shown.count(mark) >= rows, (shown.count(mark), shown)
-
-
-def test_a_table_of_nobody_knows_which_changefeed(pages: CountedPages) -> None:
-    pages.asked.clear()
-    answer = pages._client.send("GET", "/ui/tables/d/t0")
-    assert (answer.status, answer.headers["location"]) == (303, "/ui/tables/d/t0?changefeed=a")
-    assert len(pages.asked) == 2
-    assert json.loads(pages.send("GET", "/history/changefeeds?db=D&table=U"))[0]["changefeed"] == "b"
