@@ -38,14 +38,6 @@ def test_second(pytestconfig):
 def test_third():
     pass
 """
-_TEXTS = (
-    ("def test_a() -> None: ...", True),
-    ("@pytest.mark.slow\ndef test_a() -> None: ...", False),
-    ("pytestmark = pytest.mark.slow\ndef test_a() -> None: ...", False),
-    ("class TestA:\n    @pytest.mark.slow\n    def test_a(self) -> None: ...", False),
-    ("@pytest.mark.slow\nclass TestA:\n    def test_a(self) -> None: ...", False),
-    ("@pytest.mark.slow\ndef test_a() -> None: ...\ndef test_b() -> None: ...", True),
-)
 
 
 def test_each_day_begins_with_another_part_and_runs_all() -> None:
@@ -126,7 +118,14 @@ def test_each_feature_has_a_test_that_is_not_slow() -> None:
     ] == []
 
 
-@each(("text", "quick"), _TEXTS)
+@each(("text", "quick"), [
+    ("def test_a() -> None: ...", True),
+    ("@pytest.mark.slow\ndef test_a() -> None: ...", False),
+    ("pytestmark = pytest.mark.slow\ndef test_a() -> None: ...", False),
+    ("class TestA:\n    @pytest.mark.slow\n    def test_a(self) -> None: ...", False),
+    ("@pytest.mark.slow\nclass TestA:\n    def test_a(self) -> None: ...", False),
+    ("@pytest.mark.slow\ndef test_a() -> None: ...\ndef test_b() -> None: ...", True),
+])  # fmt: skip
 def test_what_is_slow(tmp_path: Path, text: str, quick: bool) -> None:
     file = tmp_path / "test_it.py"
     file.write_text(text)

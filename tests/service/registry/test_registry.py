@@ -99,14 +99,6 @@ def test_a_soft_deleted_schema_keeps_its_references(registry: Registry) -> None:
     assert '"name":"x"' in schemas.format_schema(registry, stored, "resolved")
 
 
-def test_force_skips_the_check(registry: Registry) -> None:
-    register(registry, "s", NewSchema('"int"'))
-    with pytest.raises(RegistryError) as refused:
-        register(registry, "s", NewSchema('"string"'))
-    assert code(refused) == "INCOMPATIBLE_SCHEMA"
-    assert register(registry, "s", NewSchema('"string"'), force=True).stored.version == 2
-
-
 def test_compatible_is_what_registers(registry: Registry) -> None:
     """The check and the registration agree at every level."""
     texts = ['"int"', '"long"', '"string"', record("A"), record("A", column("x")), record("A", column("x", default=1))]
