@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from tests.service.ui.conftest import ROOT, SHOP
-
-
-def messages(path: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (ROOT / path).read_text(encoding="utf-8").splitlines()]
+from tests.service.ui.conftest import SHOP
 
 
 def test_avro_with_its_schema(page: Page) -> None:
     """The key in base64, the value in hex; and once more the value as 0x…"""
-    shop = messages(str(SHOP.relative_to(ROOT) / "shop.messages.jsonl"))
+    shop = map(json.loads, (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines())
     one = next(m for m in shop if base64.b64decode(m["value_b64"] or "").startswith(b"\0\0\0\0\4"))
     key, data = one["key_b64"], base64.b64decode(one["value_b64"])
     page.goto("/ui/explain")
