@@ -20,7 +20,6 @@ from tests.support.costs import Measuring
 from tests.support.order import SlowUntil, SparkTogether, longest_first
 from tests.support.sharing import Run
 from tests.support.spark_settings import INTERPRETED, QUICK, SHORT_LIVED
-from tests.support.table import ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,10 +93,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test that uses the broker shows the end of the broker's log; a report counts the rows of its tables."""
+    """A failed test that uses the broker shows the end of the broker's log."""
     report = yield
-    if report.when == "call" and item.nodeid in ROWS:
-        item.user_properties.append(("rows", ROWS[item.nodeid]))
     used = getattr(item, "funcargs", {})
     broker = used.get("own_kafka") or used.get("kafka")
     if report.failed and broker is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,10 @@ import pytest
 from tests.support import costs
 from tests.support.changed import TESTS, to_run
 from tests.support.costs import Cost, Part
+from tests.support.each import each
 from tests.support.features import PAGE, features, has_quick_test
 from tests.support.golden import ROOT
 from tests.support.order import DAYS, rotated, spark_units
-from tests.support.table import check_rows
 
 _SLOW_RUN = """
 import sys, time, pytest
@@ -39,14 +38,6 @@ def test_second(pytestconfig):
 def test_third():
     pass
 """
-_TEXTS = (
-    ("def test_a() -> None: ...", True),
-    ("@pytest.mark.slow\ndef test_a() -> None: ...", False),
-    ("pytestmark = pytest.mark.slow\ndef test_a() -> None: ...", False),
-    ("class TestA:\n    @pytest.mark.slow\n    def test_a(self) -> None: ...", False),
-    ("@pytest.mark.slow\nclass TestA:\n    def test_a(self) -> None: ...", False),
-    ("@pytest.mark.slow\ndef test_a() -> None: ...\ndef test_b() -> None: ...", True),
-)
 
 
 def test_each_day_begins_with_another_part_and_runs_all() -> None:
@@ -127,11 +118,15 @@ def test_each_feature_has_a_test_that_is_not_slow() -> None:
     ] == []
 
 
-def test_what_is_slow(tmp_path: Path) -> None:
+@each(("text", "quick"), [
+    ("def test_a() -> None: ...", True),
+    ("@pytest.mark.slow\ndef test_a() -> None: ...", False),
+    ("pytestmark = pytest.mark.slow\ndef test_a() -> None: ...", False),
+    ("class TestA:\n    @pytest.mark.slow\n    def test_a(self) -> None: ...", False),
+    ("@pytest.mark.slow\nclass TestA:\n    def test_a(self) -> None: ...", False),
+    ("@pytest.mark.slow\ndef test_a() -> None: ...\ndef test_b() -> None: ...", True),
+])  # fmt: skip
+def test_what_is_slow(tmp_path: Path, text: str, quick: bool) -> None:
     file = tmp_path / "test_it.py"
-
-    def check(row: tuple[str, bool]) -> None:
-        file.write_text(row[0])
-        assert has_quick_test(file) is row[1]
-
-    check_rows(_TEXTS, check, name=itemgetter(0))
+    file.write_text(text)
+    assert has_quick_test(file) is quick

@@ -6,9 +6,8 @@ import ast
 import json
 import socket
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.each import each
+from tests.support.registries import Server, serving
 from tests.support.service import Client
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
@@ -182,45 +182,18 @@ def test_names_in_answers_are_no_markup_and_no_path(url: str, path: str) -> None
 
 def test_a_redirect_leads_to_http_only_and_takes_no_credentials_along() -> None:
     """To another port or to plain HTTP is to somebody else (the same host: tests/ticdc_bridge/clients/test_http.py)."""
-    with served("file:///nowhere") as (other, heads):
-        plain = other.replace("user:secret@", "")
-        with served(f"{plain}/x") as (base, first), suppress(SetupError, WireError):
-            HttpSchemas(base, wait=0.1, timeout=5).by_id(1, "value")
-        assert any(b"uthorization" in head for head in first)
-        assert heads
-        assert not any(b"uthorization" in head for head in heads)
+    with redirecting("file:///nowhere") as other, redirecting(f"{other.url}/x") as first:
+        with suppress(SetupError, WireError):
+            HttpSchemas(first.url.replace("//", "//user:secret@"), wait=0.1, timeout=5).by_id(1, "value")
+        assert any("authorization" in headers for _, _, headers, _ in first.seen)
+        assert other.seen
+        assert not any("authorization" in headers for _, _, headers, _ in other.seen)
     for location in ("file:///etc/passwd", "ftp://127.0.0.1:1/x", "FTP://x/", "gopher://127.0.0.1:1/"):
-        with served(location) as (base, _), pytest.raises((SetupError, WireError)) as raised:
-            HttpSchemas(base, wait=0.1, timeout=5).by_id(1, "value")
+        with redirecting(location) as server, pytest.raises((SetupError, WireError)) as raised:
+            HttpSchemas(server.url, wait=0.1, timeout=5).by_id(1, "value")
         assert "root:" not in str(raised.value)
 
 
-@contextmanager
-def served(location: str) -> Iterator[tuple[str, list[bytes]]]:
+def redirecting(location: str) -> AbstractContextManager[Server]:
     """A server that answers every request with a redirect."""
-    heads: list[bytes] = []
-    stop = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(0.1)
-
-        def answer() -> None:
-            while not stop.is_set():
-                try:
-                    opened, _ = listening.accept()
-                except TimeoutError:
-                    continue
-                with opened:
-                    opened.settimeout(5)
-                    heads.append(opened.recv(65536))
-                    reply = (
-                        f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-                    )
-                    opened.sendall(reply.encode())
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        try:
-            yield f"http://user:secret@127.0.0.1:{listening.getsockname()[1]}", heads
-        finally:
-            stop.set()
-            thread.join()
+    return serving(lambda *_: (302, b"", {"Location": location}))

@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.each import each
 from tests.support.golden import GOLDEN
-from tests.support.table import check_rows
 
 _HELP = """
 import contextlib, io
@@ -32,23 +32,13 @@ create_served(Settings(store="sqlite:///" + sys.argv[2] + ".db"))
 """
 _BATCHES = {"numba", "llvmlite", "numpy", "pyarrow", "pandas", "pyspark", "deltalake"}
 _SERVER = {
-    "fastapi",
-    "starlette",
-    "uvicorn",
-    "sqlalchemy",
-    "pydantic_settings",
-    "jinja2",
-    "prometheus_client",
-    "bcrypt",
-}
+    "fastapi", "starlette", "uvicorn", "sqlalchemy", "pydantic_settings", "jinja2", "prometheus_client", "bcrypt",
+}  # fmt: skip
 _CLIENTS = {"confluent_kafka", "httpx2", "psycopg", "google.protobuf", "regex", "rich.progress"}
 _OWN = {
-    "ticdc_bridge.schemas.formats.format_table",
-    "ticdc_bridge.service.registry",
-    "ticdc_bridge.service.store",
-    "ticdc_bridge.service.migration",
-    "ticdc_bridge.service.tracker",
-}
+    "ticdc_bridge.schemas.formats.format_table", "ticdc_bridge.service.registry", "ticdc_bridge.service.store",
+    "ticdc_bridge.service.migration", "ticdc_bridge.service.tracker",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,7 +50,7 @@ class Start:
     heavy: set[str]
 
 
-STARTS = [
+@each("start", [
     Start(
         "service --help",
         _HELP.format(packages=("service",), more=[["history", "replay"]]),
@@ -84,16 +74,11 @@ STARTS = [
             "ticdc_bridge.service.tracker.tracker",
         },
     ),
-]
-
-
-def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
-    def check(start: Start) -> None:
-        path, out = GOLDEN / "craft" / "pk_int.batch1.jsonl", tmp_path / "out"
-        code = start.code + "\nimport sys\nprint(*sys.modules, sep='\\n')\n"
-        words = [sys.executable, "-c", code, str(path), str(out)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert set(done.stdout.split()) & start.heavy == set()
-
-    check_rows(STARTS, check, lambda start: start.name)
+], ids=lambda start: start.name)  # fmt: skip
+def test_nothing_heavy_is_imported(tmp_path: Path, start: Start) -> None:
+    path, out = GOLDEN / "craft" / "pk_int.batch1.jsonl", tmp_path / "out"
+    code = start.code + "\nimport sys\nprint(*sys.modules, sep='\\n')\n"
+    words = [sys.executable, "-c", code, str(path), str(out)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) & start.heavy == set()

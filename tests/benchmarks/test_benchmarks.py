@@ -62,11 +62,6 @@ def test_rows_are_what_the_decoder_reads(source: rows.Source) -> None:
     assert list(rows.changes(source, range(7, 9))) == list(rows.changes(source, range(9)))[7:]
 
 
-def test_schema_ids() -> None:
-    assert SOURCES[0].value_ids() == (2, 6)
-    assert [len(v.columns) for v in SOURCES[1].versions] == [19, 20]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=lambda s: s.name)
 def test_spark_avro(source: rows.Source, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

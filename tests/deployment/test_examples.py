@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from tests.support.dockerfile import read_dockerfile
+from tests.support.each import each
 from tests.support.service import ROOT
 from tests.support.table import check_rows
 from ticdc_bridge.cli import main
@@ -149,22 +149,6 @@ def documents_of(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     return ((one["kind"], one) for file, one in documents() if file == name)
 
 
-def test_kustomize_renders_it() -> None:
-    kustomize = shutil.which("kustomize")
-    if kustomize is None:
-        pytest.skip("kustomize is not installed")
-    done = subprocess.run(
-        [kustomize, "build", "examples/kubernetes"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    rendered = [one for one in yaml.safe_load_all(done.stdout) if one]
-    ids = [
-        sorted((one["kind"], one["metadata"]["name"]) for one in some)
-        for some in (rendered, _rendered("transcode.yaml"))
-    ]
-    assert ids[0] == ids[1]
-    assert all(one["metadata"].get("namespace", "ticdc-bridge") == "ticdc-bridge" for one in rendered)
-
-
 def compose() -> dict[str, Any]:
     return dict(yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8")))
 
@@ -239,11 +223,9 @@ def test_images_keep_what_they_promise() -> None:
     assert "pyspark" not in requirements
 
 
-def test_compose_runs_read_only_without_rights() -> None:
-    def check(name: str) -> None:
-        one = compose()["services"][name]
-        assert one["read_only"]
-        assert one["cap_drop"] == ["ALL"]
-        assert "/tmp" in one["tmpfs"]
-
-    check_rows(["service", "transcode"], check)
+@each("name", ["service", "transcode"])
+def test_compose_runs_read_only_without_rights(name: str) -> None:
+    one = compose()["services"][name]
+    assert one["read_only"]
+    assert one["cap_drop"] == ["ALL"]
+    assert "/tmp" in one["tmpfs"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.dockerfile import read_dockerfile
+from tests.support.each import each
 from tests.support.service import ROOT
-from tests.support.table import check_rows
 
 # Runs with only some folders of the repository, and with every other installed package hidden.
 _SCRIPT = """
@@ -99,17 +99,14 @@ def _run_condition(stage: str, argument: str, value: str, folder: Path) -> None:
     subprocess.run(["sh", "-euc", condition], cwd=folder, env={"PATH": "/usr/bin:/bin", argument: value}, check=True)
 
 
-def test_a_mirror_of_debian(tmp_path: Path) -> None:
+@each("mirror", _MIRRORS)
+def test_a_mirror_of_debian(tmp_path: Path, mirror: str) -> None:
     """In place of Debian's archive and its security updates, with a slash at the end or without."""
-
-    def check(mirror: str) -> None:
-        file = tmp_path / "debian.sources"
-        file.write_text(_SOURCES)
-        _run_condition("base", "APT_MIRROR", mirror, tmp_path)
-        wanted = _SOURCES.replace("http://archive.example/debian", mirror.rstrip("/")) if mirror else _SOURCES
-        assert file.read_text() == wanted
-
-    check_rows(_MIRRORS, check)
+    file = tmp_path / "debian.sources"
+    file.write_text(_SOURCES)
+    _run_condition("base", "APT_MIRROR", mirror, tmp_path)
+    wanted = _SOURCES.replace("http://archive.example/debian", mirror.rstrip("/")) if mirror else _SOURCES
+    assert file.read_text() == wanted
 
 
 def test_authorities_of_a_company_are_a_file_each(tmp_path: Path) -> None:

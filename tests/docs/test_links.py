@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from tests.docs.pages import ROOT
 from tests.support.command_line import commands, option_names
+from tests.support.each import each
 from tests.support.table import check_rows
 from ticdc_bridge.cli.app import load
 from ticdc_bridge.cli.command_table import COMMANDS
@@ -43,19 +44,17 @@ def anchors(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def test_links_lead_somewhere() -> None:
-    def check(page: Path) -> None:
-        lost = []
-        for link in _LINK.findall(prose(page)):
-            if re.match(r"[a-z]+:", link):
-                continue
-            file, _, anchor = link.partition("#")
-            target = (page.parent / unquote(file)).resolve() if file else page
-            if not target.exists() or (anchor and anchor not in anchors(target)):
-                lost.append(link)
-        assert not lost
-
-    check_rows(PAGES, check, name)
+@each("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    lost = []
+    for link in _LINK.findall(prose(page)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.parent / unquote(file)).resolve() if file else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    assert not lost
 
 
 def test_files_in_sentences_are_there() -> None:

@@ -1,13 +1,8 @@
-"""The tables of docs/registry.md on agreement with Confluent's registry, from the replay and the clients' tests."""
+"""The table of docs/registry.md on agreement with Confluent's registry, from the replay."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import tempfile
 from collections import Counter
-from pathlib import Path
-from xml.etree import ElementTree
 
 from tests.service.api.test_replay import COUNTS, NOT_COUNTED, NOT_JUDGED_IN_7, replayed, tool
 from tests.support.service import GOLDEN, ROOT
@@ -15,17 +10,6 @@ from ticdc_bridge.service.testing import running_service
 
 PAGE = ROOT / "docs" / "registry.md"
 BEGIN, END = "<!-- compatibility: made by `make docs` -->\n", "<!-- end of the compatibility -->\n"
-CLIENTS = {
-    "tests/service/clients/test_python_client_methods.py": (
-        "confluent-kafka for Python: every method, with every parameter"
-    ),
-    "tests/service/clients/test_python_client.py": (
-        "confluent-kafka for Python: Avro, JSON Schema and Protobuf serializers"
-    ),
-    "tests/service/clients/test_node_client.py": "`@kafkajs/confluent-schema-registry` for Node",
-    "tests/service/clients/test_go_client.py": "franz-go's `sr` for Go",
-    "tests/service/api/test_ticdc.py": "TiCDC's own requests, as its source sends them",
-}
 _TITLES = {
     "confluent-8.5.0.jsonl": "Avro and the API at large",
     "confluent-8.5.0.part2.jsonl": "Further paths",
@@ -47,35 +31,13 @@ def replays() -> dict[tuple[str, int], Counter[str]]:
     return counts
 
 
-_OUTCOMES = ("skipped", "failure", "error")  # elements of a report
-
-
-def clients() -> dict[str, Counter[str]]:
-    """Client → checks that passed, failed and were skipped: a test is one, or each row of its table."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={report}", "-o", "junit_family=xunit1", *CLIENTS]
-        subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.DEVNULL)
-        found = {path: Counter[str]() for path in CLIENTS}
-        for case in ElementTree.parse(report).getroot().iter("testcase"):
-            outcome = next((name for name in _OUTCOMES if case.find(name) is not None), "passed")
-            rows = case.find("properties/property[@name='rows']")
-            found[case.attrib["file"]][outcome] += 1 if rows is None else int(rows.attrib["value"])
-    return found
-
-
 def section() -> str:
-    """The text between the markers; takes about a minute."""
+    """The text between the markers; takes half a minute."""
     lines = ["| exchanges about | same answer, profile 8 | profile 7 |", "|---|---|---|"]
     counts = replays()
     for capture, title in _TITLES.items():
         scores = (f"{total['same']} of {total['all']}" for total in (counts[capture, 8], counts[capture, 7]))
         lines.append(f"| {title} | {' | '.join(scores)} |")
-    lines += ["", "| client | checks passed | failed | skipped |", "|---|---|---|---|"]
-    for path, checks in clients().items():
-        lines.append(
-            f"| {CLIENTS[path]} | {checks['passed']} | {checks['failure'] + checks['error']} | {checks['skipped']} |"
-        )
     return "\n" + "\n".join(lines) + "\n\n"
 
 

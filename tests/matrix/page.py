@@ -59,23 +59,15 @@ def section() -> str:
     lines += [_line(*row) for row in types]
     notes = ["| | what | formats | code | flag |", "|---|---|---|---|---|"]
     notes += [_note(number, loss) for number, loss in enumerate(LOSSES, 1)]
-    return "\n".join(
-        (
-            "How a value is written, and in brackets the numbers of values that do not come back as they were: _E_ are "
-            "refused, _F_ are flagged, _N_ show in the message itself. A number with a star concerns only readers "
-            "without a table definition. Without brackets every value is exact.",
-            "",
-            *lines,
-            "",
-            "A value with a code is refused; under `--on-lossy flag`, where it has a flag too, it is written and "
-            "flagged. A value without a code is always written.",
-            "",
-            *notes,
-            "",
-            "Forms of formats named there: " + "; ".join(_forms()) + ".",
-            "",
-        )
-    )
+    return "\n".join((
+        "How a value is written, and in brackets the numbers of values that do not come back as they were: _E_ are "
+        "refused, _F_ are flagged, _N_ show in the message itself. A number with a star concerns only readers "
+        "without a table definition. Without brackets every value is exact.",
+        "", *lines, "",
+        "A value with a code is refused; under `--on-lossy flag`, where it has a flag too, it is written and "
+        "flagged. A value without a code is always written.",
+        "", *notes, "", "Forms of formats named there: " + "; ".join(_forms()) + ".", "",
+    ))  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------- a row per type

@@ -31,24 +31,15 @@ _EXT = {"enable_tidb_extension": True}
 _STRINGS = {"avro_decimal_handling_mode": "string", "avro_bigint_unsigned_handling_mode": "string"}
 _PRECISE = {"bigint_unsigned_handling_mode": "precise"}
 FORMS: dict[str, dict[str, Any]] = {
-    "avro": _EXT,
-    "avro/before": {**_EXT, "avro_include_before_value": True},
-    "craft": {},
-    "open": {},
-    "open-tiflow": {},
-    "debezium": {},
-    "debezium/ext": _EXT,
-    "debezium-avro": {"avro_bigint_unsigned_handling_mode": "string"},
-    "debezium-mysql": _PRECISE,
+    "avro": _EXT, "avro/before": {**_EXT, "avro_include_before_value": True}, "craft": {}, "open": {},
+    "open-tiflow": {}, "debezium": {}, "debezium/ext": _EXT,
+    "debezium-avro": {"avro_bigint_unsigned_handling_mode": "string"}, "debezium-mysql": _PRECISE,
     "debezium-tidb": _PRECISE,
-}
+}  # fmt: skip
 MORE_FORMS: dict[str, dict[str, Any]] = {
-    "avro/strings": {**_EXT, **_STRINGS},
-    "debezium/noschema": {"debezium_disable_schema": True},
-    "debezium-avro/long": {},
-    "debezium-avro/strings": {**_EXT, **_STRINGS},
-    "debezium-mysql/avro": {**_PRECISE, "encoding_format": "avro"},
-    "debezium-mysql/long": {},
+    "avro/strings": {**_EXT, **_STRINGS}, "debezium/noschema": {"debezium_disable_schema": True},
+    "debezium-avro/long": {}, "debezium-avro/strings": {**_EXT, **_STRINGS},
+    "debezium-mysql/avro": {**_PRECISE, "encoding_format": "avro"}, "debezium-mysql/long": {},
     "debezium-mysql/double": {**_PRECISE, "decimal_handling_mode": "double"},
     "debezium-mysql/connect": {**_PRECISE, "time_precision_mode": "connect"},
     "debezium-mysql/isostring": {**_PRECISE, "time_precision_mode": "isostring"},

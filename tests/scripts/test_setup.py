@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from scripts import setup, uv
-from scripts.running import Step
 from tests.support.each import each
 from ticdc_bridge import __version__
 
@@ -27,8 +26,7 @@ def test_pythons_that_fit(version: tuple[int, ...]) -> None:
 
 @each("version", [(3, 10, 13), (3, 14, 0), (2, 7, 18), (4, 0, 0)])
 def test_pythons_that_do_not(version: tuple[int, ...]) -> None:
-    problem = setup.version_problem(version)
-    assert problem is not None
+    problem = setup.version_problem(version) or ""
     assert ".".join(map(str, version)) in problem
     assert "PYTHON=" in problem
 
@@ -159,7 +157,7 @@ def test_the_command_is_that_of_the_working_copy(tmp_path: Path) -> None:
         setup.write_command(tmp_path / "copy" / ".venv")
     command = tmp_path / "copy" / ".venv" / "bin" / "ticdc-bridge"
     assert [file.name for file in sorted(command.parent.iterdir())] == ["python", "ticdc-bridge"]
-    env = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
+    env = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}  # of the tests; the copy's environment is empty
     done = subprocess.run([command, "--version"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"ticdc-bridge {__version__}\n", "")
 
@@ -202,47 +200,31 @@ global.quiet='1'
     assert uv.translated("", {"REQUESTS_CA_BUNDLE": "/ca"})[0]["SSL_CERT_FILE"] == "/ca"
 
 
-def test_a_line_of_progress() -> None:
-    step = Step("installing", done=13, total=52, detail="numba")
-    assert step.line().startswith("setup: installing [######..................] 13/52 numba (0 s")
-
-
 def test_missing_venv_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ensurepip", None)
     with pytest.raises(setup.SetupFailed, match="python3-venv"):
         setup._environment(tmp_path / ".venv")
 
 
-def _python_sh(tmp_path: Path, versions: dict[str, str], **variables: str) -> subprocess.CompletedProcess[str]:
+@each(("versions", "variables", "picked", "said"), [
+    ({"python3": "3.10.2", "python3.12": "3.12.1", "python3.11": "3.11.0"}, {}, "python3.12", ()),
+    ({"python3": "3.14.0", "python3.13": "3.9.1"}, {}, "", ("python3 is 3.14.0", "python3.13 is 3.9.1", "PYTHON=")),
+    ({"python3": "3.12.0", "old": "3.8.1"}, {"PYTHON": "old"}, "", ("old is 3.8.1",)),  # the one named alone is tried
+])  # fmt: skip
+def test_a_python_is_picked(
+    tmp_path_factory: pytest.TempPathFactory, versions: dict[str, str], variables: dict[str, str], picked: str,
+    said: tuple[str, ...],
+) -> None:  # fmt: skip
+    folder = tmp_path_factory.mktemp("pythons")
     for name, version in versions.items():
-        executable = tmp_path / name
+        executable = folder / name
         executable.write_text(f'#!/bin/sh\ncase $2 in *version*) echo {version};; *) echo "$0";; esac\n')
         executable.chmod(0o755)
-    environment = {"PATH": str(tmp_path), **variables}
-    if not (tmp_path / "cat").exists():
-        (tmp_path / "cat").symlink_to("/bin/cat")
-    return subprocess.run(
-        ["/bin/sh", str(ROOT / "scripts" / "python.sh")], env=environment, capture_output=True, text=True, check=False
-    )
-
-
-def test_a_python_is_picked(tmp_path: Path) -> None:
-    done = _python_sh(tmp_path, {"python3": "3.10.2", "python3.12": "3.12.1", "python3.11": "3.11.0"})
-    assert (done.returncode, done.stdout) == (0, f"{tmp_path / 'python3.12'}\n")
-
-
-def test_no_python_fits(tmp_path: Path) -> None:
-    done = _python_sh(tmp_path, {"python3": "3.14.0", "python3.13": "3.9.1"})
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "python3 is 3.14.0" in done.stderr
-    assert "python3.13 is 3.9.1" in done.stderr
-    assert "PYTHON=" in done.stderr
-
-
-def test_the_python_named_is_the_only_one_tried(tmp_path: Path) -> None:
-    done = _python_sh(tmp_path, {"python3": "3.12.0", "old": "3.8.1"}, PYTHON="old")
-    assert done.returncode == 2
-    assert "old is 3.8.1" in done.stderr
+    (folder / "cat").symlink_to("/bin/cat")
+    command, env = ["/bin/sh", str(ROOT / "scripts" / "python.sh")], {"PATH": str(folder), **variables}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == ((0, f"{folder / picked}\n") if picked else (2, ""))
+    assert all(words in done.stderr for words in said)
 
 
 def test_makefile_lists_its_targets() -> None:

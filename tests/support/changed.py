@@ -26,19 +26,12 @@ TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("ticdc_bridge/", ("tests/ticdc_bridge", "tests/test_start_imports.py", "tests/docs")),
     ("benchmarks/", ("tests/benchmarks", "tests/spark_jobs/arrow/test_messages.py")),
     ("docs/", ("tests/docs", "tests/schemas/formats/test_across_formats.py", "tests/service/api/test_descriptions.py")),
-    ("README.md", ("tests/docs",)),
-    ("CHANGELOG.md", ("tests/docs",)),
-    ("examples/", ("tests/deployment", "tests/docs")),
-    ("compose.yaml", ("tests/deployment",)),
-    ("Dockerfile", ("tests/deployment",)),
-    ("scripts/", ("tests/scripts/test_setup.py",)),
-    ("Makefile", ("tests/scripts/test_setup.py", "tests/docs")),
-    ("requirements/", ALL),
-    ("pyproject.toml", ALL),
-    (".ci/", ()),
-    (".gitignore", ()),
-    (".dockerignore", ("tests/deployment",)),
-)
+    ("README.md", ("tests/docs",)), ("CHANGELOG.md", ("tests/docs",)),
+    ("examples/", ("tests/deployment", "tests/docs")), ("compose.yaml", ("tests/deployment",)),
+    ("Dockerfile", ("tests/deployment",)), ("scripts/", ("tests/scripts/test_setup.py",)),
+    ("Makefile", ("tests/scripts/test_setup.py", "tests/docs")), ("requirements/", ALL), ("pyproject.toml", ALL),
+    (".ci/", ()), (".gitignore", ()), (".dockerignore", ("tests/deployment",)),
+)  # fmt: skip
 
 
 def to_run(changed: Iterable[str]) -> list[str]:

@@ -157,11 +157,8 @@ def run_in(
     """
     return subprocess.run(
         command_in(image, command, user=user, read_only=read_only, volumes=volumes),
-        env={**image.environment, **(extra or {})},
-        capture_output=True,
-        text=True,
-        check=check,
-    )
+        env={**image.environment, **(extra or {})}, capture_output=True, text=True, check=check,
+    )  # fmt: skip
 
 
 def command_in(

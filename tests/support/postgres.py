@@ -200,19 +200,10 @@ class Postgres(DatabaseServer):
 def _run_as(command: list[str], ids: tuple[int, int] | None) -> subprocess.CompletedProcess[str]:
     uid, gid = ids or (None, None)
     return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        cwd="/",
-        timeout=START_SECONDS,
-        check=False,
-        user=uid,
-        group=gid,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", cwd="/", timeout=START_SECONDS, check=False, user=uid, group=gid,
         extra_groups=None if ids is None else [],
-    )
+    )  # fmt: skip
 
 
 def _other_user() -> tuple[int, int] | None:

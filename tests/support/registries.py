@@ -59,7 +59,7 @@ def serving(
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do  # the names http.server calls
+        do_GET = do_POST = do_PUT = do_DELETE = do  # the names http.server calls
 
         def log_message(self, format: str, *args: Any) -> None:
             """Not on stderr."""

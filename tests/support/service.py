@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -28,6 +28,7 @@ from ticdc_bridge.service.registry.registry import Registry
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "registry"
 TIMEOUT = 60
+T = TypeVar("T")
 V1 = "application/vnd.schemaregistry.v1+json"
 
 
@@ -151,23 +152,21 @@ def short_and_long(short: int, long: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("examples", [short, pytest.param(long, marks=pytest.mark.slow)])
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that happens by itself, such as a file that is looked at every second."""
+def until(condition: Callable[[], T]) -> T:
+    """Wait for something that happens by itself, such as a file that is looked at every second. Out: what it gave."""
     deadline = time.monotonic() + TIMEOUT
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, "it never happened"
         time.sleep(0.05)
+    return found
 
 
 # Of one subject: the second reads what the first wrote, the third does not.
 ORDER = record("order", column("id", "long"), column("note", ["null", "string"], default=None), namespace="shop")
 WIDER = record(
-    "order",
-    column("id", "long"),
-    column("note", ["null", "string"], default=None),
-    column("paid", "boolean", default=False),
-    namespace="shop",
-)
+    "order", column("id", "long"), column("note", ["null", "string"], default=None),
+    column("paid", "boolean", default=False), namespace="shop",
+)  # fmt: skip
 NARROWER = record("order", column("id", "long"), column("note", "string"), namespace="shop")
 
 

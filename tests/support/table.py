@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -11,8 +9,6 @@ import pytest
 
 T = TypeVar("T")
 _SHOWN = 20  # failing rows whose message is shown
-ROWS: Counter[str] = Counter()
-"""Rows that were checked, by the id of their test."""
 
 
 def check_rows(rows: Iterable[T], check: Callable[[T], object], name: Callable[[T], object] = str) -> None:
@@ -30,7 +26,6 @@ def check_rows(rows: Iterable[T], check: Callable[[T], object], name: Callable[[
         except (Exception, pytest.fail.Exception) as error:  # what pytest.raises raises is no Exception
             failures.append((str(name(row)), error))
     assert count, "the table has no rows"
-    ROWS[os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]] += count
     if failures:
         lines = [f"{row}: {type(error).__name__}: {error}" for row, error in failures[:_SHOWN]]
         more = [f"and {len(failures) - _SHOWN} more: " + ", ".join(row for row, _ in failures[_SHOWN:])]

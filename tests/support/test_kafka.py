@@ -1,4 +1,4 @@
-"""The broker fixture is a real broker: what goes in comes out, through Spark too, and it never outlives its tests."""
+"""The broker fixture: topics of a test's own, the log of a broker that does not start, and none outlives its tests."""
 
 from __future__ import annotations
 
@@ -12,79 +12,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
-from pyspark.sql import SparkSession
+from confluent_kafka import KafkaException
 
 from tests.support.kafka import Kafka, KafkaDidNotStart
 
 ROOT = Path(__file__).resolve().parents[2]
-
-MESSAGES: tuple[tuple[bytes | None, bytes | None], ...] = (
-    (b"k1", b"\x00\x00\x00\x00\x01value"), (b"k2", bytes(range(256))), (b"tombstone", None), (None, b""),
-    (b"big", b"x" * 200_000),
-)  # fmt: skip
-
-
-def _produce(kafka: Kafka, topic: str) -> None:
-    failures: list[object] = []
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for key, value in MESSAGES:
-        producer.produce(
-            topic, value, key, partition=0, on_delivery=lambda error, _: failures.append(error) if error else None
-        )
-    assert producer.flush(30) == 0
-    assert failures == []
-
-
-def test_what_is_produced_is_consumed(kafka: Kafka) -> None:
-    topic = kafka.create_topic(partitions=1)
-    _produce(kafka, topic)
-    settings = {
-        "bootstrap.servers": kafka.bootstrap_servers,
-        "group.id": topic,
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-    }
-    consumer = Consumer(settings)
-    try:
-        consumer.subscribe([topic])
-        got: list[tuple[bytes | None, bytes | None]] = []
-        while len(got) < len(MESSAGES):
-            message = consumer.poll(30)
-            assert message is not None, f"no message within 30 s; the broker's log:\n{kafka.log[-4000:]}"
-            assert message.error() is None
-            got.append((message.key(), message.value()))
-    finally:
-        consumer.close()
-    assert tuple(got) == MESSAGES
-
-
-def test_spark_reads_the_same_bytes(kafka: Kafka, spark: SparkSession) -> None:
-    topic = kafka.create_topic(partitions=1)
-    _produce(kafka, topic)
-    frame = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .load()
-    )
-    rows = frame.select("key", "value").orderBy("offset").collect()
-    assert tuple((_bytes(row.key), _bytes(row.value)) for row in rows) == MESSAGES
-
-
-def test_spark_writes_to_kafka_and_reads_back(kafka: Kafka, spark: SparkSession) -> None:
-    topic = kafka.create_topic(partitions=3)
-    frame = spark.range(100).selectExpr("cast(id as string) as key", "cast(id * id as string) as value")
-    frame.write.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap_servers).option("topic", topic).save()
-    back = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        .option("subscribe", topic)
-        .load()
-    )
-    rows = back.selectExpr("cast(cast(key as string) as int) as k", "cast(cast(value as string) as int) as v").collect()
-    assert sorted((row.k, row.v) for row in rows) == [(n, n * n) for n in range(100)]
 
 
 def test_topics(kafka: Kafka) -> None:
@@ -127,10 +59,6 @@ def test_failure_to_start_shows_the_log(monkeypatch: pytest.MonkeyPatch) -> None
         kafka.start()
     kafka.stop()
     assert not kafka.folder.exists()
-
-
-def _bytes(value: bytearray | None) -> bytes | None:
-    return None if value is None else bytes(value)
 
 
 def _runs(process: psutil.Process) -> bool:

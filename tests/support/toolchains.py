@@ -120,17 +120,9 @@ def _run(command: list[str], cwd: Path, **variables: str) -> None:
     name = " ".join([Path(command[0]).name, command[1]])
     try:
         done = subprocess.run(
-            command,
-            cwd=cwd,
-            env={**os.environ, **variables},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=FETCH_SECONDS,
-            check=False,
-        )
+            command, cwd=cwd, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", timeout=FETCH_SECONDS, check=False,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise ToolchainMissing(f"{name} was not done within {FETCH_SECONDS} s: a slow network or machine?") from None
     if done.returncode == 0:

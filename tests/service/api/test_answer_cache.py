@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,61 +16,40 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
 
-from tests.support.service import column, process_service, record, short_and_long
+from tests.support.service import column, record, short_and_long
 from ticdc_bridge.service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
 from ticdc_bridge.service.api.metrics import Tally
-from ticdc_bridge.service.registry.read_set import ANYTHING, Part
+from ticdc_bridge.service.registry.read_set import Part
 from ticdc_bridge.service.server.app import create_app, wrap_served
 from ticdc_bridge.service.server.settings import Settings
-from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.transaction import subject_part
 
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
 SCHEMAS = [record("R", column("a")), record("R", column("b", default=1)), '"int"', '{"type":"nope"}']
 READS = [
-    ("GET", "/schemas/ids/{n}"),
-    ("GET", "/schemas/ids/{n}?fetchMaxId=true"),
-    ("GET", "/schemas/ids/{n}?subject={s}"),
-    ("GET", "/schemas/ids/{n}/schema"),
-    ("GET", "/subjects/{s}/versions/latest"),
-    ("GET", "/subjects/{s}/versions/{n}?deleted=true"),
-    ("GET", "/subjects/{s}/versions/{n}/schema"),
-    ("GET", "/contexts/.c/subjects/{s}/versions/latest/"),
-    ("GET", "/subjects/{s}/versions"),
-    ("GET", "/subjects"),
-    ("GET", "/subjects?deleted=true&subjectPrefix=:*:"),
-    ("HEAD", "/subjects/{s}/versions/latest"),
-    ("POST", "/subjects/{s}"),
-    ("POST", "/subjects/{s}?normalize=true&deleted=true"),
+    ("GET", "/schemas/ids/{n}"), ("GET", "/schemas/ids/{n}?fetchMaxId=true"), ("GET", "/schemas/ids/{n}?subject={s}"),
+    ("GET", "/schemas/ids/{n}/schema"), ("GET", "/subjects/{s}/versions/latest"),
+    ("GET", "/subjects/{s}/versions/{n}?deleted=true"), ("GET", "/subjects/{s}/versions/{n}/schema"),
+    ("GET", "/contexts/.c/subjects/{s}/versions/latest/"), ("GET", "/subjects/{s}/versions"), ("GET", "/subjects"),
+    ("GET", "/subjects?deleted=true&subjectPrefix=:*:"), ("HEAD", "/subjects/{s}/versions/latest"),
+    ("POST", "/subjects/{s}"), ("POST", "/subjects/{s}?normalize=true&deleted=true"),
     ("POST", "/contexts/.c/subjects/{s}"),
-]
+]  # fmt: skip
 WRITES = [
-    ("POST", "/subjects/{s}/versions"),
-    ("POST", "/subjects/{s}/versions"),
-    ("POST", "/subjects/%3A.c%3A{s}/versions"),
-    ("DELETE", "/subjects/{s}"),
-    ("DELETE", "/subjects/{s}?permanent=true"),
-    ("DELETE", "/subjects/{s}/versions/{n}"),
-    ("PUT", "/config/{s}"),
-    ("PUT", "/config"),
-    ("DELETE", "/config/{s}"),
-    ("PUT", "/mode/{s}?force=true"),
-]
+    ("POST", "/subjects/{s}/versions"), ("POST", "/subjects/{s}/versions"),
+    ("POST", "/subjects/%3A.c%3A{s}/versions"), ("DELETE", "/subjects/{s}"),
+    ("DELETE", "/subjects/{s}?permanent=true"), ("DELETE", "/subjects/{s}/versions/{n}"), ("PUT", "/config/{s}"),
+    ("PUT", "/config"), ("DELETE", "/config/{s}"), ("PUT", "/mode/{s}?force=true"),
+]  # fmt: skip
 BODIES: dict[str, list[dict[str, Any]]] = {
     "/config": [{"compatibility": "NONE"}, {"alias": "t"}, {"normalize": True}, {"compatibility": "FULL", "alias": ""}],
     "/mode": [{"mode": "READONLY"}, {"mode": "READWRITE"}, {"mode": "IMPORT"}],
 }
-HEADERS = st.sampled_from(
-    [
-        [],
-        [(b"accept", b"application/json")],
-        [(b"accept", b"text/html")],
-        [(b"accept", b"*/*"), (b"accept", b"text/html")],
-        [(b"x-request-id", b" mine ")],
-        [(b"x-request-id", b"")],
-    ]
-)
+HEADERS = st.sampled_from([
+    [], [(b"accept", b"application/json")], [(b"accept", b"text/html")],
+    [(b"accept", b"*/*"), (b"accept", b"text/html")], [(b"x-request-id", b" mine ")], [(b"x-request-id", b"")],
+])  # fmt: skip
 
 
 @st.composite
@@ -91,15 +69,9 @@ async def ask(app: ASGIApp, method: str, path: str, headers: Headers, body: byte
     """One request, its body in two parts."""
     raw, _, query = path.partition("?")
     scope = {
-        "type": "http",
-        "http_version": "1.1",
-        "scheme": "http",
-        "method": method,
-        "path": raw,
-        "raw_path": raw.encode(),
-        "query_string": query.encode(),
-        "headers": headers,
-    }
+        "type": "http", "http_version": "1.1", "scheme": "http", "method": method, "path": raw,
+        "raw_path": raw.encode(), "query_string": query.encode(), "headers": headers,
+    }  # fmt: skip
     parts = [body[:3], body[3:]]
     answer: list[Message] = []
 
@@ -203,30 +175,15 @@ def test_what_is_answered_at_once(tmp_path: Path) -> None:
             await ask(hot, "GET", "/schemas/ids/1", [], b"")
 
     rows: list[tuple[str, str, Headers, bool]] = [
-        ("GET", "/schemas/ids/1", [], True),
-        ("GET", "/schemas/ids/1", [(b"host", b"x")], True),
+        ("GET", "/schemas/ids/1", [], True), ("GET", "/schemas/ids/1", [(b"host", b"x")], True),
         ("GET", "/schemas/ids/1", [(b"accept", b"text/html")], False),
-        ("GET", "/schemas/ids/1", [(b"x-request-id", b"1")], False),
-        ("GET", "/schemas/ids/1?subject=s", [], False),
-        ("GET", "/schemas/ids/2", [], False),
-        ("GET", "/", [], False),
-    ]
+        ("GET", "/schemas/ids/1", [(b"x-request-id", b"1")], False), ("GET", "/schemas/ids/1?subject=s", [], False),
+        ("GET", "/schemas/ids/2", [], False), ("GET", "/", [], False),
+    ]  # fmt: skip
     with both(tmp_path, 8) as (hot, _):
         asyncio.run(make_ready(hot))
         hot._look_at += 3600  # nobody else writes
         assert [at_once(hot, *row[:3]) is not None for row in rows] == [row[3] for row in rows]
-
-
-def test_another_process_writes(tmp_path: Path) -> None:
-    """A look-up is never older than what another process has written to the same file."""
-    with process_service(tmp_path) as (_, first), process_service(tmp_path) as (_, second):
-        for number in range(5):
-            schema = record("R", column("a"), doc=str(number))
-            assert first.register("s", schema).status == 200
-            for client in (second, first, second):
-                assert client.send("POST", "/subjects/s", {"schema": schema}).json["version"] == number + 1
-            assert second.send("DELETE", f"/subjects/s/versions/{number + 1}").status == 200
-            assert first.send("POST", "/subjects/s", {"schema": schema}).status == 404
 
 
 S, T = subject_part("s"), subject_part("t")
@@ -275,48 +232,3 @@ def test_the_least_recently_used_goes_first() -> None:
     assert [answers.get(key) is not None for key in keys] == [True, False, True, True]
     answers.put(("GET", b"long", b"", None, None, b""), kept(S, size=31), 0)
     assert len(answers) == 3
-
-
-def test_writers_share_commits_and_errors_stay_their_own(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'r.db'}")
-    told: list[set[Part]] = []
-
-    class Listening:
-        def before_change(self, parts: Any) -> None:
-            told.append(set(parts))
-
-        def after_change(self, parts: Any) -> None: ...
-        def forget(self) -> None: ...
-
-    store.listen(Listening())
-    threads, failed = 12, []
-    inside, others = threading.Event(), threading.Barrier(threads)
-
-    def write(number: int) -> None:
-        others.wait()
-        try:
-            with store.write() as tx:
-                tx.put_config(f"s{number}", {"n": number})
-                if number % 3 == 0:
-                    raise ValueError(number)
-        except ValueError:
-            failed.append(number)
-
-    def hold() -> None:
-        with store.write() as tx:
-            tx.put_config("first", {})
-            inside.set()
-            others.wait()
-
-    workers = [threading.Thread(target=write, args=(number,)) for number in range(1, threads)]
-    holder = threading.Thread(target=hold)
-    for one in (holder, *workers):
-        one.start()
-    for one in (holder, *workers):
-        one.join()
-    with store.read() as tx:
-        there = tx.all_configs().keys()
-    assert sorted(failed) == [3, 6, 9]
-    assert there == {"first", *(f"s{number}" for number in range(1, threads) if number % 3)}
-    assert set().union(*told) == {ANYTHING, *(("config", name) for name in there)}
-    store.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -153,22 +152,3 @@ def test_a_route_that_says_nothing(tmp_path: Path) -> None:
     assert (route.retry_on_outage, route.cacheable) == (True, False)
     assert "get" in app.openapi()["paths"]["/forgotten/{subject}"]
     app.state.services.registry.store.close()
-
-
-def test_lineage_is_described(app: FastAPI) -> None:
-    paths = app.openapi()["paths"]["/lineage"]
-    asked = [one["name"] for one in paths["get"]["parameters"]]
-    assert asked == ["job", "topic", "table", "subject", "offset", "limit"]
-    schema = next(iter(paths["post"]["requestBody"]["content"].values()))["schema"]
-    assert set(schema["properties"]) == {
-        "job",
-        "command",
-        "from",
-        "to",
-        "source",
-        "target",
-        "failed",
-        "dead_letter",
-        "tables",
-    }
-    assert json.dumps(schema["properties"]["tables"]).count('"table_version"') == 1

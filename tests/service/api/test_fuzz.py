@@ -26,23 +26,10 @@ PATHS = st.one_of(
     SUBJECT.map(lambda name: f"/config/{name}"),
     st.integers(-2, 6).map(lambda number: f"/schemas/ids/{number}"),
 )
-FLAGS = st.sampled_from(
-    [
-        "",
-        "deleted=true",
-        "permanent=true",
-        "verbose=TRUE",
-        "normalize=true",
-        "limit=-1&offset=-5",
-        "limit=x",
-        "force=true",
-        "format=resolved",
-        "defaultToGlobal=true",
-        "subject=%ff",
-        "subjectPrefix=:*:",
-        "%00=%00",
-    ]
-)
+FLAGS = st.sampled_from([
+    "", "deleted=true", "permanent=true", "verbose=TRUE", "normalize=true", "limit=-1&offset=-5", "limit=x",
+    "force=true", "format=resolved", "defaultToGlobal=true", "subject=%ff", "subjectPrefix=:*:", "%00=%00",
+])  # fmt: skip
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),

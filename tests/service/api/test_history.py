@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support.each import each
 from tests.support.golden import GOLDEN
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.service import Answer, Client
-from tests.support.table import check_rows
 from ticdc_bridge.schemas.formats.avro import schema
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.service.testing import running_service
@@ -257,43 +257,25 @@ EVENTS: list[tuple[str, dict[str, list[int]]]] = [
     ("CREATE TABLE a (id INT); DROP DATABASE {db}; CREATE DATABASE {db}; CREATE TABLE a (id INT)", {"a": [0, 1, 3]}),
     ("CREATE TABLE ÄB (id INT); ALTER TABLE äb ADD x INT; DROP TABLE äB", {"Äb": [0, 1, 2]}),
     ("CREATE TABLE a (id INT); CREATE VIEW v AS SELECT * FROM a; DROP VIEW v", {"a": [0], "v": [1, 2]}),
+    ("CREATE DATABASE {db}; CREATE TABLE o (id INT); ALTER TABLE o ADD a INT; RENAME TABLE o TO old; CREATE TABLE o "
+     "(id INT); CREATE TABLE n LIKE o; DROP DATABASE {db}", {"o": [1, 2, 3, 4, 6], "OLD": [3, 6], "n": [5, 6]}),
 ]  # fmt: skip
 
 
-def test_the_events_of_renamed_exchanged_and_recovered_tables(client: Client) -> None:
+@each("row", EVENTS, ids=lambda row: row[0])
+def test_the_events_of_renamed_exchanged_and_recovered_tables(
+    client: Client, row: tuple[str, dict[str, list[int]]]
+) -> None:
     """Each row in a database of its own: statements in order, and which of them a name's list has."""
-
-    def check(row: tuple[str, dict[str, list[int]]]) -> None:
-        text, names = row
-        db = f"d{EVENTS.index(row)}"
-        start = T0 + EVENTS.index(row) * 100 * STEP
-        for step, query in enumerate(text.replace("{db}", db).split("; ")):
-            assert give(client, "ddl", commit_ts=start + step * STEP, db=db, query=query).status == 200, query
-        for name, steps in names.items():
-            own, _, table = name.replace("{db}", db).rpartition(".")
-            events = client.get(f"/history/ddl?db={own or db}&table={quote(table)}").json["ddl"]
-            assert [(one["commit_ts"] - start) // STEP for one in events] == steps, name
-
-    check_rows(EVENTS, check, name=lambda row: row[0])
-
-
-def test_the_events_of_a_table_are_those_that_made_or_ended_a_version(client: Client) -> None:
-    rows = (
-        (5, "CREATE DATABASE shop"), (10, "CREATE TABLE orders (id INT PRIMARY KEY)"),
-        (20, "ALTER TABLE orders ADD COLUMN a INT"), (30, "RENAME TABLE shop.orders TO shop.orders_old"),
-        (40, "CREATE TABLE orders (id INT)"), (45, "CREATE TABLE other LIKE orders"), (50, "DROP DATABASE shop"),
-    )  # fmt: skip
-    for step, query in rows:
-        statement(client, T0 + step * STEP, query)
-
-    def steps(table: str) -> list[int]:
-        events = client.get(f"/history/ddl?db=shop&table={table}").json["ddl"]
-        return [(one["commit_ts"] - T0) // STEP for one in events]
-
-    assert steps("orders") == [10, 20, 30, 40, 50]
-    assert steps("ORDERS_OLD") == [30, 50]
-    assert steps("other") == [45, 50]
-    assert [len(client.get(f"/history/ddl?db={db}").json["ddl"]) for db in ("shop", "none")] == [7, 0]
+    text, names = row
+    db = f"d{EVENTS.index(row)}"
+    start = T0 + EVENTS.index(row) * 100 * STEP
+    for step, query in enumerate(text.replace("{db}", db).split("; ")):
+        assert give(client, "ddl", commit_ts=start + step * STEP, db=db, query=query).status == 200, query
+    for name, steps in names.items():
+        own, _, table = name.replace("{db}", db).rpartition(".")
+        events = client.get(f"/history/ddl?db={own or db}&table={quote(table)}").json["ddl"]
+        assert [(one["commit_ts"] - start) // STEP for one in events] == steps, name
 
 
 def test_what_changed_between_two_times(client: Client) -> None:

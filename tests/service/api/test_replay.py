@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.postgres import Postgres
-from tests.support.service import GOLDEN, ROOT, Client
+from tests.support.service import GOLDEN, Client
 from ticdc_bridge.service.testing import running_service
 
 tool: Any = import_module("tests.tools.registry_replay")
@@ -51,15 +49,18 @@ def check(capture: str, profile: int, store: str | None = None) -> None:
     assert len(counted) == COUNTS[capture][profile]
 
 
-@pytest.mark.parametrize("profile", [8, pytest.param(7, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("capture", [FIRST, SECOND, THIRD])
+@pytest.mark.parametrize(
+    ("capture", "profile"),
+    [
+        (FIRST, 8),
+        (SECOND, 8),
+        (THIRD, 8),
+        (SECOND, 7),
+        *(pytest.param(one, 7, marks=pytest.mark.slow) for one in (FIRST, THIRD)),
+    ],
+)
 def test_replay(capture: str, profile: int) -> None:
     check(capture, profile)
-
-
-def test_replay_in_the_older_profile() -> None:
-    """Of one capture in every run; of the others in the slow one."""
-    check(SECOND, 7)
 
 
 @pytest.mark.parametrize(
@@ -67,17 +68,6 @@ def test_replay_in_the_older_profile() -> None:
 )
 def test_replay_on_postgresql(capture: str, postgres: Postgres) -> None:
     check(capture, 8, postgres.database())
-
-
-def test_the_tool_agrees() -> None:
-    """The same by command line, for one group: it says what this file says."""
-    with running_service() as url:
-        command = [sys.executable, str(ROOT / "tests" / "tools" / "registry_replay.py"), "--base-url", url]
-        answer = subprocess.run(
-            [*command, "--group", "root", str(GOLDEN / FIRST)], capture_output=True, text=True, check=False
-        )
-    assert answer.returncode == 0, answer.stdout
-    assert "body 10/10" in answer.stdout
 
 
 def test_texts_of_errors_about_protobuf(client: Client) -> None:

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 
 from tests.support.access import InProcess
-from tests.support.table import check_rows
+from tests.support.each import each
 from ticdc_bridge.service.server.app import create_app
 from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import open_store
@@ -78,49 +78,34 @@ def fill(service: CountedService, number: int) -> None:
 
 
 # Method, path, body; the most queries.
-ROUTES: list[tuple[str, str, Any, int]] = [
-    ("GET", "/history/changefeeds", None, 5),
-    ("GET", "/history/tables", None, 5),
-    ("GET", "/history/ddl", None, 3),
-    ("GET", "/history/drift", None, 11),
-    ("GET", "/history/drift?registry=false", None, 3),
-    ("GET", "/history/d/t0/versions", None, 10),
-    ("GET", f"/history/d/t7/at/{LAST}", None, 8),
-    ("GET", "/lineage", None, 2),
-    ("GET", "/lineage?subject=d_t7-value", None, 2),
+@each(("method", "path", "body", "most"), [
+    ("GET", "/history/changefeeds", None, 5), ("GET", "/history/tables", None, 5), ("GET", "/history/ddl", None, 3),
+    ("GET", "/history/drift", None, 11), ("GET", "/history/drift?registry=false", None, 3),
+    ("GET", "/history/d/t0/versions", None, 10), ("GET", f"/history/d/t7/at/{LAST}", None, 8),
+    ("GET", "/lineage", None, 2), ("GET", "/lineage?subject=d_t7-value", None, 2),
     ("POST", "/history/dry-run", {"db": "d", "sql": ALTER}, 27),
     ("POST", "/history/dry-run", {"db": "d", "sql": ALTER, "changefeed": {"sink_uri": SINK, "config": PER_TABLE}}, 25),
-]  # fmt: skip
+])  # fmt: skip
+def test_a_request_reads_in_one_transaction(
+    service: CountedService, method: str, path: str, body: Any, most: int
+) -> None:
+    service.send(method, path, body)
+    begun = [one for one in service.statements if one.startswith("BEGIN")]
+    assert len(begun) == 1, begun
+    queries = [one for one in service.statements if one.startswith("SELECT")]
+    assert len(queries) <= most, (len(queries), queries)
 
 
-def test_a_request_reads_in_one_transaction(service: CountedService) -> None:
-    def check(row: tuple[str, str, Any, int]) -> None:
-        method, path, body, most = row
-        service.send(method, path, body)
-        begun = [one for one in service.statements if one.startswith("BEGIN")]
-        assert len(begun) == 1, begun
-        queries = [one for one in service.statements if one.startswith("SELECT")]
-        assert len(queries) <= most, (len(queries), queries)
-
-    check_rows(ROUTES, check, name=lambda row: f"{row[0]} {row[1]}")
-
-
-WRITES: list[tuple[str, dict[str, Any]]] = [
+@each("row", [
     ("/history/ddl", {"commit_ts": LAST + 9, "db": "d", "query": "ALTER TABLE t9 ADD late INT"}),
     ("/history/snapshot", {"commit_ts": LAST + 9, "db": "d", "table": "t8", "subject": "d_t8-value"}),
-]
-
-
-def test_a_statement_reads_writes_and_reads(service: CountedService) -> None:
+], ids=lambda row: row[0])  # fmt: skip
+def test_a_statement_reads_writes_and_reads(service: CountedService, row: tuple[str, dict[str, Any]]) -> None:
     """What it is about, what is kept, and what it became: one transaction each, with many tables there."""
-
-    def check(row: tuple[str, dict[str, Any]]) -> None:
-        service.send("POST", *row)
-        begun = [one for one in service.statements if one.startswith("BEGIN")]
-        assert len(begun) == 3, begun
-        assert len([one for one in service.statements if one.startswith("SELECT")]) <= 25
-
-    check_rows(WRITES, check, name=lambda row: row[0])
+    service.send("POST", *row)
+    begun = [one for one in service.statements if one.startswith("BEGIN")]
+    assert len(begun) == 3, begun
+    assert len([one for one in service.statements if one.startswith("SELECT")]) <= 25
 
 
 def test_what_is_asked_tells_of_all(service: CountedService) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.support.service import GOLDEN, V1, Client
 from tests.support.table import check_rows
-from ticdc_bridge.service.testing import running_service
 
 _LINES = (GOLDEN / "ticdc-registered.jsonl").read_text(encoding="utf-8").splitlines()
 CASES = {case["case"]: case["registered"] for case in map(json.loads, _LINES)}
@@ -39,15 +36,6 @@ def test_ids_and_versions(client: Client) -> None:
 def test_without_a_context(client: Client) -> None:
     """The case with the most schemas, by the paths of the registry itself."""
     ids_and_versions(client, max(CASES.values(), key=len))
-
-
-@pytest.mark.slow
-def test_ids_and_versions_in_a_registry_of_its_own() -> None:
-    def check(case: str) -> None:
-        with running_service() as url:
-            ids_and_versions(Client(url), CASES[case])
-
-    check_rows(CASES, check)
 
 
 def test_all_cases_are_here() -> None:

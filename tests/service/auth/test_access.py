@@ -127,61 +127,6 @@ def test_what_is_refused_is_refused_in_confluents_words(service: Client, root: A
     assert user.send("PUT", "/subjects").status == 405
 
 
-def test_a_hidden_subject_looks_absent(service: Client, root: As) -> None:
-    assert root.register("shop.a", A).json["id"] == 1
-    assert root.register("other", B).json["id"] == 2
-    root.register("shop.b", B)
-    root.register("%3A.c%3Aother", B)
-    root.send("PUT", "/config/other", {"compatibility": "NONE"})
-    user = As(service, bearer("u"))
-    for _ in range(2):  # once made, once kept
-        for who in (root, user):
-            who.get("/subjects")
-        assert user.get("/subjects").json == ["shop.a", "shop.b"]
-        assert user.get("/subjects?subjectPrefix=:*:").json == ["shop.a", "shop.b"]
-        assert [one["subject"] for one in user.get("/schemas").json] == ["shop.a", "shop.b"]
-        assert user.get("/contexts").json == ["."]
-        assert root.get("/contexts").json == [".", ".c"]
-        assert user.get("/schemas/ids/2/subjects").json == ["shop.b"]
-        assert root.get("/schemas/ids/2/subjects").json == ["shop.b", "other"]
-        assert user.get("/schemas/ids/2?subject=other").json["subject"] == "shop.b"
-        for path, there, absent in (
-            ("/subjects/other/versions", 200, "/subjects/absent/versions"),
-            ("/subjects/other/versions/1", 200, "/subjects/absent/versions/1"),
-            ("/subjects/other/versions/latest/schema", 200, "/subjects/absent/versions/latest/schema"),
-            ("/subjects/other/versions/1/referencedby", 200, "/subjects/absent/versions/1/referencedby"),
-            ("/subjects/other/metadata", 404, "/subjects/absent/metadata"),
-            ("/config/other", 200, "/config/absent"),
-            ("/config/other?defaultToGlobal=true", 200, "/config/absent?defaultToGlobal=true"),
-            ("/mode/other", 404, "/mode/absent"),
-        ):
-            hidden, missing = user.get(path), user.get(absent)
-            assert hidden.status == missing.status
-            assert hidden.body == missing.body.replace(b"absent", b"other")
-            assert root.get(path).status == there
-        for path, body in (
-            ("/subjects/other", {"schema": B}),
-            ("/compatibility/subjects/other/versions/latest", {"schema": A}),
-            ("/compatibility/subjects/other/versions?verbose=true", {"schema": A}),
-        ):
-            hidden = user.send("POST", path, body)
-            missing = user.send("POST", path.replace("other", "absent"), body)
-            assert (hidden.status, hidden.body) == (missing.status, missing.body.replace(b"absent", b"other"))
-
-
-def test_ids_and_guids_of_hidden_subjects_only(service: Client, root: As) -> None:
-    made = root.register("other", B).json
-    user = As(service, bearer("u"))
-    number, guid = made["id"], made["guid"]
-    assert user.get(f"/schemas/ids/{number}").json == {"error_code": 40403, "message": f"Schema {number} not found"}
-    for path in (f"/schemas/ids/{number}/schema", f"/schemas/ids/{number}/subjects", f"/schemas/guids/{guid}"):
-        assert user.get(path).error == (404, 40403)
-    assert user.get(f"/schemas/guids/{guid}/ids").json == []
-    writer = As(service, bearer("ticdc"))
-    assert writer.register("shop.b", B).json["id"] == number
-    assert user.get(f"/schemas/guids/{guid}/ids").json == [{"context": ".", "id": number}]
-
-
 def test_references_and_aliases_lead_nowhere_hidden(service: Client, root: As) -> None:
     root.register("other", B)
     writer = As(service, bearer("ticdc"))
@@ -222,15 +167,6 @@ def test_an_alias_of_a_hidden_subject_is_none_and_stays(service: Client, root: A
     assert root.get("/config/shop.a").json["alias"] == "shop.a"
     assert keeper.send("DELETE", "/config/shop.a").json == {"alias": "shop.a", "compatibilityLevel": "FULL"}
     assert root.get("/config/shop.a").error == (404, 40408)
-
-
-def test_what_hides_a_reference_does_not_stop_the_store_from_being_whole(service: Client, root: As) -> None:
-    root.register("shop.a", B)
-    reference = [{"name": "B", "subject": "shop.a", "version": 1}]
-    root.register("other", record("User", column("f", "B")), references=reference)
-    keeper = As(service, basic("root", TOKENS["root"]))
-    assert As(service, bearer("u")).get("/subjects/shop.a/versions/1/referencedby").json == []
-    assert keeper.send("DELETE", "/subjects/shop.a").error == (422, 42206)
 
 
 def test_kept_answers_follow_what_others_do(service: Client, root: As) -> None:

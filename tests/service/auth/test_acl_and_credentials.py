@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from tests.support.access import ADMIN, PASSWORD, TOKENS, auth_lines, basic, bearer, rule
-from tests.support.table import check_rows
+from tests.support.each import each
 from ticdc_bridge.cli.app import app
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.auth import acl, authenticator, credentials
@@ -34,23 +34,11 @@ def test_who_a_header_proves() -> None:
     good = [basic("alice", PASSWORD), basic("u", TOKENS["u"]), bearer("u"), bearer("u").replace("Bearer", "bEARER ")]
     assert asyncio.run(names(*good, *good)) == ["alice", "u", "u", "u"] * 2
     bad = [
-        basic("alice", PASSWORD + "x"),
-        basic("alice", ""),
-        basic("alice", "x" * 73),
-        basic("alice", "a\0b"),
-        basic("nobody-known", PASSWORD),
-        basic("alice", TOKENS["u"]),
-        bearer("u") + "x",
-        "Bearer ",
-        "Bearer u",
-        f"Bearer {PASSWORD}",
-        "Basic",
-        "Basic ???",
-        "Basic " + "QUFB",
-        "Digest username=alice",
-        "",
+        basic("alice", PASSWORD + "x"), basic("alice", ""), basic("alice", "x" * 73), basic("alice", "a\0b"),
+        basic("nobody-known", PASSWORD), basic("alice", TOKENS["u"]), bearer("u") + "x", "Bearer ", "Bearer u",
+        f"Bearer {PASSWORD}", "Basic", "Basic ???", "Basic " + "QUFB", "Digest username=alice", "",
         "Basic " + "A" * 9000,
-    ]
+    ]  # fmt: skip
     assert asyncio.run(names(*bad, *bad)) == [None] * (2 * len(bad))
 
 
@@ -99,59 +87,36 @@ def test_a_changed_file_forgets_who_was_known() -> None:
     assert asyncio.run(run()) == ["alice", None]
 
 
-REFUSED_LINES: list[tuple[str, str]] = [
-    ("bob:hunter2secret", "no bcrypt hash"),
-    ("bob:{SHA}hunter2secret", "unsalted SHA-1"),
-    ("bob:$apr1$hunter2secret$", "Apache's MD5"),
-    ("bob:$6$hunter2secret", "SHA-512-crypt"),
-    ("bob:$2y$31$" + "hunter2secret" * 5, "no bcrypt hash"),
-    ("bob:$2y$31$" + "a" * 53, "cost must be 8 to 14"),
-    ("bob:$2y$04$" + "a" * 53, "cost must be 8 to 14"),
-    ("bob:$sha256$hunter2secret", "no bcrypt hash"),
-    ("hunter2secret", "not NAME:HASH"),
-    ("b b:hunter2secret", "this name can't be used"),
-    ("anonymous:hunter2secret", "this name can't be used"),
-    (":hunter2secret", "this name can't be used"),
-]
+@each(("line", "says"), [
+    ("bob:hunter2secret", "no bcrypt hash"), ("bob:{SHA}hunter2secret", "unsalted SHA-1"),
+    ("bob:$apr1$hunter2secret$", "Apache's MD5"), ("bob:$6$hunter2secret", "SHA-512-crypt"),
+    ("bob:$2y$31$" + "hunter2secret" * 5, "no bcrypt hash"), ("bob:$2y$31$" + "a" * 53, "cost must be 8 to 14"),
+    ("bob:$2y$04$" + "a" * 53, "cost must be 8 to 14"), ("bob:$sha256$hunter2secret", "no bcrypt hash"),
+    ("hunter2secret", "not NAME:HASH"), ("b b:hunter2secret", "this name can't be used"),
+    ("anonymous:hunter2secret", "this name can't be used"), (":hunter2secret", "this name can't be used"),
+])  # fmt: skip
+def test_lines_that_are_refused(line: str, says: str) -> None:
+    with pytest.raises(SetupError) as raised:
+        credentials.read(f"\n{line}\n", "users")
+    assert says in raised.value.detail
+    assert "hunter2" not in raised.value.detail
+    assert "line 2" in raised.value.detail
 
 
-def test_lines_that_are_refused() -> None:
-    def check(row: tuple[str, str]) -> None:
-        line, says = row
-        with pytest.raises(SetupError) as raised:
-            credentials.read(f"\n{line}\n", "users")
-        assert says in raised.value.detail
-        assert "hunter2" not in raised.value.detail
-        assert "line 2" in raised.value.detail
-
-    check_rows(REFUSED_LINES, check)
-
-
-REFUSED_RULES: list[tuple[str, str]] = [
-    ("who = 1", "'who'"),
-    ("[[rules]]\nwho=['a']\nmay=['read']", "no subjects"),
+@each(("text", "says"), [
+    ("who = 1", "'who'"), ("[[rules]]\nwho=['a']\nmay=['read']", "no subjects"),
     ("[[rules]]\nwho=['a']\nmay=['raed']\nsubjects=['x']", "raed"),
     ("[[rules]]\nwho=['a']\nmay=['admin']\nsubjects=['x']", "whole server"),
     ("[[rules]]\nwho=['role:x']\nmay=['read']\nsubjects=['x']", "no role 'x'"),
     ("[[rules]]\nwho=['a']\nmay=['read']\nsubject=['x']", "'subject'"),
     ("[[rules]]\nwho='a'\nmay=['read']\nsubjects=['x']", "list of texts"),
-    ("[[rules]]\nmay=['read']\nsubjects=['x']", "who"),
-    ("[[rules]]\nwho=['a']\nmay=[]\nsubjects=['x']", "may"),
-    ("roles = []", "roles"),
-    ("rules = {}", "rules"),
-    ("rules = [1]", "rules"),
-    ("a = [" * 5000, "acl"),
+    ("[[rules]]\nmay=['read']\nsubjects=['x']", "who"), ("[[rules]]\nwho=['a']\nmay=[]\nsubjects=['x']", "may"),
+    ("roles = []", "roles"), ("rules = {}", "rules"), ("rules = [1]", "rules"), ("a = [" * 5000, "acl"),
     ("a = ", "Invalid value"),
-]
-
-
-def test_rules_that_are_refused() -> None:
-    def check(row: tuple[str, str]) -> None:
-        text, says = row
-        with pytest.raises(SetupError, match=says):
-            acl.read(text, "acl")
-
-    check_rows(REFUSED_RULES, check)
+])  # fmt: skip
+def test_rules_that_are_refused(text: str, says: str) -> None:
+    with pytest.raises(SetupError, match=says):
+        acl.read(text, "acl")
 
 
 def test_what_rules_allow() -> None:
@@ -169,8 +134,7 @@ def test_what_rules_allow() -> None:
         assert [access.may(one, "shop.a") for one in ("read", "write", "delete", "config")] == [
             True,
             True,
-            False,
-            False,
+            *[False] * 2,
         ]
         assert access.may("write", "exact")
         assert not access.may("read", "exact2")

@@ -186,20 +186,10 @@ BODIES: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
 
 # A parameter in the path → its values. Those of {id} and {guid} are known when the place is filled.
 IN_PATH: Final[dict[str, tuple[str, ...]]] = {
-    "subject": (HIDDEN, ALIAS, WARNED, FULL_ALIAS),
-    "version": ("1", "latest"),
-    "context": (CONTEXT, ".zq7_empty"),
-    "name": (HIDDEN,),
-    "namespace": (CONTEXT,),
-    "db": ("shop",),
-    "table": ("orders",),
-    "when": (str(TS + 1),),
-    "what": ("compatibility", "mode"),
-    "topic": ("t",),
-    "partition": ("0",),
-    "offset": ("0",),
-    "rest:path": ("zq7",),
-}
+    "subject": (HIDDEN, ALIAS, WARNED, FULL_ALIAS), "version": ("1", "latest"), "context": (CONTEXT, ".zq7_empty"),
+    "name": (HIDDEN,), "namespace": (CONTEXT,), "db": ("shop",), "table": ("orders",), "when": (str(TS + 1),),
+    "what": ("compatibility", "mode"), "topic": ("t",), "partition": ("0",), "offset": ("0",), "rest:path": ("zq7",),
+}  # fmt: skip
 
 # A parameter in the query that is no flag → its values.
 IN_QUERY: Final[dict[str, tuple[str, ...]]] = {

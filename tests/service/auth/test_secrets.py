@@ -15,8 +15,8 @@ import pytest
 import typer
 
 from tests.support.access import ADMIN, PASSWORD, TOKENS, basic, bearer, files
+from tests.support.each import each
 from tests.support.service import Client, listening_at, serve
-from tests.support.table import check_rows
 from ticdc_bridge.cli.output import exit_with
 from ticdc_bridge.clients.http import HttpClient, HttpLogin
 from ticdc_bridge.clients.kafka import library, make_client
@@ -32,7 +32,7 @@ SECRET = "s3cr3t-of-nobody"
 FORMATTERS = (logs.TextLines(), logs.JsonLines())
 
 
-MASKED: list[tuple[str, str]] = [
+@each(("text", "masked"), [
     ("store postgresql://u:p@ss@host:5432/db failed", "store postgresql://***@host:5432/db failed"),
     ("http://alice@h/x?y=a@b", "http://***@b"),
     ("Authorization: Basic YWxpY2U6c2VjcmV0", "Authorization: Basic ***"),
@@ -41,50 +41,35 @@ MASKED: list[tuple[str, str]] = [
     ("postgresql://h/db?password=abc&sslmode=x", "postgresql://h/db?password=***&sslmode=x"),
     ("http://host:8081/subjects", "http://host:8081/subjects"),
     ("basic rules", "basic rules"),
-]
+])  # fmt: skip
+def test_what_is_masked(text: str, masked: str) -> None:
+    assert mask_credentials(text) == masked
+    for formatter in FORMATTERS:
+        line = formatter.format(logging.LogRecord("x", logging.ERROR, "", 0, "%s", (text,), None))
+        assert (json.loads(line)["message"] if line.startswith("{") else line.partition(": error: ")[2]) == masked
 
 
-def test_what_is_masked() -> None:
-    def check(row: tuple[str, str]) -> None:
-        text, masked = row
-        assert mask_credentials(text) == masked
-        for formatter in FORMATTERS:
-            line = formatter.format(logging.LogRecord("x", logging.ERROR, "", 0, "%s", (text,), None))
-            assert (json.loads(line)["message"] if line.startswith("{") else line.partition(": error: ")[2]) == masked
-
-    check_rows(MASKED, check)
-
-
-FORMS: list[str] = [
-    f"http://alice:{SECRET}@registry:8081/subjects",
-    f"at http://{SECRET}@registry:8081: refused",
+@each("text", [
+    f"http://alice:{SECRET}@registry:8081/subjects", f"at http://{SECRET}@registry:8081: refused",
     f"store=postgresql://alice:p@{SECRET}@db:5432/registry",
     f"postgresql://db/registry?sslpassword={SECRET}&sslmode=verify-full",
     f"kafka://broker:9092/topic?sasl-user=alice&sasl-password={SECRET}",
     f"Authorization: Basic {b64encode(f'alice:{SECRET}'.encode()).decode()} {{}}".format(""),
-    f"{{'Authorization': 'Bearer {SECRET}{SECRET}'}}",
-    f"sasl.password={SECRET}",
-    f"sasl.oauthbearer.client.secret = {SECRET}",
-    f"ssl.key.password={SECRET},x",
+    f"{{'Authorization': 'Bearer {SECRET}{SECRET}'}}", f"sasl.password={SECRET}",
+    f"sasl.oauthbearer.client.secret = {SECRET}", f"ssl.key.password={SECRET},x",
     f'sasl.jaas.config=a.b.PlainLoginModule required username="alice" password="{SECRET} \\"{SECRET}";',
     f'a.b.OAuthBearerLoginModule required clientId="alice" clientSecret="{SECRET}";',
-    f'{{"user": "alice", "password": "{SECRET}", "api_token": "{SECRET}"}}',
-    f"BRIDGE_REGISTRY_TOKEN={SECRET}",
-]
-
-
-def test_every_form_of_secret_is_masked(capsys: pytest.CaptureFixture[str]) -> None:
-    def check(text: str) -> None:
-        record = logging.LogRecord("x", logging.ERROR, "", 0, "%s", (text,), (ValueError, ValueError(text), None))
-        with pytest.raises(typer.Exit):
-            exit_with(text)
-        said = [capsys.readouterr().err, mask_credentials(text), *(f.format(record) for f in FORMATTERS)]
-        for line in said:
-            assert SECRET not in line
-            assert b64encode(SECRET.encode()).decode()[:-4] not in line
-            assert "***" in line
-
-    check_rows(FORMS, check)
+    f'{{"user": "alice", "password": "{SECRET}", "api_token": "{SECRET}"}}', f"BRIDGE_REGISTRY_TOKEN={SECRET}",
+])  # fmt: skip
+def test_every_form_of_secret_is_masked(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    record = logging.LogRecord("x", logging.ERROR, "", 0, "%s", (text,), (ValueError, ValueError(text), None))
+    with pytest.raises(typer.Exit):
+        exit_with(text)
+    said = [capsys.readouterr().err, mask_credentials(text), *(f.format(record) for f in FORMATTERS)]
+    for line in said:
+        assert SECRET not in line
+        assert b64encode(SECRET.encode()).decode()[:-4] not in line
+        assert "***" in line
 
 
 def refused(work: Callable[[], object]) -> str:
@@ -135,13 +120,11 @@ MESSAGES: dict[str, Callable[[], str]] = {
 }
 
 
-def test_no_message_names_a_secret() -> None:
-    def check(name: str) -> None:
-        text = MESSAGES[name]()
-        assert text
-        assert SECRET not in text
-
-    check_rows(MESSAGES, check)
+@each("name", MESSAGES)
+def test_no_message_names_a_secret(name: str) -> None:
+    text = MESSAGES[name]()
+    assert text
+    assert SECRET not in text
 
 
 def test_masking_hostile_text_ends() -> None:

@@ -83,15 +83,10 @@ def test_a_client_certificate_is_a_name(authority: Authority, tmp_path: Path) ->
 
 
 def registry(url: str, authority: Authority, mine: Pair, name: str, secret: str) -> SchemaRegistryClient:
-    return SchemaRegistryClient(
-        {
-            "url": url,
-            "basic.auth.user.info": f"{name}:{secret}",
-            "ssl.ca.location": authority.file,
-            "ssl.certificate.location": mine.certificate,
-            "ssl.key.location": mine.key,
-        }
-    )
+    return SchemaRegistryClient({
+        "url": url, "basic.auth.user.info": f"{name}:{secret}", "ssl.ca.location": authority.file,
+        "ssl.certificate.location": mine.certificate, "ssl.key.location": mine.key,
+    })  # fmt: skip
 
 
 def test_a_renewed_certificate_is_used(authority: Authority) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from tests.support.each import each
 from tests.support.service import Client, command
-from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.changefeed.doctor import examine, exit_code
 from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, SubjectFacts
@@ -195,13 +195,11 @@ def ids(one: DoctorInput) -> set[str]:
     return {f.id for f in examine(one)}
 
 
-def test_each_rule_fits_one_changefeed_and_not_another() -> None:
-    def check(rule: str) -> None:
-        fits, leaves = (DoctorInput(feed(*case)) for case in CASES[rule])
-        assert rule in ids(fits)
-        assert rule not in ids(leaves)
-
-    check_rows(CASES, check)
+@each("rule", CASES)
+def test_each_rule_fits_one_changefeed_and_not_another(rule: str) -> None:
+    fits, leaves = (DoctorInput(feed(*case)) for case in CASES[rule])
+    assert rule in ids(fits)
+    assert rule not in ids(leaves)
 
 
 def test_rules_about_tables_subjects_and_zones() -> None:
@@ -245,14 +243,9 @@ def test_bootstraps_need_the_protocol_in_small_letters() -> None:
 
 def test_every_rule_is_tried() -> None:
     elsewhere = {
-        "broker-without-port",
-        "scheme-without-tls",
-        "topic-collision",
-        "level-none",
-        "drop-forward",
-        "subject-readonly",
-        "timestamp-zone",
-    }
+        "broker-without-port", "scheme-without-tls", "topic-collision", "level-none", "drop-forward",
+        "subject-readonly", "timestamp-zone",
+    }  # fmt: skip
     assert {r.id for r in RULES} == CASES.keys() | elsewhere
     assert len({r.id for r in RULES}) == len(RULES)
     assert all(rule.text and rule.fix and rule.source for rule in RULES)
@@ -289,22 +282,17 @@ def test_the_command_in_every_format(tmp_path: Path) -> None:
     assert re.search(r"^::error file=cf.toml,line=1,title=doctor%3A force-replicate-refused::", done.stdout, re.M)
 
 
-NO_START: list[tuple[str, ...]] = [
+@each("arguments", [
     (),
     ("--config", "none.toml"),
     ("--sink-uri", "nonsense"),
     ("--sink-uri", "kafka://k/t?protocol=avro", "--service", "http://127.0.0.1:1"),
-]
-
-
-def test_the_command_can_not_start(tmp_path: Path) -> None:
-    def check(arguments: tuple[str, ...]) -> None:
-        done = run(*arguments, cwd=tmp_path)
-        assert done.exit_code == 2
-        assert done.stderr.startswith("ticdc-bridge: ")
-        assert "Traceback" not in done.stderr
-
-    check_rows(NO_START, check)
+])  # fmt: skip
+def test_the_command_can_not_start(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, cwd=tmp_path)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("ticdc-bridge: ")
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.support.each import each
 from tests.support.service import command
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.table import TableId
@@ -150,12 +151,9 @@ def test_settings_that_ticdc_refuses() -> None:
                 *((SIMPLE, *r) for r in REFUSED_SIMPLE)], check)  # fmt: skip
 
 
-def test_settings_that_ticdc_takes() -> None:
-    def check(row: tuple[str, str]) -> None:
-        query, file = row
-        assert [p.text for p in read(OPEN + query, file).problems if p.severity == "error"] == []
-
-    check_rows(TAKEN, check)
+@each(("query", "file"), TAKEN)
+def test_settings_that_ticdc_takes(query: str, file: str) -> None:
+    assert [p.text for p in read(OPEN + query, file).problems if p.severity == "error"] == []
 
 
 def test_a_finding_names_the_line_to_change() -> None:
@@ -178,13 +176,10 @@ def test_a_finding_names_the_line_to_change() -> None:
     )  # fmt: skip
 
 
-def test_every_refusal_has_a_line_to_change() -> None:
-    def check(row: tuple[str, str, str]) -> None:
-        query, file, _ = row
-        found = [p for p in read(OPEN + query, file).problems if p.severity == "error"]
-        assert [p.text for p in found if not p.fix] == []
-
-    check_rows(REFUSED, check)
+@each(("query", "file"), [row[:2] for row in REFUSED])
+def test_every_refusal_has_a_line_to_change(query: str, file: str) -> None:
+    found = [p for p in read(OPEN + query, file).problems if p.severity == "error"]
+    assert [p.text for p in found if not p.fix] == []
 
 
 def test_what_ticdc_passes_over_in_a_dispatcher() -> None:
@@ -236,16 +231,12 @@ def test_findings_of_rules_say_where_their_settings_stand() -> None:
     assert "delete-only-output-handle-key-columns = … under [sink] of the file" in found.fix
 
 
-def test_durations() -> None:
-    rows: list[tuple[str, float | None]] = [
-        ("10s", 10), ("1h30m", 5400), ("1.5h", 5400), ("100ms", 0.1), ("-1s", -1), ("0", 0), ("10", None), ("", None),
-        ("1 s", None), ("1d", None), ("s", None),
-    ]  # fmt: skip
-    check_rows(rows, lambda row: _same(seconds(row[0]), row[1]))
-
-
-def _same(made: float | None, right: float | None) -> None:
-    assert made == right
+@each(("text", "number"), [
+    ("10s", 10), ("1h30m", 5400), ("1.5h", 5400), ("100ms", 0.1), ("-1s", -1), ("0", 0), ("10", None), ("", None),
+    ("1 s", None), ("1d", None), ("s", None),
+])  # fmt: skip
+def test_durations(text: str, number: float | None) -> None:
+    assert seconds(text) == number
 
 
 # ---- the registry is an option of its own

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.service.changefeed.test_doctor import PER_TABLE, feed
+from tests.support.each import each
 from tests.support.service import short_and_long
-from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import TableId
@@ -31,7 +31,7 @@ def problems(uri: str, config: str = "") -> list[tuple[str, str]]:
 CODEC = "[sink.kafka-config.codec-config]\n"
 
 
-MERGED: list[tuple[str, str, str, object]] = [
+@each(("uri", "config", "name", "value"), [
     ("&max-message-bytes=5", "[sink.kafka-config]\nmax-message-bytes=7", "max-message-bytes", 5),
     ("&enable-tidb-extension=true", CODEC + "enable-tidb-extension=false", "enable-tidb-extension", True),
     # TiCDC's merge drops false of the URI …
@@ -44,15 +44,9 @@ MERGED: list[tuple[str, str, str, object]] = [
     ),
     ("", CODEC + "avro-decimal-handling-mode='string'", "avro-decimal-handling-mode", "string"),
     ("", "", "avro-decimal-handling-mode", "precise"),
-]  # fmt: skip
-
-
-def test_the_uri_wins_over_the_file() -> None:
-    def check(row: tuple[str, str, str, object]) -> None:
-        uri, config, name, value = row
-        assert read(f"kafka://k/t?protocol=debezium{uri}", config).get(name) == value
-
-    check_rows(MERGED, check)
+])  # fmt: skip
+def test_the_uri_wins_over_the_file(uri: str, config: str, name: str, value: object) -> None:
+    assert read(f"kafka://k/t?protocol=debezium{uri}", config).get(name) == value
 
 
 def test_the_protocol_of_the_uri_wins_and_is_said() -> None:
@@ -61,7 +55,7 @@ def test_the_protocol_of_the_uri_wins_and_is_said() -> None:
     assert any("the URI's value holds" in p.text for p in found.problems)
 
 
-ODD: list[tuple[str, str, str, str]] = [
+@each(("uri", "config", "severity", "words"), [
     ("kafka://k/t?protocol=avro&enable-tidb-extention=true", "", "warning", "passes over in silence"),
     ("kafka://k/t?protocol=avro&force-replicate=true", "", "warning", "a setting of the file: force-replicate"),
     ("kafka://k/t?protocol=avro&enable-tidb-extension=yes", "", "error", "true or false is needed"),
@@ -81,35 +75,18 @@ ODD: list[tuple[str, str, str, str]] = [
     ("kafka://k/t?protocol=avro", PER_TABLE.format("{table}", ""), "error", "{schema} and {table}"),
     ("kafka://k/t?protocol=avro", PER_TABLE.format("{schema}!{table}", ""), "error", "letters, digits"),
     ("kafka://k/t?protocol=avro", PER_TABLE.format("t", "random"), "warning", "TiCDC uses `table`"),
-]
+])  # fmt: skip
+def test_what_is_odd_is_said(uri: str, config: str, severity: str, words: str) -> None:
+    assert any(s == severity and words in text for s, text in problems(uri, config)), problems(uri, config)
 
 
-def test_what_is_odd_is_said() -> None:
-    def check(row: tuple[str, str, str, str]) -> None:
-        uri, config, severity, words = row
-        assert any(s == severity and words in text for s, text in problems(uri, config)), problems(uri, config)
-
-    check_rows(ODD, check)
-
-
-UNREADABLE: list[tuple[str, str]] = [
-    ("kafka", ""),
-    ("kafka://[k", ""),
-    ("k" * 70_000, ""),
-    ("", "a = "),
-    ("", "{"),
-    ("", "[" * 5000),
+@each(("uri", "config"), [
+    ("kafka", ""), ("kafka://[k", ""), ("k" * 70_000, ""), ("", "a = "), ("", "{"), ("", "[" * 5000),
     ("", '{"a":' * 5000),
-]
-
-
-def test_what_can_not_be_read_at_all() -> None:
-    def check(row: tuple[str, str]) -> None:
-        uri, config = row
-        with pytest.raises(SetupError):
-            read(uri, config)
-
-    check_rows(UNREADABLE, check, name=lambda row: repr(row)[:80])
+])  # fmt: skip
+def test_what_can_not_be_read_at_all(uri: str, config: str) -> None:
+    with pytest.raises(SetupError):
+        read(uri, config)
 
 
 def test_the_answer_of_cdc_cli_is_read() -> None:
@@ -154,21 +131,15 @@ def test_credentials_are_never_shown() -> None:
 
 
 # ---- tables and topics
-FILTERS: list[tuple[list[str], str, bool]] = [
+@each(("patterns", "table", "fits"), [
     (["*.*"], "a.b", True), (["a.*", "!a.b"], "a.b", False), (["!a.b", "a.*"], "a.b", True),
     (["a?.t[0-9]"], "ab.t1", True), (["a?.t[!0-9]"], "ab.t1", False), (["A.B"], "a.b", True),
     (["/^a.*/.b"], "abc.b", True), (["`a.b`.`c``d`"], "a.b.c`d", True), (["a.b"], "a.bc", False),
     (["# comment", "", "a.b"], "a.b", True), ([], "a.b", False),
-]  # fmt: skip
-
-
-def test_table_filters() -> None:
-    def check(row: tuple[list[str], str, bool]) -> None:
-        patterns, table, fits = row
-        db, _, name = table.rpartition(".") if table != "a.b.c`d" else ("a.b", "", "c`d")
-        assert TableFilter(patterns).matches(db, name) is fits
-
-    check_rows(FILTERS, check)
+])  # fmt: skip
+def test_table_filters(patterns: list[str], table: str, fits: bool) -> None:
+    db, _, name = table.rpartition(".") if table != "a.b.c`d" else ("a.b", "", "c`d")
+    assert TableFilter(patterns).matches(db, name) is fits
 
 
 def test_patterns_take_no_exponential_time() -> None:
@@ -188,32 +159,18 @@ def test_column_selectors_leave_columns_out() -> None:
     assert [c.name for c in some.sent_table(table).columns] == ["id", "a"]
 
 
-BAD_PATTERNS: list[str] = ["/a*b*c*d*/.e", "a", "a.b.c", "/(a+)+b/.c", "@file", "a.[", "." * 5000, ".b", "!"]
+@each("pattern", ["/a*b*c*d*/.e", "a", "a.b.c", "/(a+)+b/.c", "@file", "a.[", "." * 5000, ".b", "!"])
+def test_bad_patterns(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        TableFilter([pattern])
 
 
-def test_bad_patterns() -> None:
-    def check(pattern: str) -> None:
-        with pytest.raises(PatternError):
-            TableFilter([pattern])
-
-    check_rows(BAD_PATTERNS, check, name=lambda row: repr(row)[:80])
-
-
-TOPICS: list[tuple[str, tuple[str, str], str]] = [
-    ("tidb_{schema}_{table}", ("shop", "orders"), "tidb_shop_orders"),
-    ("{schema}.{table}", ("订单", "a b"), "__.a_b"),
-    ("{schema}", (".", ""), "_"),
-    ("{schema}", ("..", ""), "__"),
-    ("{table}", ("", "x" * 300), "x" * 249),
-]
-
-
-def test_topic_names() -> None:
-    def check(row: tuple[str, tuple[str, str], str]) -> None:
-        rule, table, topic = row
-        assert topic_name(rule, *table) == topic
-
-    check_rows(TOPICS, check)
+@each(("rule", "table", "topic"), [
+    ("tidb_{schema}_{table}", ("shop", "orders"), "tidb_shop_orders"), ("{schema}.{table}", ("订单", "a b"), "__.a_b"),
+    ("{schema}", (".", ""), "_"), ("{schema}", ("..", ""), "__"), ("{table}", ("", "x" * 300), "x" * 249),
+])  # fmt: skip
+def test_topic_names(rule: str, table: tuple[str, str], topic: str) -> None:
+    assert topic_name(rule, *table) == topic
 
 
 def test_subjects_of_a_changefeed_are_found_by_its_topics() -> None:

@@ -56,25 +56,13 @@ def saw(confluent: Any) -> dict[str, Any]:
     except ToolchainMissing as missing:
         pytest.skip(f"no client of Go: {missing}")
     job = {
-        "order": ORDER,
-        "wider": WIDER,
-        "narrower": NARROWER,
-        "address": ADDRESS,
-        "customer": CUSTOMER,
-        "json": ORDER_JSON,
-        "ride": RIDE,
-        "written": _written(confluent),
-    }
+        "order": ORDER, "wider": WIDER, "narrower": NARROWER, "address": ADDRESS, "customer": CUSTOMER,
+        "json": ORDER_JSON, "ride": RIDE, "written": _written(confluent),
+    }  # fmt: skip
     done = subprocess.run(
-        [binary, confluent.config()["url"]],
-        input=json.dumps(job),
-        env={},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=SECONDS,
-        check=False,
-    )
+        [binary, confluent.config()["url"]], input=json.dumps(job), env={}, capture_output=True, text=True,
+        encoding="utf-8", timeout=SECONDS, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     seen: dict[str, Any] = json.loads(done.stdout)
     return seen
@@ -116,14 +104,9 @@ def test_create_and_lookup(saw: dict[str, Any], confluent: Any) -> None:
     first, second = (confluent.get_version("go-orders", version) for version in (1, 2))
     assert saw["first"] == saw["lookup"]
     assert saw["first"] == {
-        "subject": "go-orders",
-        "version": 1,
-        "id": first.schema_id,
-        "guid": first.guid,
-        "type": "AVRO",
-        "schema": ORDER_CANONICAL,
-        "references": None,
-    }
+        "subject": "go-orders", "version": 1, "id": first.schema_id, "guid": first.guid, "type": "AVRO",
+        "schema": ORDER_CANONICAL, "references": None,
+    }  # fmt: skip
     assert saw["again"] == first.schema_id == confluent.get_latest_version("avro-value").schema_id
     assert (saw["second"]["version"], saw["second"]["id"]) == (2, second.schema_id)
     assert (saw["latest"], saw["versions"], saw["schemas"]) == (2, [1, 2], ["go-orders/1", "go-orders/2"])
@@ -157,58 +140,6 @@ def test_references(saw: dict[str, Any], confluent: Any) -> None:
     assert confluent.get_referenced_by("go-address", 1) == [saw["customer"]["id"]]
     assert _refused(saw["referenced"]) == (422, 42206, "REFERENCE_EXISTS")
     assert confluent.get_versions("go-address") == [1]
-
-
-def test_config(saw: dict[str, Any]) -> None:
-    settings = saw["settings"]
-    unset = (404, 40408, "SUBJECT_LEVEL_COMPATIBILITY_NOT_CONFIGURED")
-    assert _refused(settings["none"]) == _refused(settings["afterwards"]) == unset
-    assert settings["global"] == settings["default"] == "BACKWARD"
-    assert settings["set"] == settings["got"] == "FULL_TRANSITIVE"
-    assert (settings["group"], settings["reset"]) == ("major", True)
-
-
-def test_mode(saw: dict[str, Any], confluent: Any) -> None:
-    settings = saw["settings"]
-    assert settings["globalMode"] == "READWRITE"
-    assert _refused(settings["noMode"]) == (404, 40409, "SUBJECT_LEVEL_MODE_NOT_CONFIGURED")
-    assert settings["setMode"] == settings["gotMode"] == settings["resetMode"] == "READONLY"
-    assert _refused(settings["writeReadOnly"]) == (422, 42205, "OPERATION_NOT_PERMITTED")
-    assert settings["setImport"] == confluent.get_mode("go-imported") == "IMPORT"
-    assert (settings["imported"]["id"], settings["imported"]["version"]) == (9000, 7)
-    assert confluent.get_version("go-imported", 7).schema_id == 9000
-
-
-def test_contexts(saw: dict[str, Any], confluent: Any) -> None:
-    assert (saw["inContext"]["subject"], saw["inContext"]["id"]) == (":.go:s", 1)
-    assert (saw["contexts"], saw["contextSubjects"]) == ([".", ".go"], [":.go:s"])
-    assert _refused(saw["notEmpty"]) == (422, 42211, "CONTEXT_NOT_EMPTY")
-    assert saw["contextDeleted"] is None
-    assert saw["contextsAfterwards"] == confluent.get_contexts() == ["."]
-
-
-def test_soft_and_permanent_deletes(saw: dict[str, Any], confluent: Any) -> None:
-    deletes = saw["deletes"]
-    assert _refused(deletes["hardFirst"]) == (404, 40407, "SCHEMA_VERSION_NOT_SOFT_DELETED")
-    assert deletes["soft"] is deletes["hard"] is None
-    assert _refused(deletes["softTwice"]) == (404, 40406, "SCHEMA_VERSION_SOFT_DELETED")
-    assert (deletes["left"], deletes["withHidden"], deletes["onlyHidden"]) == ([2, 3], [1, 2, 3], [1])
-    assert deletes["afterHard"] == deletes["subject"] == deletes["subjectHard"] == [2, 3]
-    assert _refused(deletes["goneById"]) == (404, 40403, "SCHEMA_NOT_FOUND")
-    assert _refused(deletes["subjectHardFirst"]) == (404, 40405, "SUBJECT_NOT_SOFT_DELETED")
-    assert _refused(deletes["subjectGone"]) == (404, 40401, "SUBJECT_NOT_FOUND")
-    assert _refused(deletes["subjectTwice"]) == (404, 40404, "SUBJECT_SOFT_DELETED")
-    assert _refused(deletes["noVersion"]) == (404, 40402, "VERSION_NOT_FOUND")
-    # The ids of what is gone are not handed out again.
-    assert confluent.register_schema("python-later", Schema('"float"', "AVRO")) > max(deletes["ids"])
-    confluent.delete_subject("python-later")
-    confluent.delete_subject("python-later", permanent=True)
-
-
-def test_what_is_there_at_the_end(saw: dict[str, Any], confluent: Any) -> None:
-    subjects = confluent.get_subjects()
-    assert saw["subjects"] == subjects
-    assert saw["all"] == sorted(f"{one}/{version}" for one in subjects for version in confluent.get_versions(one))
 
 
 def test_serdes(saw: dict[str, Any], confluent: Any) -> None:

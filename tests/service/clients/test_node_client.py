@@ -63,15 +63,10 @@ def run() -> Iterator[Run]:
         pytest.skip(f"no client of Node: {missing}")
     with running_service() as url, SchemaRegistryClient({"url": url}) as confluent:
         done = subprocess.run(
-            ["node", str(HERE / "client.cjs"), url],
-            input=json.dumps(_job(confluent)),
-            env={"PATH": os.environ["PATH"], "NODE_PATH": str(packages)},
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=SECONDS,
-            check=False,
-        )
+            ["node", str(HERE / "client.cjs"), url], input=json.dumps(_job(confluent)),
+            env={"PATH": os.environ["PATH"], "NODE_PATH": str(packages)}, capture_output=True, text=True,
+            encoding="utf-8", timeout=SECONDS, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, done.stderr
         yield Run(json.loads(done.stdout), Client(url), confluent)
 
@@ -94,43 +89,26 @@ def _job(confluent: Any) -> dict[str, Any]:
     # A descriptor has no maps, only entries; normalizing makes them maps again, which this client can read.
     rules = {"use.deprecated.format": False, "normalize.schemas": True}
     ride = ProtobufSerializer(_ride(), confluent, rules)
+    messages = {
+        "orders": AvroSerializer(confluent, ORDER)(ORDER_VALUE, _context("orders")),
+        "shapes": AvroSerializer(confluent, shape)(SHAPE_VALUE, _context("shapes")),
+        "stops": JSONSerializer(stop, confluent)(STOP_VALUE, _context("stops")),
+        "rides": ride(_ride()(**RIDE_VALUE), _context("rides")),
+    }
+
+    def told(topic: str, value: Any, **more: str) -> dict[str, Any]:
+        return {"subject": f"node-{topic}-value", "written": _text(messages[topic]), "value": value, **more}
+
     return {
-        "avro": {
-            "schema": ORDER,
-            "wider": WIDER,
-            "narrower": NARROWER,
-            "value": ORDER_VALUE,
-            "subject": "node-orders-value",
-            "written": _text(AvroSerializer(confluent, ORDER)(ORDER_VALUE, _context("orders"))),
-        },
+        "avro": told("orders", ORDER_VALUE, schema=ORDER, wider=WIDER, narrower=NARROWER),
         "named": {"schema": ORDER, "value": ORDER_VALUE},
-        "avroReferring": {
-            "part": POINT,
-            "partSubject": "node-point",
-            "name": "geo.Point",
-            "whole": SHAPE,
-            "value": SHAPE_VALUE,
-            "subject": "node-shapes-value",
-            "written": _text(AvroSerializer(confluent, shape)(SHAPE_VALUE, _context("shapes"))),
-        },
-        "json": {
-            "part": GPS,
-            "partSubject": "node-gps",
-            "name": "gps.json",
-            "whole": STOP,
-            "value": STOP_VALUE,
-            "subject": "node-stops-value",
-            "written": _text(JSONSerializer(stop, confluent)(STOP_VALUE, _context("stops"))),
-        },
-        "protobuf": {
-            "part": PLACE,
-            "partSubject": "node-place",
-            "name": "fleet/place.proto",
-            "whole": RIDE,
-            "value": RIDE_VALUE,
-            "subject": "node-rides-value",
-            "written": _text(ride(_ride()(**RIDE_VALUE), _context("rides"))),
-        },
+        "avroReferring": told(
+            "shapes", SHAPE_VALUE, part=POINT, partSubject="node-point", name="geo.Point", whole=SHAPE
+        ),
+        "json": told("stops", STOP_VALUE, part=GPS, partSubject="node-gps", name="gps.json", whole=STOP),
+        "protobuf": told(
+            "rides", RIDE_VALUE, part=PLACE, partSubject="node-place", name="fleet/place.proto", whole=RIDE
+        ),
     }
 
 
@@ -224,11 +202,8 @@ def test_protobuf(run: Run) -> None:
 def test_refusals(run: Run) -> None:
     saw = run.saw["missing"]
     assert {name: refused["status"] for name, refused in saw.items()} == {
-        "id": 404,
-        "subject": 404,
-        "version": 404,
-        "invalid": 422,
-    }
+        "id": 404, "subject": 404, "version": 404, "invalid": 422,
+    }  # fmt: skip
     for name, path in (
         ("id", "/schemas/ids/4711"),
         ("subject", "/subjects/nobody/versions/latest"),

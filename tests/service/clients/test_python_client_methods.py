@@ -5,13 +5,11 @@ The methods come from the client itself, so a version that brings another one fa
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +18,6 @@ import pytest
 from confluent_kafka.schema_registry import (
     AssociationCreateOrUpdateInfo,
     AssociationCreateOrUpdateRequest,
-    AsyncSchemaRegistryClient,
     ConfigCompatibilityLevel,
     Metadata,
     MetadataProperties,
@@ -322,32 +319,6 @@ def test_methods_that_change_something(filled: Path) -> None:
     check_rows([method for method in sorted(CALLS) if not method.startswith(READS)], check)
 
 
-class Waiting:
-    """The asynchronous client, called as the other one is."""
-
-    def __init__(self, client: Any, runner: asyncio.Runner) -> None:
-        self._client, self._runner = client, runner
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._client, name)
-        return partial(self._wait_for, method) if inspect.iscoroutinefunction(method) else method
-
-    def _wait_for(self, method: Any, **arguments: Any) -> Any:
-        return self._runner.run(method(**arguments))
-
-
-@pytest.mark.slow  # the same requests, by another library of HTTP
-def test_methods_of_the_asynchronous_client(filled: Path) -> None:
-    def check(method: str) -> None:
-        with registry(filled) as client, asyncio.Runner() as runner:
-            waiting = Waiting(AsyncSchemaRegistryClient(client.config()), runner)
-            calls = CALLS[method]
-            assert [_outcome(waiting, method, one.arguments) for one in calls] == [one.expected for one in calls]
-            waiting.aclose()
-
-    check_rows(sorted(CALLS), check)
-
-
 def test_every_method_and_every_parameter_has_a_call() -> None:
     methods = _methods()
     assert methods.keys() == CALLS.keys() | LOCAL
@@ -359,15 +330,10 @@ def test_every_method_and_every_parameter_has_a_call() -> None:
 def test_local_methods(filled: Path) -> None:
     """What the client remembers comes from the registry again once it is told to forget."""
     with registry(filled) as confluent:
-        local_methods(confluent)
-
-
-def local_methods(confluent: Any) -> None:
-    url = confluent.config()["url"]
-    assert confluent.get_latest_version("orders").version == 2
-    with SchemaRegistryClient.new_client({"url": url, "cache.latest.ttl.sec": 1000}) as other:
-        assert other.get_latest_version("orders").version == 2
-        confluent.delete_version("orders", 2)
-        assert other.get_latest_version("orders").version == 2
-        other.clear_latest_caches()
-        assert other.get_latest_version("orders").version == 1
+        settings = {**confluent.config(), "cache.latest.ttl.sec": 1000}
+        with SchemaRegistryClient.new_client(settings) as other:
+            assert other.get_latest_version("orders").version == 2
+            confluent.delete_version("orders", 2)
+            assert other.get_latest_version("orders").version == 2
+            other.clear_latest_caches()
+            assert other.get_latest_version("orders").version == 1

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.dry_runs import ask, feed, one
+from tests.support.each import each
 from tests.support.service import short_and_long
-from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.ddl_check.report import REFUSED, SAFE, STOP, UNKNOWN
 
@@ -33,23 +33,18 @@ def test_any_text_has_a_verdict_or_is_wrong_usage(examples: int) -> None:
 
 
 HOSTILE_SIZES = {
-    "nested": "ALTER TABLE orders ADD c INT DEFAULT " + "(" * 20_000,
-    "long": "A" * 5_000_000,
-    "quotes": "'" * 99_999,
-    "comments": "/*" * 50_000,
-    "columns": "ALTER TABLE orders " + ", ".join(f"ADD c{i} INT" for i in range(5000)),
+    "nested": "ALTER TABLE orders ADD c INT DEFAULT " + "(" * 20_000, "long": "A" * 5_000_000, "quotes": "'" * 99_999,
+    "comments": "/*" * 50_000, "columns": "ALTER TABLE orders " + ", ".join(f"ADD c{i} INT" for i in range(5000)),
     "zeros": "\x00" * 1000,
-}
+}  # fmt: skip
 
 
-def test_hostile_sizes() -> None:
-    def check(name: str) -> None:
-        try:
-            assert one(HOSTILE_SIZES[name])["verdict"] == UNKNOWN
-        except SetupError as error:
-            assert error.code == "USAGE"  # noqa: PT017
-
-    check_rows(HOSTILE_SIZES, check)
+@each("name", HOSTILE_SIZES)
+def test_hostile_sizes(name: str) -> None:
+    try:
+        assert one(HOSTILE_SIZES[name])["verdict"] == UNKNOWN
+    except SetupError as error:
+        assert error.code == "USAGE"  # noqa: PT017
 
 
 def test_too_many_statements_are_refused() -> None:

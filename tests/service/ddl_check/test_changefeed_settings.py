@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.dry_runs import nothing_registered
+from tests.support.each import each
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
 from ticdc_bridge.service.changefeed.reader import read
@@ -39,7 +40,7 @@ def ask(uri: str, config: str, sql: str) -> dict[str, Any]:
 
 
 # (URI, file, statement, verdict, what the reason names)
-VERDICTS = (
+@each(("uri", "config", "sql", "verdict", "word"), (
     (OPEN, BY_COLUMNS, "ALTER TABLE orders DROP COLUMN customer_id", STOP, "Customer_ID"),
     (OPEN, BY_COLUMNS, "ALTER TABLE orders RENAME COLUMN customer_id TO cid", STOP, "Customer_ID"),
     (DEBEZIUM, BY_COLUMNS, "ALTER TABLE orders CHANGE customer_id cid INT NOT NULL", STOP, "Customer_ID"),
@@ -62,20 +63,14 @@ VERDICTS = (
     (DEBEZIUM, SELECTED, "ALTER TABLE orders ADD COLUMN hidden INT AS (total+1)", SAFE, ""),
     (CHECKED, INTEGRITY, "ALTER TABLE orders ADD COLUMN x INT FIRST", STOP, "row checksums"),
     (CHECKED, INTEGRITY, "ALTER TABLE orders ADD COLUMN x INT", SAFE, ""),
-)  # fmt: skip
-
-
-def test_verdicts_under_settings() -> None:
-    def check_row(row: tuple[str, str, str, str, str]) -> None:
-        uri, config, sql, verdict, word = row
-        form = ask(uri, config, sql)
-        assert (form["verdict"], word in form["reason"]) == (verdict, True), form["reason"]
-
-    check_rows(VERDICTS, check_row)
+))  # fmt: skip
+def test_verdicts_under_settings(uri: str, config: str, sql: str, verdict: str, word: str) -> None:
+    form = ask(uri, config, sql)
+    assert (form["verdict"], word in form["reason"]) == (verdict, True), form["reason"]
 
 
 # (URI, file, ALTER TABLE orders …, risks that there must be, risks that there must not)
-RISKS = (
+@each(("uri", "config", "clause", "there", "absent"), (
     (DEBEZIUM, "", "MODIFY total DECIMAL(30,10)", {"decimal-double"}, set[str]()),
     (DEBEZIUM, "", "MODIFY total BIGINT UNSIGNED", {"unsigned-long"}, set[str]()),
     (DEBEZIUM + "&debezium-decimal-handling-mode=string", "", "ADD COLUMN p DECIMAL(30,10)", set[str](),
@@ -91,21 +86,15 @@ RISKS = (
     (AVRO, SELECTED, "ADD COLUMN hidden DECIMAL(60,2) NOT NULL", set[str](), {"spark-precision"}),
     (AVRO, SELECTED, "DROP COLUMN secret", set[str](), {"dropped"}),
     (AVRO, SELECTED, "DROP COLUMN total", {"dropped"}, set[str]()),
-)  # fmt: skip
-
-
-def test_risks_under_settings() -> None:
-    def check_row(row: tuple[str, str, str, set[str], set[str]]) -> None:
-        uri, config, clause, there, absent = row
-        found = {r["id"] for r in ask(uri, config, f"ALTER TABLE orders {clause}")["risks"]}
-        assert there <= found
-        assert not absent & found
-
-    check_rows(RISKS, check_row)
+))  # fmt: skip
+def test_risks_under_settings(uri: str, config: str, clause: str, there: set[str], absent: set[str]) -> None:
+    found = {r["id"] for r in ask(uri, config, f"ALTER TABLE orders {clause}")["risks"]}
+    assert there <= found
+    assert not absent & found
 
 
 # What is added, and the statements that are printed: the person's own with one word changed.
-ADVICE = (
+@each(("clause", "tried"), (
     ("ADD COLUMN x VARCHAR(10) CHARACTER SET latin1 COLLATE latin1_bin NOT NULL COMMENT 'why' AFTER id",
      ["ADD COLUMN x VARCHAR(10) CHARACTER SET latin1 COLLATE latin1_bin NULL COMMENT 'why' AFTER id",
       "ADD COLUMN x VARCHAR(10) CHARACTER SET latin1 COLLATE latin1_bin NOT NULL DEFAULT '' COMMENT 'why' AFTER id"]),
@@ -124,19 +113,13 @@ ADVICE = (
     ("ADD COLUMN x INT CHECK (x IS NOT NULL) NOT NULL, ALGORITHM = INPLACE",
      ["ADD COLUMN x INT CHECK (x IS NOT NULL) NULL, ALGORITHM = INPLACE",
       "ADD COLUMN x INT CHECK (x IS NOT NULL) NOT NULL DEFAULT 0, ALGORITHM = INPLACE"]),
-)  # fmt: skip
-
-
-def test_advice_is_the_statement_with_one_word_changed_and_safe() -> None:
-    def check_row(row: tuple[str, list[str]]) -> None:
-        clause, tried = row
-        form = ask(AVRO, "", f"ALTER TABLE orders {clause}")
-        assert form["verdict"] == STOP
-        commands = [c for a in form["advice"] if a["checked"] for c in a["commands"]]
-        assert commands == [f"ALTER TABLE orders {one};" for one in tried]
-        assert [ask(AVRO, "", c)["verdict"] for c in commands] == [SAFE] * len(commands)
-
-    check_rows(ADVICE, check_row)
+))  # fmt: skip
+def test_advice_is_the_statement_with_one_word_changed_and_safe(clause: str, tried: list[str]) -> None:
+    form = ask(AVRO, "", f"ALTER TABLE orders {clause}")
+    assert form["verdict"] == STOP
+    commands = [c for a in form["advice"] if a["checked"] for c in a["commands"]]
+    assert commands == [f"ALTER TABLE orders {one};" for one in tried]
+    assert [ask(AVRO, "", c)["verdict"] for c in commands] == [SAFE] * len(commands)
 
 
 def test_advice_leaves_columns_alone_that_are_not_sent() -> None:
@@ -153,7 +136,7 @@ def test_advice_about_a_dispatcher() -> None:
 
 
 # An event filter's expression, a clause → does the filter ask for a column that is not there then?
-EXPRESSIONS = (
+@each("row", (
     ("ignore-insert-value-expr = 'total > 1'", "DROP COLUMN total", STOP),
     ("ignore-insert-value-expr = 'TOTAL > 1'", "RENAME COLUMN total TO t", STOP),
     ("ignore-delete-value-expr = \"orders.total = 1 or d is null\"", "CHANGE d e DATE", STOP),
@@ -161,18 +144,13 @@ EXPRESSIONS = (
     ("ignore-update-old-value-expr = 'total > 1'", "MODIFY total DECIMAL(12,2)", SAFE),
     ("ignore-update-old-value-expr = 'total > 1'", "ADD COLUMN x INT", SAFE),
     ("ignore-event = ['insert']", "DROP COLUMN total", SAFE),
-)  # fmt: skip
-
-
-def test_expressions_of_event_filters() -> None:
-    def check_row(row: tuple[str, str, str]) -> None:
-        for matcher, verdict in (("*.*", row[2]), ("shop.orders", row[2]), ("other.*", SAFE)):
-            config = f"[[filter.event-filters]]\nmatcher = ['{matcher}']\n{row[0]}"
-            form = ask(OPEN, config, f"ALTER TABLE orders {row[1]}")
-            assert form["verdict"] == verdict
-            assert ("other-filter" in {a["id"] for a in form["advice"]}) is (verdict == STOP)
-
-    check_rows(EXPRESSIONS, check_row)
+))  # fmt: skip
+def test_expressions_of_event_filters(row: tuple[str, str, str]) -> None:
+    for matcher, verdict in (("*.*", row[2]), ("shop.orders", row[2]), ("other.*", SAFE)):
+        config = f"[[filter.event-filters]]\nmatcher = ['{matcher}']\n{row[0]}"
+        form = ask(OPEN, config, f"ALTER TABLE orders {row[1]}")
+        assert form["verdict"] == verdict
+        assert ("other-filter" in {a["id"] for a in form["advice"]}) is (verdict == STOP)
 
 
 # A rename, of one table or of several → does it bring one into the filter `shop.*, !shop.tmp*`?

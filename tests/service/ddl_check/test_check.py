@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.dry_runs import ORDERS, ORDERS_ID, PER_TABLE, feed, nothing_registered, one, register_all, shop
+from tests.support.each import each
 from tests.support.golden import GOLDEN
 from tests.support.service import short_and_long
 from tests.support.table import check_rows
@@ -231,20 +232,14 @@ def test_a_statement_that_is_not_read_leaves_its_table_unknown() -> None:
     assert [s["verdict"] for s in form["statements"]] == [UNKNOWN, UNKNOWN, SAFE]
 
 
-PIECES: list[tuple[str, list[str]]] = [
+@each(("text", "pieces"), [
     ("a;b", ["a", "b"]), (";;a;", ["a"]), ("a ';' b; c", ["a ';' b", "c"]),
     ("/* x; */ a -- y;\n; b", ["a -- y;", "b"]),
     ("/*!40101 a */; b", ["/*!40101 a */", "b"]), ("", []), ("  \n ", []), ("a 'open", ["a 'open"]),
     ("`x;y`;z", ["`x;y`", "z"]),
-]  # fmt: skip
-
-
-def test_split() -> None:
-    def check(row: tuple[str, list[str]]) -> None:
-        text, pieces = row
-        assert [p.sql for p in split(text, LexicalMode.of_sql_mode())] == pieces
-
-    check_rows(PIECES, check)
+])  # fmt: skip
+def test_split(text: str, pieces: list[str]) -> None:
+    assert [p.sql for p in split(text, LexicalMode.of_sql_mode())] == pieces
 
 
 # ---- the registry is the judge
@@ -351,17 +346,12 @@ def test_a_partly_known_table_is_not_judged(fresh: Registry) -> None:
     assert "only a part of it is known" in form["reason"]
 
 
-ASSUMED = (
+@each("row", (
     ("RENAME TABLE orders TO archive", SAFE),
     ("RENAME TABLE orders TO archive; CREATE TABLE orders (id BIGINT PRIMARY KEY, z INT NOT NULL)", STOP),
     ("DROP TABLE orders; CREATE TABLE orders (id BIGINT PRIMARY KEY, z INT NOT NULL)", STOP),
     ("DROP TABLE orders; CREATE TABLE orders (id BIGINT PRIMARY KEY, z INT)", SAFE),
-)
-
-
-def test_what_is_assumed_is_registered_under_the_name_before_the_statement() -> None:
-    def check_row(row: tuple[str, str]) -> None:
-        assert one(row[0], assume=True)["verdict"] == row[1]
-        assert one(row[0], settings_=ChangefeedSettings(), assume=True)["verdict"] == row[1]
-
-    check_rows(ASSUMED, check_row)
+))  # fmt: skip
+def test_what_is_assumed_is_registered_under_the_name_before_the_statement(row: tuple[str, str]) -> None:
+    assert one(row[0], assume=True)["verdict"] == row[1]
+    assert one(row[0], settings_=ChangefeedSettings(), assume=True)["verdict"] == row[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.dry_runs import PER_TABLE, feed, nothing_registered, shop
+from tests.support.each import each
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED, WIRE, LexicalMode
 from ticdc_bridge.service.changefeed.reader import read
@@ -79,18 +80,12 @@ def test_every_risk_rule_is_tried() -> None:
     assert "checksum-order" in found_risks("ALTER TABLE w ADD x INT FIRST", checked)
 
 
-BY_PROTOCOL: list[tuple[str, str, str, bool]] = [
+@each(("sql", "query", "risk", "there"), [
     ("MODIFY e ENUM('b','a')", "avro", "renumbered", False),
     ("MODIFY e ENUM('b','a')", "craft", "renumbered", True),
     ("ADD x DECIMAL(5,2)", "avro", "decimal-double", False),
     ("ADD x DECIMAL(5,2)", "debezium", "decimal-double", True),
     ("MODIFY d DECIMAL(12,6)", "avro&avro-decimal-handling-mode=string", "scale", False),
-]  # fmt: skip
-
-
-def test_risks_depend_on_the_protocol() -> None:
-    def check(row: tuple[str, str, str, bool]) -> None:
-        sql, query, risk, there = row
-        assert (risk in found_risks(f"ALTER TABLE w {sql}", feed(query))) is there
-
-    check_rows(BY_PROTOCOL, check)
+])  # fmt: skip
+def test_risks_depend_on_the_protocol(sql: str, query: str, risk: str, there: bool) -> None:
+    assert (risk in found_risks(f"ALTER TABLE w {sql}", feed(query))) is there

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.dry_runs import feed, nothing_registered
-from tests.support.table import check_rows
+from tests.support.each import each
 from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
@@ -18,8 +18,10 @@ TABLES = (
 )
 LONG = "ALTER TABLE t ADD x VARCHAR(2) DEFAULT 'abc'"  # 1067 in strict mode
 REMOVED = "ALTER TABLE t MODIFY id BIGINT NOT NULL"
+
+
 # A script, and of its last statement TiDB's error, 0 where TiDB takes it, -1 where that is not known.
-SCRIPTS = (
+@each(("sql", "number"), (
     ("/*!40101 SET NAMES utf8 */; /*!40014 SET @o=@@UNIQUE_CHECKS, UNIQUE_CHECKS=0 */; ALTER TABLE t ADD c INT", 0),
     ("/*!40014 SET @OLD=@@FOREIGN_KEY_CHECKS, FOREIGN_KEY_CHECKS=0 */; DROP TABLE boss", 0),
     ("SET @OLD=@@FOREIGN_KEY_CHECKS, FOREIGN_KEY_CHECKS=0; SET FOREIGN_KEY_CHECKS=@OLD; DROP TABLE boss", 3730),
@@ -51,21 +53,13 @@ SCRIPTS = (
     ("delimiter //\nCREATE TRIGGER r BEFORE INSERT ON t FOR EACH ROW BEGIN SET @a = 1; SET @b = ';'; END//", 1064),
     ("delimiter $$\nCREATE TABLE n (\n  delimiter INT,\n  b INT)$$\ndelimiter ;\nDROP TABLE n; DROP TABLE t", 0),
     ("OPTIMIZE TABLE t", 8200), ("CREATE TRIGGER r AFTER DELETE ON t FOR EACH ROW SET @a = 1; DROP TABLE t", 0),
-)  # fmt: skip
-
-
-def test_scripts() -> None:
-    def check_row(row: tuple[str, int]) -> None:
-        sql, number = row
-        form = check(
-            CheckInput(sql, "shop", with_snapshots(new_catalog(), TABLES, "shop"), feed()), nothing_registered()
-        )
-        last = form.form().get("statements", [form.form()])[-1]
-        verdict = "refused" if number > 0 else "cannot judge" if number else "safe"
-        assert last["verdict"] == verdict, last["reason"]
-        assert number <= 0 or number in [refusal["number"] for refusal in last["refusals"]]
-
-    check_rows(SCRIPTS, check_row)
+))  # fmt: skip
+def test_scripts(sql: str, number: int) -> None:
+    form = check(CheckInput(sql, "shop", with_snapshots(new_catalog(), TABLES, "shop"), feed()), nothing_registered())
+    last = form.form().get("statements", [form.form()])[-1]
+    verdict = "refused" if number > 0 else "cannot judge" if number else "safe"
+    assert last["verdict"] == verdict, last["reason"]
+    assert number <= 0 or number in [refusal["number"] for refusal in last["refusals"]]
 
 
 def test_a_mode_that_is_not_known_is_told() -> None:

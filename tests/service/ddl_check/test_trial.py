@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.support.service import command
+from tests.support.service import command, until
 from tests.support.table import check_rows
 from tests.support.tidb import needs_tidb, running_tidb
 from ticdc_bridge.service.history.model import Batch, DdlRecord
@@ -156,9 +155,7 @@ def test_a_run_that_is_stopped_leaves_nothing(port: int, tmp_path: Path, number:
     words = ("--ddl", str(tmp_path / "tables.sql"), "--in", str(tmp_path / "many.sql"))
     run = [sys.executable, "-m", "service", "check-ddl", *words, "--try", f"mysql://root@127.0.0.1:{port}"]
     process = subprocess.Popen(run, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(os.environ))
-    end = time.monotonic() + 60
-    while not any(name.startswith("ticdc_bridge_try") for name in databases(port)) and time.monotonic() < end:
-        time.sleep(0.1)
+    until(lambda: any(name.startswith("ticdc_bridge_try") for name in databases(port)))
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode not in (0, 1, 3)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.table import check_rows
+from tests.support.each import each
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.diff import Period, diff, text
 from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift
@@ -53,7 +53,7 @@ def lines(history: HistoryStore, row: Row, **more: str | None) -> list[str]:
     return [line for line in every[1:-1] if not line.startswith(("    by ", "not resolved"))]
 
 
-ROWS = [
+@each("row", [
     Row("nothing", [BASE], [], []),
     Row("a column", [BASE], ["ALTER TABLE t ADD COLUMN n DECIMAL(10,2) NOT NULL DEFAULT 1 AFTER id"], [
         "~ table d.t changed", "    + column n decimal(10,2) NOT NULL DEFAULT '1'"]),
@@ -157,14 +157,9 @@ ROWS = [
         ["CREATE DATABASE f CHARACTER SET utf8", "ALTER DATABASE e CHARACTER SET utf8mb4", "DROP DATABASE g"], [
         "~ database e changed: latin1 latin1_bin → utf8mb4 utf8mb4_bin",
         "+ database f created: utf8 utf8_bin", "- database g dropped: utf8mb4 utf8mb4_bin"]),
-]  # fmt: skip
-
-
-def test_what_changed(history: HistoryStore) -> None:
-    def check(row: Row) -> None:
-        assert lines(history, row) == row.lines
-
-    check_rows(ROWS, check)
+])  # fmt: skip
+def test_what_changed(history: HistoryStore, row: Row) -> None:
+    assert lines(history, row) == row.lines
 
 
 def test_one_table_by_each_of_its_names(history: HistoryStore) -> None:

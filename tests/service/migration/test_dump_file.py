@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.service.migration.test_snapshot_and_plan import CONFLUENT, KARAPACE, replayed, rows, snapshot
-from tests.support.table import check_rows
+from tests.support.each import each
 from ticdc_bridge.service.migration.dump_file import line_of, read_records
 from ticdc_bridge.service.migration.plan import fingerprint
 from ticdc_bridge.service.migration.topic_records import records_of
@@ -26,38 +26,32 @@ LINES = {
 }
 
 
-def test_forms_of_dumps(tmp_path: Path) -> None:
-    def check(form: str) -> None:
-        dump = tmp_path / "dump"
-        dump.write_text(LINES[form] + "\n\n")
-        (one,) = read_records(str(dump))
-        found = snapshot(one)
-        assert rows(found) == {("s", 1): (1, False, '"int"', None)}
-        assert (one.ts == 5) == ("5" in LINES[form].replace("75", ""))
-        assert "line 1" in one.where
-        assert ("offset 9" in one.where) == ("9" in LINES[form].partition("{")[0] or form == "message file")
-
-    check_rows(LINES, check)
+@each("form", LINES)
+def test_forms_of_dumps(tmp_path: Path, form: str) -> None:
+    dump = tmp_path / "dump"
+    dump.write_text(LINES[form] + "\n\n")
+    (one,) = read_records(str(dump))
+    found = snapshot(one)
+    assert rows(found) == {("s", 1): (1, False, '"int"', None)}
+    assert (one.ts == 5) == ("5" in LINES[form].replace("75", ""))
+    assert "line 1" in one.where
+    assert ("offset 9" in one.where) == ("9" in LINES[form].partition("{")[0] or form == "message file")
 
 
-def test_tombstones_in_dumps(tmp_path: Path) -> None:
-    def check(value: str) -> None:
-        dump = tmp_path / "dump"
-        dump.write_text(LINES["console"] + '\n{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}\t' + value)
-        assert snapshot(*read_records(str(dump))).versions == {}
-
-    check_rows(["null", "<null>", ""], check)
+@each("value", ["null", "<null>", ""])
+def test_tombstones_in_dumps(tmp_path: Path, value: str) -> None:
+    dump = tmp_path / "dump"
+    dump.write_text(LINES["console"] + '\n{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}\t' + value)
+    assert snapshot(*read_records(str(dump))).versions == {}
 
 
-def test_lines_that_are_none_are_broken_records(tmp_path: Path) -> None:
-    def check(line: str) -> None:
-        dump = tmp_path / "dump"
-        dump.write_bytes(line.encode("utf-8", "surrogateescape") + b"\n" + LINES["ours"].encode())
-        done = replayed(*read_records(str(dump)))
-        assert done.broken[0].startswith(f"{dump} line 1: ")
-        assert len(done.snapshot.versions) == 1
-
-    check_rows(["x", '{"a":1}', "{", '{"key_b64":"?"}', "\udcff"], check)
+@each("line", ["x", '{"a":1}', "{", '{"key_b64":"?"}', "\udcff"])
+def test_lines_that_are_none_are_broken_records(tmp_path: Path, line: str) -> None:
+    dump = tmp_path / "dump"
+    dump.write_bytes(line.encode("utf-8", "surrogateescape") + b"\n" + LINES["ours"].encode())
+    done = replayed(*read_records(str(dump)))
+    assert done.broken[0].startswith(f"{dump} line 1: ")
+    assert len(done.snapshot.versions) == 1
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:

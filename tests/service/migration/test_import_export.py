@@ -11,16 +11,15 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing, redirect_stderr, redirect_stdout
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tests.support.command_process import Command
+from tests.support.each import each
+from tests.support.registries import Answer, serving
 from tests.support.service import GOLDEN, Client, column, environment, record
-from tests.support.table import check_rows
 from ticdc_bridge.cli import main
 from ticdc_bridge.service.migration.plan import fingerprint
 from ticdc_bridge.service.migration.snapshot import Snapshot, snapshot_of
@@ -232,73 +231,48 @@ def test_rule_sets(tmp_path: Path) -> None:
     assert held(bare).versions["s", 1].content.rule_set is None
 
 
-WHAT_CANNOT_BE_DONE: list[tuple[tuple[str, ...], str]] = [
+@each(("arguments", "reason"), [
     (("import", "nowhere.jsonl"), "nowhere.jsonl: No such file or directory"),
     (("import", "kafka:_schemas"), "a topic needs --bootstrap-servers"),
     (("import", "http://u:p/w@host"), "http://host:port or https"),
     (("import", "http://127.0.0.1:9", "--dry-run"), "can't be reached"),
     (("export", "a", "--store", "sqlite:///absent.db"), "there is no store sqlite:///absent.db"),
     (("export", "a", "b", "c"), "export takes a TARGET, or a SOURCE and a TARGET"),
-]
-
-
-def test_what_cannot_be_done(tmp_path: Path) -> None:
-    def check(row: tuple[tuple[str, ...], str]) -> None:
-        arguments, reason = row
-        code, _, told = command(*arguments, "--wait", "1", cwd=tmp_path)
-        assert code == 2
-        assert reason in told
-
-    check_rows(WHAT_CANNOT_BE_DONE, check)
+])  # fmt: skip
+def test_what_cannot_be_done(tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
+    code, _, told = command(*arguments, "--wait", "1", cwd=tmp_path)
+    assert code == 2
+    assert reason in told
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str], tmp_path: Path) -> None:
     """The target stops answering registrations half-way; the import is interrupted while it waits."""
     reached, go_on = threading.Event(), threading.Event()
-    seen: list[tuple[str, str, bytes]] = []
     with running_service() as url:
         target = Client(url)
 
-        class Between(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        def between(method: str, path: str, body: bytes) -> Answer:
+            if path.endswith("/versions") and method == "POST":
+                reached.set()
+                go_on.wait(30)
+            answer = target.send(method, path, body or None, {"Content-Type": "application/json"})
+            return answer.status, answer.body, {}
 
-            def answer(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                if self.command != "GET":
-                    seen.append((self.command, self.path, body))
-                if self.path.endswith("/versions") and self.command == "POST":
-                    reached.set()
-                    go_on.wait(30)
-                answer = target.send(self.command, self.path, body or None, {"Content-Type": "application/json"})
-                self.send_response(answer.status)
-                self.send_header("Content-Length", str(len(answer.body)))
-                self.end_headers()
-                self.wfile.write(answer.body)
-
-            do_GET = do_POST = do_PUT = do_DELETE = answer
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        between = ThreadingHTTPServer(("127.0.0.1", 0), Between)
-        threading.Thread(target=between.serve_forever, daemon=True).start()
-        to = f"http://127.0.0.1:{between.server_port}"
-        running = Command(("import", source[0], "--to", to), tmp_path, environment())
-        try:
-            assert reached.wait(60)
-            running.send_signal(how)
-            threading.Timer(0.5, go_on.set).start()
-            _, told = running.communicate(timeout=60)
-        finally:
-            running.kill()
-            running.wait()
-            between.shutdown()
-            between.server_close()
+        with serving(between) as server:
+            running = Command(("import", source[0], "--to", server.url), tmp_path, environment())
+            try:
+                assert reached.wait(60)
+                running.send_signal(how)
+                threading.Timer(0.5, go_on.set).start()
+                _, told = running.communicate(timeout=60)
+            finally:
+                running.kill()
+                running.wait()
         assert running.returncode == 128 + how
         assert "import stopped; run it again to go on" in told
-        assert seen[0][:2] == ("PUT", "/mode?force=true")
-        assert seen[-1][:2] == ("DELETE", "/mode")
+        changes = [one for one in server.paths if not one.startswith("GET")]
+        assert (changes[0], changes[-1]) == ("PUT /mode?force=true", "DELETE /mode")
         assert target.get("/mode").json == {"mode": "READWRITE"}
         assert target.get("/mode/%3A.ctx%3A").status == 404
         assert command("import", source[0], "--to", url, cwd=tmp_path)[0] == 0  # goes on
@@ -317,18 +291,6 @@ def test_a_bar_on_a_terminal(tmp_path: Path) -> None:
         assert done.wait(60) == 0
     assert b"schemas read" in shown
     assert b"114/114" in shown
-
-
-def test_clients_import_with_ids(client: Client) -> None:
-    """IMPORT mode as tools use it: the mode by the client library, ids and versions by plain requests."""
-    with SchemaRegistryClient({"url": client.url}) as registry:
-        registry.update_global_mode("IMPORT")
-        assert client.register("s", '"int"', id=40, version=7).json["id"] == 40
-        assert client.register("s", '"long"', id=41, version=8).json["id"] == 41
-        registry.update_global_mode("READWRITE")
-        assert registry.get_version("s", 7).schema_id == 40
-        assert registry.get_versions("s") == [7, 8]
-    assert client.register("t", '"string"').json["id"] == 42
 
 
 def test_what_cannot_be_read_is_kept_and_stops_nothing_else(tmp_path: Path) -> None:

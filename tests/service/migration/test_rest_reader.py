@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
+import re
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from tests.service.migration.test_import_export import command
 from tests.service.migration.test_snapshot_and_plan import schema, snapshot
+from tests.support.registries import Answer, answer, serving
 from tests.support.service import Client
 from ticdc_bridge.clients.http import HttpClient, HttpLogin, HttpResponse
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -22,48 +22,32 @@ from ticdc_bridge.service.migration.rest_reader import RestSource
 from ticdc_bridge.service.migration.rest_writer import RestTarget
 from ticdc_bridge.service.migration.snapshot import Snapshot
 
-
-class Seven(BaseHTTPRequestHandler):
-    """A registry that tells less than Confluent's: no contexts, no maxId, no own settings of subjects (Karapace)."""
-
-    ANSWERS: ClassVar[dict[str, Any]] = {
-        "/subjects": ["s"],
-        "/subjects?deleted=true": ["s", "t"],
-        "/subjects/s/versions": [1],
-        "/subjects/s/versions?deleted=true": [1, 2],
-        "/subjects/t/versions?deleted=true": [1],
-        "/subjects/s/versions/1": {"subject": "s", "version": 1, "id": 3, "schema": '{"type": "int"}'},
-        "/subjects/s/versions/2": {"subject": "s", "version": 2, "id": 4, "schema": '"long"'},
-        "/subjects/t/versions/1": {"subject": "t", "version": 1, "id": 3, "schema": '{"type": "int"}'},
-        "/config": {"compatibilityLevel": "FULL"},
-        "/config/s": {"compatibilityLevel": "NONE"},
-    }
-
-    def do_GET(self) -> None:
-        path = self.path.replace("&subjectPrefix=%3A*%3A", "").replace("?subjectPrefix=%3A*%3A", "")
-        path = path.replace("?defaultToGlobal=true", "")
-        known = path in self.ANSWERS or (path.partition("?")[0] in self.ANSWERS and "/versions/" in path)
-        body = json.dumps(self.ANSWERS.get(path, self.ANSWERS.get(path.partition("?")[0]) if known else None)).encode()
-        if path.startswith("/mode"):
-            known, body = True, b'{"mode":"READWRITE"}'
-        if self.headers.get("Authorization") != "Basic dTpwOnc=":
-            known, body = False, b'{"error_code":40101,"message":"no"}'
-        self.send_response(200 if known else 404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        pass
+ANSWERS: dict[str, Any] = {
+    "/subjects": ["s"], "/subjects?deleted=true": ["s", "t"], "/subjects/s/versions": [1],
+    "/subjects/s/versions?deleted=true": [1, 2], "/subjects/t/versions?deleted=true": [1],
+    "/subjects/s/versions/1": {"subject": "s", "version": 1, "id": 3, "schema": '{"type": "int"}'},
+    "/subjects/s/versions/2": {"subject": "s", "version": 2, "id": 4, "schema": '"long"'},
+    "/subjects/t/versions/1": {"subject": "t", "version": 1, "id": 3, "schema": '{"type": "int"}'},
+    "/config": {"compatibilityLevel": "FULL"}, "/config/s": {"compatibilityLevel": "NONE"},
+}  # fmt: skip
 
 
 @pytest.fixture
 def seven() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Seven)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
+    """A registry that tells less than Confluent's: no contexts, no maxId, no own settings of subjects (Karapace)."""
+
+    def respond(_method: str, path: str, _body: bytes) -> Answer:
+        if server.seen[-1][2].get("authorization") != "Basic dTpwOnc=":
+            return answer(404, {"error_code": 40101, "message": "no"})
+        if path.startswith("/mode"):
+            return answer(200, {"mode": "READWRITE"})
+        path = re.sub(r"[?&]subjectPrefix=%3A\*%3A|\?defaultToGlobal=true", "", path)
+        bare = path.partition("?")[0]
+        found = ANSWERS.get(path, ANSWERS.get(bare) if "/versions/" in bare else None)
+        return answer(200 if found else 404, found)
+
+    with serving(respond) as server:
+        yield f"{server.url}/"
 
 
 def test_a_registry_that_tells_less(seven: str) -> None:
@@ -149,10 +133,6 @@ def test_modes_are_put_back_as_far_as_it_goes() -> None:
     with pytest.raises(SetupError, match="modes not put back, perhaps still IMPORT: stuck"):
         RestTarget(asker).carry_out(plan_merge(source, target), source, target)
     assert asker.modes == [
-        "/mode?force=true IMPORT",
-        "/mode/stuck?force=true IMPORT",
-        "/mode/t?force=true IMPORT",
-        "/subjects/s/versions",
-        "/mode/t?force=true READONLY",
-        "/mode?force=true READWRITE",
-    ]
+        "/mode?force=true IMPORT", "/mode/stuck?force=true IMPORT", "/mode/t?force=true IMPORT",
+        "/subjects/s/versions", "/mode/t?force=true READONLY", "/mode?force=true READWRITE",
+    ]  # fmt: skip

@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from tests.support.service import GOLDEN
-from tests.support.table import check_rows
 from ticdc_bridge.service.migration.dump_file import read_records
 from ticdc_bridge.service.migration.plan import (
     DELETED,
@@ -39,7 +39,7 @@ from ticdc_bridge.service.migration.topic_records import TopicRecord
 from ticdc_bridge.service.migration.topic_replay import Replay
 from ticdc_bridge.service.registry.model import Content, Reference, StoredVersion
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.store import SqlStore, open_store
+from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.testing import running_service
 
 tool: Any = import_module("tests.tools.registry_replay")
@@ -199,7 +199,7 @@ def test_what_is_not_known_is_counted() -> None:
     assert (done.unknown, done.left_out, done.broken) == ({"ASSOC": 2}, {"config field newThing": 1}, [])
 
 
-BROKEN: list[tuple[TopicRecord, str]] = [
+@each(("broken", "reason"), [
     (TopicRecord(None, b"{}", "offset 3"), "offset 3: there is no key"),
     (TopicRecord(b"{", None, "offset 3"), "offset 3: the key is no JSON"),
     (TopicRecord(b"[]", None, "offset 3"), "offset 3: the key has no keytype"),
@@ -219,18 +219,12 @@ BROKEN: list[tuple[TopicRecord, str]] = [
     (record("MODE", {"mode": "OFF"}), "mode is 'OFF'"),
     (record("CONFIG", {"compatibilityLevel": "SOME"}), "compatibilityLevel is 'SOME'"),
     (TopicRecord(b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":7}', b"{}"), "magic 7"),
-]
-
-
-def test_broken_records_are_named() -> None:
-    def check(row: tuple[TopicRecord, str]) -> None:
-        broken, reason = row
-        done = replayed(schema("t", 1, 1), broken)
-        assert done.broken_count == len(done.broken) == 1
-        assert reason in done.broken[0]
-        assert list(done.snapshot.versions) == [("t", 1)]
-
-    check_rows(BROKEN, check)
+])  # fmt: skip
+def test_broken_records_are_named(broken: TopicRecord, reason: str) -> None:
+    done = replayed(schema("t", 1, 1), broken)
+    assert done.broken_count == len(done.broken) == 1
+    assert reason in done.broken[0]
+    assert list(done.snapshot.versions) == [("t", 1)]
 
 
 def test_an_id_with_two_schemas_is_broken() -> None:
@@ -252,23 +246,15 @@ def test_any_bytes_are_taken_in(some: list[tuple[bytes | None, bytes | None]]) -
 
 def test_conflicts_are_found_all_at_once(registry: Registry) -> None:
     target = snapshot(
-        schema("text", 1, 1),
-        schema("id", 1, 2, '"long"'),
-        schema("deleted", 1, 3, '"float"', deleted=True),
-        schema("other", 1, 9, '"double"'),
-        schema("same", 1, 10, '{"type": "string"}'),
-        record("CONFIG", {"compatibilityLevel": "FULL"}, subject="text"),
-        record("MODE", {"mode": "READONLY"}),
-    )
+        schema("text", 1, 1), schema("id", 1, 2, '"long"'), schema("deleted", 1, 3, '"float"', deleted=True),
+        schema("other", 1, 9, '"double"'), schema("same", 1, 10, '{"type": "string"}'),
+        record("CONFIG", {"compatibilityLevel": "FULL"}, subject="text"), record("MODE", {"mode": "READONLY"}),
+    )  # fmt: skip
     source = snapshot(
-        schema("text", 1, 4, '"boolean"'),
-        schema("id", 1, 5, '"long"'),
-        schema("deleted", 1, 3, '"float"'),
-        schema("taken", 1, 9, '"bytes"'),
-        schema("same", 1, 10, '"string"'),
-        record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"),
-        record("MODE", {"mode": "IMPORT"}),
-    )
+        schema("text", 1, 4, '"boolean"'), schema("id", 1, 5, '"long"'), schema("deleted", 1, 3, '"float"'),
+        schema("taken", 1, 9, '"bytes"'), schema("same", 1, 10, '"string"'),
+        record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"), record("MODE", {"mode": "IMPORT"}),
+    )  # fmt: skip
     plan = plan_merge(source, target, alike=SchemaComparison(registry, source, target))
     assert [one.kind for one in plan.conflicts] == [OTHER_SCHEMA, OTHER_ID, DELETED, ID_TAKEN, OTHER_CONFIG, OTHER_MODE]
     assert 'text version 1: source AVRO "boolean", target AVRO "int"' in plan.conflicts[0].what
@@ -293,22 +279,15 @@ def test_a_second_import_brings_what_is_new_only() -> None:
 
 def test_differences_are_named() -> None:
     source = snapshot(
-        schema("text", 1, 1),
-        schema("id", 1, 2, '"long"'),
-        schema("deleted", 1, 3, '"float"', deleted=True),
-        schema("source", 1, 4, '"double"'),
-        schema("same", 1, 5, '"string"'),
-        record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"),
-        record("MODE", {"mode": "IMPORT"}),
-    )
+        schema("text", 1, 1), schema("id", 1, 2, '"long"'), schema("deleted", 1, 3, '"float"', deleted=True),
+        schema("source", 1, 4, '"double"'), schema("same", 1, 5, '"string"'),
+        record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"), record("MODE", {"mode": "IMPORT"}),
+    )  # fmt: skip
     target = snapshot(
-        schema("text", 1, 1, '"bytes"'),
-        schema("id", 1, 6, '"long"'),
-        schema("deleted", 1, 3, '"float"'),
-        schema(":.c:target", 1, 1),
-        schema("same", 1, 5, '"string"'),
+        schema("text", 1, 1, '"bytes"'), schema("id", 1, 6, '"long"'), schema("deleted", 1, 3, '"float"'),
+        schema(":.c:target", 1, 1), schema("same", 1, 5, '"string"'),
         record("CONFIG", {"compatibilityLevel": "FULL"}, subject="text"),
-    )
+    )  # fmt: skip
     found = {one.kind: (one.equal, one.differences) for one in compare(source, target)}
     assert found == {
         "versions": (
@@ -346,18 +325,6 @@ def test_versions_come_after_those_they_refer_to() -> None:
     assert {one.subject for one in circle} == {"a", "b"}
     long = [stored("s", number, ("s", number - 1)) for number in range(5000, 1, -1)]
     assert [one.version for one in order_by_references(long)] == list(range(2, 5001))
-
-
-def test_ids_are_not_handed_out_again(store: SqlStore) -> None:
-    from ticdc_bridge.service.registry import register
-    from ticdc_bridge.service.registry.model import NewSchema
-
-    registry = Registry(store)
-    source = snapshot(schema("s", 1, 1), schema("t", 1, 70, '"long"'), gone("t", 1))
-    done, _ = parse_versions(registry, source.versions.values(), source)
-    with store.write() as tx:
-        carry_out(tx, with_contents(plan_merge(source, snapshot_of(tx)), done))
-    assert register.register(registry, "u", NewSchema('"string"')).stored.id == 71
 
 
 def test_a_schema_that_cannot_be_read_is_kept(registry: Registry) -> None:

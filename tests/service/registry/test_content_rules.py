@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.each import each
 from tests.support.service import Client, column, record, warnings_of
 from tests.support.table import check_rows
 from ticdc_bridge.service.errors import RegistryError
@@ -99,20 +100,15 @@ def test_reserved_fields_of_other_types(registry: Registry) -> None:
 # Protobuf that is a schema, but of which no descriptor can be made; and near them what one can be made of.
 NO_DESCRIPTOR = (
     "message A { optional int32 a = 1; optional int32 b = 1; }",
-    "message A { optional int32 a = 1; optional int32 a = 2; }",
-    "enum E { }",
-    "enum E { A = 0; A = 1; }",
-    "message A { optional google.protobuf.Any a = 1; }",
-    "message A { map<int32,Nope> a = 1; }",
-    "message A { oneof o { int32 a = 1; string a = 2; } }",
-    "message A { optional int32 a = 1 [packed=true]; }",
+    "message A { optional int32 a = 1; optional int32 a = 2; }", "enum E { }", "enum E { A = 0; A = 1; }",
+    "message A { optional google.protobuf.Any a = 1; }", "message A { map<int32,Nope> a = 1; }",
+    "message A { oneof o { int32 a = 1; string a = 2; } }", "message A { optional int32 a = 1 [packed=true]; }",
     "message A { repeated string a = 1 [packed=true]; }",
     'import "google/type/datetime.proto"; message A { optional google.protobuf.Duration t = 2; }',
-    'message A { optional int32 a = 1 [default="x"]; }',
-    "message A { optional int32 a = 1 [default=99999999999]; }",
+    'message A { optional int32 a = 1 [default="x"]; }', "message A { optional int32 a = 1 [default=99999999999]; }",
     "enum E { A = 0; } message M { optional E e = 1 [default=B]; }",
     "message M { extensions 5 to 9; } extend M { optional int32 z = 15; }",
-)
+)  # fmt: skip
 DESCRIBED = (
     "message A { map<string,int32> a_b = 1; map<string,string> aB = 2; }",
     "enum E { A = 1; }",
@@ -202,7 +198,7 @@ def test_properties_find_the_latest_version(registry: Registry) -> None:
     assert subjects.with_properties(registry, "s", {"odd": "1"}, deleted=True).version == 3
 
 
-LOGICAL_CHANGES: list[tuple[Any, Any, str]] = [
+@each(("old", "new", "says"), [
     (amount(10, 2), amount(12, 4), "decimal(10,2) to bytes decimal(12,4): the stored integer has no point"),
     (amount(10, 2), amount(12, 2), "smaller precision"),
     (amount(10, 2), "string", "bytes decimal(10,2) to string: the bytes of the number are read as text"),
@@ -214,47 +210,38 @@ LOGICAL_CHANGES: list[tuple[Any, Any, str]] = [
         {"type": "long", "logicalType": "timestamp-micros"},
         "from long timestamp-millis to long timestamp-micros",
     ),
-]
-
-
-def test_logical_changes(registry: Registry, caplog: pytest.LogCaptureFixture) -> None:
-    def check(row: tuple[Any, Any, str]) -> None:
-        old, new, says = row
-        caplog.clear()
-        registry.strict_logical_types = False
-        first, second = NewSchema(record("R", column("c", old))), NewSchema(record("R", column("c", new)))
-        register(registry, "s", first)
-        assert compatibility.check(registry, "s", LATEST, second, normalize=False) == []
-        registry.strict_logical_types = True
-        problems = compatibility.check(registry, "s", LATEST, second, normalize=False)
-        assert says in problems[0]
-        assert problems[0].startswith("{errorType:'LOGICAL_TYPE_CHANGED'")
-        with pytest.raises(RegistryError) as refused:
-            register(registry, "s", second)
-        assert (refused.value.code, says in refused.value.detail) == ("INCOMPATIBLE_SCHEMA", True)
-        assert warnings_of(registry) == []
-        registry.strict_logical_types = False
-        with caplog.at_level(logging.WARNING, logger="service"):
-            register(registry, "s", second)
-        [warned] = warnings_of(registry)
-        assert (warned.subject, warned.version) == ("s", 2)
-        assert warned.message in caplog.text
-        subjects.delete_subject(registry, "s")
-        assert warnings_of(registry) == [warned]
-        subjects.delete_subject(registry, "s", permanent=True)
-        assert warnings_of(registry) == []
-
-    check_rows(LOGICAL_CHANGES, check)
+])  # fmt: skip
+def test_logical_changes(registry: Registry, caplog: pytest.LogCaptureFixture, old: Any, new: Any, says: str) -> None:
+    caplog.clear()
+    registry.strict_logical_types = False
+    first, second = NewSchema(record("R", column("c", old))), NewSchema(record("R", column("c", new)))
+    register(registry, "s", first)
+    assert compatibility.check(registry, "s", LATEST, second, normalize=False) == []
+    registry.strict_logical_types = True
+    problems = compatibility.check(registry, "s", LATEST, second, normalize=False)
+    assert says in problems[0]
+    assert problems[0].startswith("{errorType:'LOGICAL_TYPE_CHANGED'")
+    with pytest.raises(RegistryError) as refused:
+        register(registry, "s", second)
+    assert (refused.value.code, says in refused.value.detail) == ("INCOMPATIBLE_SCHEMA", True)
+    assert warnings_of(registry) == []
+    registry.strict_logical_types = False
+    with caplog.at_level(logging.WARNING, logger="service"):
+        register(registry, "s", second)
+    [warned] = warnings_of(registry)
+    assert (warned.subject, warned.version) == ("s", 2)
+    assert warned.message in caplog.text
+    subjects.delete_subject(registry, "s")
+    assert warnings_of(registry) == [warned]
+    subjects.delete_subject(registry, "s", permanent=True)
+    assert warnings_of(registry) == []
 
 
 NO_LOGICAL_CHANGES: list[tuple[Any, Any]] = [
-    (amount(10, 2), amount(10, 2)),
-    (amount(10, 2), ["null", amount(10, 2)]),
-    ("int", "long"),
-    ("bytes", "string"),
+    (amount(10, 2), amount(10, 2)), (amount(10, 2), ["null", amount(10, 2)]), ("int", "long"), ("bytes", "string"),
     ([amount(10, 2), "string"], ["string", amount(10, 2)]),
     ({"type": "int", "logicalType": "date"}, {"type": "int", "logicalType": "date", "doc": "d"}),
-]
+]  # fmt: skip
 
 
 def test_what_is_no_logical_change(registry: Registry) -> None:

@@ -7,6 +7,7 @@ import itertools
 import pytest
 from sqlalchemy import text
 
+from tests.support.each import each
 from tests.support.service import record
 from tests.support.table import check_rows
 from ticdc_bridge.service.auth.acl import read
@@ -34,36 +35,29 @@ def import_id(registry: Registry, number: int) -> str:
     return subject
 
 
-ROWS = [
+@each(("numbers", "following"), [
     ((7000, 12, 6999), 7001),
     ((LAST_COUNTED - 1,), LAST_COUNTED),
     ((MAX_VERSION,), 2),
     ((MAX_VERSION, MAX_VERSION - 1, LAST_COUNTED + 1), 2),
     ((LAST_COUNTED, LAST_COUNTED + 1, LAST_COUNTED + 3, MAX_VERSION), LAST_COUNTED + 2),
-]
-
-
-def test_after_imports(store_url: str, registry: Registry) -> None:
+])  # fmt: skip
+def test_after_imports(store_url: str, registry: Registry, numbers: tuple[int, ...], following: int) -> None:
     """Also when what was imported is gone for good, and after a restart."""
-
-    def check(row: tuple[tuple[int, ...], int]) -> None:
-        numbers, following = row
-        with registry.store.write() as tx:
-            for table in ("versions", "schemas", "id_counters"):
-                tx.connection.execute(text(f"DELETE FROM {table}"))  # type: ignore[attr-defined]
-            tx.connection.execute(text("DELETE FROM bridge_facts WHERE name LIKE 'imported%'"))  # type: ignore[attr-defined]
-        assert new_id(registry) == 1
-        for number in numbers:
-            subject = import_id(registry, number)
-            subjects.delete_subject(registry, subject)
-            subjects.delete_subject(registry, subject, permanent=True)
-        assert new_id(registry) == following
-        again = open_store(store_url)
-        expected = following + 1 + (following + 1 in numbers)
-        assert new_id(Registry(again)) == expected
-        again.close()
-
-    check_rows(ROWS, check)
+    with registry.store.write() as tx:
+        for table in ("versions", "schemas", "id_counters"):
+            tx.connection.execute(text(f"DELETE FROM {table}"))  # type: ignore[attr-defined]
+        tx.connection.execute(text("DELETE FROM bridge_facts WHERE name LIKE 'imported%'"))  # type: ignore[attr-defined]
+    assert new_id(registry) == 1
+    for number in numbers:
+        subject = import_id(registry, number)
+        subjects.delete_subject(registry, subject)
+        subjects.delete_subject(registry, subject, permanent=True)
+    assert new_id(registry) == following
+    again = open_store(store_url)
+    expected = following + 1 + (following + 1 in numbers)
+    assert new_id(Registry(again)) == expected
+    again.close()
 
 
 def test_only_an_admin_crosses_the_line(store: SqlStore) -> None:
@@ -122,15 +116,8 @@ def test_by_id_and_subject(registry: Registry) -> None:
             assert f"{stored.subject} {stored.version}" == shown
 
     rows = [
-        (1, ":.c:b", ":.c:b 1"),
-        (2, ":.c:b", ""),
-        (1, ":.c:none", ""),
-        (1, ":.none:a", ""),
-        (2, ":.c:", ":.c:other 1"),
-        (2, "other", ":.c:other 1"),
-        (1, "none", "a 1"),
-        (2, "none", ""),
-        (50, "i", "i 7"),
-        (50, "", "i 7"),
-    ]
+        (1, ":.c:b", ":.c:b 1"), (2, ":.c:b", ""), (1, ":.c:none", ""), (1, ":.none:a", ""),
+        (2, ":.c:", ":.c:other 1"), (2, "other", ":.c:other 1"), (1, "none", "a 1"), (2, "none", ""),
+        (50, "i", "i 7"), (50, "", "i 7"),
+    ]  # fmt: skip
     check_rows(rows, check)

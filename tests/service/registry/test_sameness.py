@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import text
 
+from tests.support.each import each
 from tests.support.service import column, record
-from tests.support.table import check_rows
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import subjects
 from ticdc_bridge.service.registry.lookup import lookup
@@ -48,7 +48,9 @@ NESTED = {
     "type": "map",
     "values": {"type": "array", "items": {"type": "bytes", **DECIMAL}, "b": 1, "a": {"y": 1, "x": [1]}},
 }
-PAIRS = [
+
+
+@each("pair", [
     Pair(
         "all of TiCDC's properties",
         in_record(column("d", {"type": "bytes", **DECIMAL}), column("e", ["null", {"type": "string", **ENUM}])),
@@ -84,27 +86,21 @@ PAIRS = [
         same=False,
     ),
     Pair("JSON: keys", {"type": "string", "title": "t"}, {"title": "t", "type": "string"}, same=False, kind="JSON"),
-]  # fmt: skip
-
-
-def test_pairs(registry: Registry) -> None:
+], ids=lambda pair: pair.about)  # fmt: skip
+def test_pairs(registry: Registry, pair: Pair) -> None:
     """Both ways round: what was registered keeps its text, and the other one is found as it, or is not found."""
-
-    def check(pair: Pair) -> None:
-        for way, (one, other) in enumerate(((pair.one, pair.other), (pair.other, pair.one))):
-            subject = f"{pair.about}-{way}"
-            first = register(registry, subject, NewSchema(json.dumps(one), pair.kind), force=True).stored
-            new = NewSchema(json.dumps(other), pair.kind)
-            if pair.same:
-                assert lookup(registry, subject, new).stored == first
-            else:
-                with pytest.raises(RegistryError, match="Schema not found"):
-                    lookup(registry, subject, new)
-            second = register(registry, subject, new, force=True).stored
-            assert second.version == (1 if pair.same else 2)
-            assert subjects.get_version(registry, subject, 1) == first
-
-    check_rows(PAIRS, check, lambda pair: pair.about)
+    for way, (one, other) in enumerate(((pair.one, pair.other), (pair.other, pair.one))):
+        subject = f"{pair.about}-{way}"
+        first = register(registry, subject, NewSchema(json.dumps(one), pair.kind), force=True).stored
+        new = NewSchema(json.dumps(other), pair.kind)
+        if pair.same:
+            assert lookup(registry, subject, new).stored == first
+        else:
+            with pytest.raises(RegistryError, match="Schema not found"):
+                lookup(registry, subject, new)
+        second = register(registry, subject, new, force=True).stored
+        assert second.version == (1 if pair.same else 2)
+        assert subjects.get_version(registry, subject, 1) == first
 
 
 def test_normalize_makes_no_other_version(registry: Registry) -> None:

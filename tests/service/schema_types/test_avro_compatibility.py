@@ -11,8 +11,8 @@ from avro.schema import parse as avro_parse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from tests.support.service import column, record, short_and_long
-from tests.support.table import check_rows
 from ticdc_bridge.service.schema_types.avro.compatibility import incompatibilities
 from ticdc_bridge.service.schema_types.avro.parse import parse
 from ticdc_bridge.service.schema_types.base import LEVELS, EarlierVersion, check
@@ -141,7 +141,7 @@ LINKED = record("L", column("v", "long"), column("next", ["null", "L"], default=
 LINKED_WIDER = record("L", column("v", "string"), column("next", ["null", "L"], default=None))
 
 
-RULES: list[tuple[str, str, list[tuple[str, str, str]]]] = [
+@each(("reader", "writer", "expected"), [
     ('"long"', '"int"', []),
     ('"int"', '"long"', [("TYPE_MISMATCH", "/", "reader type: INT not compatible with writer type: LONG")]),
     (LINKED, LINKED, []),
@@ -166,15 +166,9 @@ RULES: list[tuple[str, str, list[tuple[str, str, str]]]] = [
         '{"type":"map","values":["null","string"]}',
         [("MISSING_UNION_BRANCH", "/values/1", "reader union lacking writer type: STRING")],
     ),
-]
-
-
-def test_rules() -> None:
-    def check(row: tuple[str, str, list[tuple[str, str, str]]]) -> None:
-        reader, writer, expected = row
-        assert described(reader, writer) == expected
-
-    check_rows(RULES, check)
+])  # fmt: skip
+def test_rules(reader: str, writer: str, expected: list[tuple[str, str, str]]) -> None:
+    assert described(reader, writer) == expected
 
 
 def test_a_field_with_two_matches_is_a_message() -> None:
@@ -220,8 +214,5 @@ def test_equal_types_in_two_places_are_told_apart() -> None:
         for union, plain in zip(unions, ["int", "bytes"], strict=True)
     )
     assert [path for _, path, _ in described(new, old)] == [
-        "/fields/0/type/1",
-        "/fields/1/type/1",
-        "/fields/2/type",
-        "/fields/3/type",
-    ]
+        "/fields/0/type/1", "/fields/1/type/1", "/fields/2/type", "/fields/3/type",
+    ]  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from tests.support.service import column, record
 from tests.support.table import check_rows
 from ticdc_bridge.service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
@@ -42,30 +43,13 @@ def fixture(name: str) -> list[tuple[str, str]]:
     return [(schema.replace("␤", "\n"), text) for schema, text in pairs]
 
 
-JAVA_DOUBLES: list[tuple[float, str]] = [
-    (0.0, "0.0"),
-    (-0.0, "-0.0"),
-    (1.0, "1.0"),
-    (0.1, "0.1"),
-    (1e10, "1.0E10"),
-    (9999999.0, "9999999.0"),
-    (1e7, "1.0E7"),
-    (0.001, "0.001"),
-    (0.0001, "1.0E-4"),
-    (1.2345e-7, "1.2345E-7"),
-    (-2.5e300, "-2.5E300"),
-    (123456789.125, "1.23456789125E8"),
-    (5e-324, "4.9E-324"),
-    (float("inf"), '"Infinity"'),
-]
-
-
-def test_java_double() -> None:
-    def check(row: tuple[float, str]) -> None:
-        value, text = row
-        assert java_double(value) == text
-
-    check_rows(JAVA_DOUBLES, check)
+@each(("value", "text"), [
+    (0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (0.1, "0.1"), (1e10, "1.0E10"), (9999999.0, "9999999.0"),
+    (1e7, "1.0E7"), (0.001, "0.001"), (0.0001, "1.0E-4"), (1.2345e-7, "1.2345E-7"), (-2.5e300, "-2.5E300"),
+    (123456789.125, "1.23456789125E8"), (5e-324, "4.9E-324"), (float("inf"), '"Infinity"'),
+])  # fmt: skip
+def test_java_double(value: float, text: str) -> None:
+    assert java_double(value) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -115,7 +99,7 @@ def test_normalized() -> None:
     check_rows(fixture("normalized"), check)
 
 
-INVALID: list[tuple[str, str]] = [
+@each(("schema", "reason"), [
     ("", "a value is missing at character 0"),
     ("{", "a name in double quotes is missing at character 1"),
     ('"int" x', "more text follows the document at character 6"),
@@ -158,20 +142,14 @@ INVALID: list[tuple[str, str]] = [
     (envelope(column("id"), again=[column("id", order="ignore")]), "Can't redefine: Value"),
     (envelope(column("id"), again=[column("id", p=1)]), "Can't redefine: Value"),
     (envelope(column("v", ["null", "Value"]), again=[column("v", ["null", "Value"])]), "Can't redefine: Value"),
-]  # fmt: skip
+])  # fmt: skip
+def test_invalid(schema: str, reason: str) -> None:
+    with pytest.raises(AvroSchemaError) as refused:
+        parse(schema)
+    assert reason in str(refused.value)
 
 
-def test_invalid() -> None:
-    def check(row: tuple[str, str]) -> None:
-        schema, reason = row
-        with pytest.raises(AvroSchemaError) as refused:
-            parse(schema)
-        assert reason in str(refused.value)
-
-    check_rows(INVALID, check)
-
-
-VALID: list[str] = [
+@each("schema", [
     record("R", column("a", "bytes", default="AQ==")),  # TiCDC's BIT defaults
     record("R", column("a", ["null", "int"], default=5)),  # Avro 1.12: any branch
     record("R", column("a", json.loads(record("S", column("b", default=1))), default={})),
@@ -182,15 +160,10 @@ VALID: list[str] = [
     envelope(column("id", doc="a", aliases=["x"]), again=[column("id", doc="b")]),
     envelope(column("id", p=1, q=2), again=[column("id", q=2, p=1)]),
     envelope(column("i", INNER), column("j", "Inner"), again=[column("i", INNER), column("j", "Inner")]),
-]
-
-
-def test_valid() -> None:
-    def check(schema: str) -> None:
-        text = canonical_text(parse(schema))
-        assert canonical_text(parse(text)) == text
-
-    check_rows(VALID, check)
+])  # fmt: skip
+def test_valid(schema: str) -> None:
+    text = canonical_text(parse(schema))
+    assert canonical_text(parse(text)) == text
 
 
 def test_what_is_stored_is_read_leniently() -> None:

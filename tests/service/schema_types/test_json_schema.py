@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.each import each
 from tests.support.table import check_rows
 from ticdc_bridge.service.schema_types.base import ReferencedText, TaggedPart
 from ticdc_bridge.service.schema_types.java_text import dump_json, hash_order, load_schema
@@ -32,22 +33,16 @@ def differences(old: Any, new: Any, *, lenient: bool = False) -> list[str]:
     return [f"{message.split(chr(34))[1]} {message.split(chr(39))[1]}" for message in messages]
 
 
-CANONICAL: list[tuple[str, str]] = [
+@each(("text", "canonical"), [
     ('{"b":1,\n "a":[1.50, 1e3, 1E-7, -0.0, -0, 0.00001]}', '{"b":1,"a":[1.50,1E+3,1E-7,0.0,0,0.00001]}'),
     ('{"a":123456789012345678901234567890}', '{"a":123456789012345678901234567890}'),
     ('{"a":1,"b":2,"a":3}', '{"a":3,"b":2}'),
     ('{"t":"\\u00e9\\/\\u0001\\ud83d\\ude00\\u2028"}', '{"t":"é/\\u0001😀\u2028"}'),
     ("true", "true"),
-]
-
-
-def test_canonical_text() -> None:
-    def check(row: tuple[str, str]) -> None:
-        text, canonical = row
-        assert parsed(text).text == canonical
-        assert parsed(canonical).text == canonical
-
-    check_rows(CANONICAL, check)
+])  # fmt: skip
+def test_canonical_text(text: str, canonical: str) -> None:
+    assert parsed(text).text == canonical
+    assert parsed(canonical).text == canonical
 
 
 def test_normalised_text_sorts_keys_as_java_does() -> None:
@@ -79,53 +74,20 @@ def test_hash_order_is_javas() -> None:
     ]
 
 
-REFUSED_PATTERNS: list[str] = [
-    "(",
-    ")",
-    "a)",
-    "[a",
-    "[[a]",
-    "*a",
-    "a**",
-    "a{",
-    "a{2,1}",
-    "a{x}",
-    "[z-a]",
-    "\\",
-    "\\y",
-    "(?P<n>a)",
-    "\\p{L",
-]
+@each("pattern", [
+    "(", ")", "a)", "[a", "[[a]", "*a", "a**", "a{", "a{2,1}", "a{x}", "[z-a]", "\\", "\\y", "(?P<n>a)", "\\p{L",
+])  # fmt: skip
+def test_patterns_that_java_refuses(pattern: str) -> None:
+    assert problem(pattern)
+    with pytest.raises(ValueError, match="Invalid JSON: #/pattern: "):
+        parsed({"pattern": pattern})
 
 
-def test_patterns_that_java_refuses() -> None:
-    def check(pattern: str) -> None:
-        assert problem(pattern)
-        with pytest.raises(ValueError, match="Invalid JSON: #/pattern: "):
-            parsed({"pattern": pattern})
-
-    check_rows(REFUSED_PATTERNS, check)
-
-
-ACCEPTED_PATTERNS: list[str] = [
-    "",
-    "^[A-Z]+$",
-    "(?<n>a)\\k<n>",
-    "a++",
-    "[]a]",
-    "[a-z&&[^b]]",
-    "\\Q(\\E",
-    "(?i)a{2,}?",
-    "\\p{L}",
-    "{2}",
-]
-
-
-def test_patterns_that_java_accepts() -> None:
-    def check(pattern: str) -> None:
-        assert problem(pattern) is None
-
-    check_rows(ACCEPTED_PATTERNS, check)
+@each("pattern", [
+    "", "^[A-Z]+$", "(?<n>a)\\k<n>", "a++", "[]a]", "[a-z&&[^b]]", "\\Q(\\E", "(?i)a{2,}?", "\\p{L}", "{2}",
+])  # fmt: skip
+def test_patterns_that_java_accepts(pattern: str) -> None:
+    assert problem(pattern) is None
 
 
 @given(st.lists(st.lists(st.integers(0, 4), unique=True), max_size=5))
@@ -169,7 +131,7 @@ def test_references_by_name() -> None:
     parsed({"$schema": DRAFT[2020], "type": "string"}, ("r.json", True))
 
 
-INSIDE: list[dict[str, Any]] = [
+@each("schema", [
     {"$ref": "#/definitions/a~1b%20c", "definitions": {"a/b c": {}}},
     {"$ref": "#/items/1", "items": [{}, {"type": "string"}]},
     {"$ref": "#/items/01", "items": [{}, {"type": "string"}]},
@@ -192,14 +154,9 @@ INSIDE: list[dict[str, Any]] = [
             {"definitions": {"X": {"properties": {"a": {}}}}, "$defs": {"Y": {}}},
         )
     ),
-]
-
-
-def test_references_inside_a_schema() -> None:
-    def check(schema: dict[str, Any]) -> None:
-        assert differences(schema, {**schema, "title": "x"}) == []
-
-    check_rows(INSIDE, check)
+])  # fmt: skip
+def test_references_inside_a_schema(schema: dict[str, Any]) -> None:
+    assert differences(schema, {**schema, "title": "x"}) == []
 
 
 def test_definitions_are_no_other_way_round() -> None:
@@ -211,7 +168,7 @@ def test_definitions_are_no_other_way_round() -> None:
             parsed(schema)
 
 
-TAGGED: list[tuple[str, str, Any, Any]] = [
+@each(("kind", "path", "schema", "changed"), [
     ("sr_field", "object.a", {"properties": {"a": {}}}, {"properties": {"a": {"confluent:tags": ["T"]}}}),
     ("sr_field", "object.a.b", {"properties": {"a.b": {}}}, {"properties": {"a.b": {"confluent:tags": ["T"]}}}),
     ("sr_record", "object", {"type": "object"}, {"type": "object", "confluent:tags": ["T"]}),
@@ -239,26 +196,17 @@ TAGGED: list[tuple[str, str, Any, Any]] = [
         {"type": ["object", "null"], "properties": {"b": {}}},
         {"type": ["object", "null"], "properties": {"b": {"confluent:tags": ["T"]}}},
     ),
-]
-
-
-def test_tags() -> None:
+])  # fmt: skip
+def test_tags(kind: str, path: str, schema: Any, changed: Any) -> None:
     """Set, found again under the same path, and taken away."""
-
-    def check(row: tuple[str, str, Any, Any]) -> None:
-        kind, path, schema, changed = row
-        add, remove = (TaggedPart(path, kind, ("T",)),), (TaggedPart(path, kind, ("U",)),)
-        text = parsed(schema).change_tags(add, remove)
-        assert json.loads(text) == changed
-        assert path in [part.path for part in parsed(text).tags()]
-        assert "T" not in parsed(text).change_tags((), add)
-
-    check_rows(TAGGED, check)
+    add, remove = (TaggedPart(path, kind, ("T",)),), (TaggedPart(path, kind, ("U",)),)
+    text = parsed(schema).change_tags(add, remove)
+    assert json.loads(text) == changed
+    assert path in [part.path for part in parsed(text).tags()]
+    assert "T" not in parsed(text).change_tags((), add)
 
 
-def test_tags_of_what_is_not_there() -> None:
-    def check(path: str) -> None:
-        with pytest.raises(ValueError, match=f"No matching path '{path}' found in the schema"):
-            parsed({"properties": {"a": {"type": "string"}}}).change_tags((TaggedPart(path, "sr_field", ("T",)),), ())
-
-    check_rows(["object.b", "object", "a", "object.a.object.b", "oneof.0.object.a", "array.object.a", ""], check)
+@each("path", ["object.b", "object", "a", "object.a.object.b", "oneof.0.object.a", "array.object.a", ""])
+def test_tags_of_what_is_not_there(path: str) -> None:
+    with pytest.raises(ValueError, match=f"No matching path '{path}' found in the schema"):
+        parsed({"properties": {"a": {"type": "string"}}}).change_tags((TaggedPart(path, "sr_field", ("T",)),), ())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.service.schema_types.test_json_schema import DRAFT, differences, parsed
+from tests.support.each import each
 from tests.support.service import Client
 from tests.support.table import check_rows
 
@@ -178,21 +179,15 @@ PAIRS: list[tuple[Any, Any, list[str]]] = [
 ]
 
 
-def test_verdicts() -> None:
-    def check(row: tuple[Any, Any, list[str]]) -> None:
-        old, new, found = row
-        assert differences(old, new) == found
-
-    check_rows(PAIRS, check)
+@each(("old", "new", "found"), PAIRS)
+def test_verdicts(old: Any, new: Any, found: list[str]) -> None:
+    assert differences(old, new) == found
 
 
-def test_a_schema_reads_itself() -> None:
+@each("schema", [schema for old, new, _ in PAIRS for schema in (old, new)])
+def test_a_schema_reads_itself(schema: Any) -> None:
     """Compared place by place: the second one has another title, so that it isn't recognised by its text."""
-
-    def check(schema: Any) -> None:
-        assert differences(schema, {**schema, "title": "another"}) == []
-
-    check_rows([schema for old, new, _ in PAIRS for schema in (old, new)], check)
+    assert differences(schema, {**schema, "title": "another"}) == []
 
 
 def test_lenient_policy(client: Client) -> None:
@@ -208,7 +203,7 @@ def test_lenient_policy(client: Client) -> None:
 
 
 # Two schemas, the drafts, and whether Confluent takes them for one where they stand in one combination.
-ONE_OR_TWO: list[tuple[Any, Any, tuple[int, ...], bool]] = [
+@each(("first", "second", "drafts", "one"), [
     ({"type": "string"}, {"type": "string", "format": "uuid"}, (4, 7, 2020), True),
     ({"type": "string"}, {"type": "string", "format": "date"}, (4, 2020), True),
     ({"type": "string"}, {"type": "string", "format": "date"}, (7,), False),
@@ -228,21 +223,15 @@ ONE_OR_TWO: list[tuple[Any, Any, tuple[int, ...], bool]] = [
     ({"type": "string"}, {"type": "string", "readOnly": True}, (7,), False),
     ({"type": "string"}, {"type": "string", "title": "t"}, (4, 7, 2020), False),
     ({"type": "string"}, {"type": "string", "x": 1}, (4, 7, 2020), False),
-]
-
-
-def test_what_is_one_in_a_combination() -> None:
-    def check(row: tuple[Any, Any, tuple[int, ...], bool]) -> None:
-        first, second, drafts, one = row
-        for draft in drafts:
-            before: Any = {
-                "$schema": {**DRAFT, 7: META.format(7)}[draft],
-                "anyOf": [{"type": "null"}, {"type": "boolean"}],
-            }
-            found = differences(before, {**before, "anyOf": [first, second]})
-            assert ("SUM_TYPE_NARROWED #/" in found) == one, draft
-
-    check_rows(ONE_OR_TWO, check)
+])  # fmt: skip
+def test_what_is_one_in_a_combination(first: Any, second: Any, drafts: tuple[int, ...], one: bool) -> None:
+    for draft in drafts:
+        before: Any = {
+            "$schema": {**DRAFT, 7: META.format(7)}[draft],
+            "anyOf": [{"type": "null"}, {"type": "boolean"}],
+        }
+        found = differences(before, {**before, "anyOf": [first, second]})
+        assert ("SUM_TYPE_NARROWED #/" in found) == one, draft
 
 
 META = "http://json-schema.org/draft-0{}/schema#"

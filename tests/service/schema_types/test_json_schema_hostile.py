@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.service.schema_types.test_json_schema import DRAFT, parsed
+from tests.support.each import each
 from tests.support.service import Client, short_and_long
-from tests.support.table import check_rows
 from ticdc_bridge.service.schema_types.json_schema.schema import parse_json
 
-INVALID: list[tuple[Any, str]] = [
+
+@each(("schema", "why"), [
     ("{", "Invalid JSON schema: "),
     ("{} {}", "Invalid JSON schema: "),
     ("[1]", "Invalid JSON schema: expected an object or boolean at the root, found ARRAY"),
@@ -30,17 +31,11 @@ INVALID: list[tuple[Any, str]] = [
     ({"$ref": "#/const", "const": 5}, "leads to no schema but to NUMBER"),
     ({"$schema": DRAFT[2020], "$defs": {"a": {"type": "nope"}}}, "#/$defs/a: unknown type"),
     ({"$schema": DRAFT[2020], "items": [{}]}, "#/items: expected boolean or object, found array"),
-]
-
-
-def test_invalid_schemas() -> None:
-    def check(row: tuple[Any, str]) -> None:
-        schema, why = row
-        with pytest.raises(ValueError, match="Invalid JSON") as refused:
-            parsed(schema)
-        assert why in str(refused.value)
-
-    check_rows(INVALID, check)
+])  # fmt: skip
+def test_invalid_schemas(schema: Any, why: str) -> None:
+    with pytest.raises(ValueError, match="Invalid JSON") as refused:
+        parsed(schema)
+    assert why in str(refused.value)
 
 
 def chain(leaf: str, length: int = 3000) -> dict[str, Any]:
@@ -74,12 +69,9 @@ def relay(leaf: str, length: int = 8000) -> dict[str, Any]:
     return {"properties": properties, "definitions": {**steps, f"d{length}": {"type": leaf}}}
 
 
-HARMFUL: list[tuple[Any, Any]] = [
-    (relay("string"), relay("integer")),
-    (chain("string"), chain("integer")),
-    (twice("string"), twice("integer")),
-    (branches("string"), branches("integer")),
-    (pile("string"), pile("null")),
+@each(("old", "new"), [
+    (relay("string"), relay("integer")), (chain("string"), chain("integer")), (twice("string"), twice("integer")),
+    (branches("string"), branches("integer")), (pile("string"), pile("null")),
     (
         {"properties": {"k" * 200_000: {"properties": {f"p{at}": {} for at in range(2000)}}}},
         {"properties": {"k" * 200_000: {"additionalProperties": False}}},
@@ -92,48 +84,28 @@ HARMFUL: list[tuple[Any, Any]] = [
         {"properties": {"a": {}}},
         {"patternProperties": {"(" * 150 + "a" + "){1,9}" * 150: {}}, "additionalProperties": False},
     ),
-    ({"minimum": 1}, '{"minimum":1e2147483647}'),
-    ({"multipleOf": 3}, '{"multipleOf":1e-2147483647}'),
-]
+    ({"minimum": 1}, '{"minimum":1e2147483647}'), ({"multipleOf": 3}, '{"multipleOf":1e-2147483647}'),
+])  # fmt: skip
+def test_harmful_pairs_get_a_verdict(shared_client: Client, old: Any, new: Any) -> None:
+    old, new = (one if isinstance(one, str) else json.dumps(one) for one in (old, new))
+    subject = f"harm-{len(old)}-{len(new)}"
+    assert shared_client.register(subject, old, schemaType="JSON").status == 200
+    body = {"schema": new, "schemaType": "JSON"}
+    answer = shared_client.send("POST", f"/compatibility/subjects/{subject}/versions/latest?verbose=true", body)
+    assert answer.status == 200
+    assert not answer.json["is_compatible"]
+    assert len(answer.body) < 5_000_000
 
 
-def test_harmful_pairs_get_a_verdict(shared_client: Client) -> None:
-    def check(row: tuple[Any, Any]) -> None:
-        old, new = row
-        old, new = (one if isinstance(one, str) else json.dumps(one) for one in (old, new))
-        subject = f"harm-{len(old)}-{len(new)}"
-        assert shared_client.register(subject, old, schemaType="JSON").status == 200
-        body = {"schema": new, "schemaType": "JSON"}
-        answer = shared_client.send("POST", f"/compatibility/subjects/{subject}/versions/latest?verbose=true", body)
-        assert answer.status == 200
-        assert not answer.json["is_compatible"]
-        assert len(answer.body) < 5_000_000
-
-    check_rows(HARMFUL, check, name=lambda row: repr(row)[:80])
-
-
-MONSTROUS: list[str] = [
-    '{"not":' * 201 + "{}" + "}" * 201,
-    "[" * 100_000,
-    '{"items":' * 50_000,
-    '{"minimum":NaN}',
-    '{"minimum":Infinity}',
-    '{"minimum":' + "9" * 2000 + "}",
-    '{"minimum":1e99999999999999999999}',
+@each("schema", [
+    '{"not":' * 201 + "{}" + "}" * 201, "[" * 100_000, '{"items":' * 50_000, '{"minimum":NaN}',
+    '{"minimum":Infinity}', '{"minimum":' + "9" * 2000 + "}", '{"minimum":1e99999999999999999999}',
     '{"pattern":"' + "(" * 500_000 + '"}',
-    '{"$id":"' + "http://x/" + "a" * 100_000 + '","properties":{"a":{"$ref":"b"}}}',
-    '{"$ref":"http://[/"}',
-    '{"$ref":"#/' + "a/" * 100_000 + '"}',
-    '{"$ref":"file:///etc/passwd"}',
-    '{"$ref":"http://127.0.0.1:1/never"}',
-]
-
-
-def test_monstrous_schemas_are_invalid(shared_client: Client) -> None:
-    def check(schema: str) -> None:
-        assert shared_client.register("monstrous", schema, schemaType="JSON").error == (422, 42201)
-
-    check_rows(MONSTROUS, check, name=lambda row: repr(row)[:80])
+    '{"$id":"' + "http://x/" + "a" * 100_000 + '","properties":{"a":{"$ref":"b"}}}', '{"$ref":"http://[/"}',
+    '{"$ref":"#/' + "a/" * 100_000 + '"}', '{"$ref":"file:///etc/passwd"}', '{"$ref":"http://127.0.0.1:1/never"}',
+])  # fmt: skip
+def test_monstrous_schemas_are_invalid(shared_client: Client, schema: str) -> None:
+    assert shared_client.register("monstrous", schema, schemaType="JSON").error == (422, 42201)
 
 
 NAMES = st.sampled_from(["a", "b", "plate", "^a", "b$", "("])
@@ -152,19 +124,12 @@ def objects(schema: Any) -> Any:
         **dict.fromkeys(["properties", "patternProperties", "definitions", "$defs", "dependentSchemas"], maps),
         **dict.fromkeys(["additionalProperties", "not", "if", "contains", "unevaluatedProperties"], schema),
         **dict.fromkeys(["minimum", "maximum", "multipleOf", "maxLength", "minItems", "minContains"], NUMBERS),
-        "items": schema | lists,
-        "dependencies": st.dictionaries(NAMES, schema | strings, max_size=2),
-        "type": TYPES | st.lists(TYPES, max_size=3),
-        "required": strings,
-        "enum": st.lists(NUMBERS | NAMES, max_size=3),
-        "const": NUMBERS,
-        "pattern": NAMES,
-        "$ref": REFERENCES,
-        "$id": st.sampled_from(["#here", "x.json", "http://y/z"]),
-        "$schema": st.sampled_from(sorted(DRAFT.values())),
-        "uniqueItems": st.booleans(),
-        "default": ODD,
-    }
+        "items": schema | lists, "dependencies": st.dictionaries(NAMES, schema | strings, max_size=2),
+        "type": TYPES | st.lists(TYPES, max_size=3), "required": strings,
+        "enum": st.lists(NUMBERS | NAMES, max_size=3), "const": NUMBERS, "pattern": NAMES, "$ref": REFERENCES,
+        "$id": st.sampled_from(["#here", "x.json", "http://y/z"]), "$schema": st.sampled_from(sorted(DRAFT.values())),
+        "uniqueItems": st.booleans(), "default": ODD,
+    }  # fmt: skip
     usual = st.lists(st.one_of([st.tuples(st.just(key), values) for key, values in by_keyword.items()]), max_size=5)
     odd = st.tuples(st.sampled_from(sorted(by_keyword)), ODD)
     return usual.map(dict) | st.tuples(usual, odd).map(lambda two: dict([*two[0], two[1]]))

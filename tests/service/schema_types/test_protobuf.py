@@ -11,6 +11,7 @@ import google.type
 import pytest
 from google.protobuf import descriptor_pb2
 
+from tests.support.each import each
 from tests.support.table import check_rows
 from ticdc_bridge.service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError, TaggedPart
 from ticdc_bridge.service.schema_types.java_text import hash_order, java_number
@@ -106,12 +107,9 @@ SERIALIZED: list[tuple[str, str]] = [
 """What Confluent's own library makes of them: the oneof of an optional field and a range have options, empty ones."""
 
 
-def test_serialized() -> None:
-    def check(row: tuple[str, str]) -> None:
-        text, serialized = row
-        assert read(text).format_text("serialized") == serialized
-
-    check_rows(SERIALIZED, check)
+@each(("text", "serialized"), SERIALIZED)
+def test_serialized(text: str, serialized: str) -> None:
+    assert read(text).format_text("serialized") == serialized
 
 
 def test_serialized_can_be_read_again() -> None:
@@ -153,7 +151,7 @@ def test_a_descriptor_is_a_schema() -> None:
     assert schema.differences(same, "new", "old") == same.differences(schema, "new", "old") == []
 
 
-REFUSED: list[tuple[str, str]] = [
+@each(("text", "reason"), [
     ('edition = "2023"; message A {}', "edition is not currently supported"),
     ("message A { int32 a = 1; }", "unexpected label: int32"),
     ("message A { optional map<string, string> a = 1; }", "'map' type cannot have label"),
@@ -167,18 +165,12 @@ REFUSED: list[tuple[str, str]] = [
     (HEAD + "option (a)" + ".b" * 1000 + " = 1;", f"more than {MAX_DEPTH} parts"),
     (HEAD + "message A { " + "map<string, " * 1000, "nested maps"),
     ("package " + "a." * 1000 + "a;", "parts in the package"),
-]
-
-
-def test_refused() -> None:
-    def check(row: tuple[str, str]) -> None:
-        text, reason = row
-        with pytest.raises(SchemaParseError) as refused:
-            read(text)
-        assert str(refused.value).startswith("Could not parse Protobuf - ")
-        assert reason in str(refused.value)
-
-    check_rows(REFUSED, check, name=lambda row: repr(row)[:80])
+])  # fmt: skip
+def test_refused(text: str, reason: str) -> None:
+    with pytest.raises(SchemaParseError) as refused:
+        read(text)
+    assert str(refused.value).startswith("Could not parse Protobuf - ")
+    assert reason in str(refused.value)
 
 
 def test_long_names_do_not_multiply() -> None:
@@ -244,70 +236,43 @@ def numbers(names: Sequence[str]) -> str:
     return " ".join(name.removeprefix("Message") for name in names)
 
 
-NUMBERS: list[tuple[str, str]] = [
-    ("0x10", "16"),
-    ("017", "15"),
-    ("-1.50", "-1.5"),
-    ("3.14159", "3.142"),
-    ("1e3", "1000"),
-    ("inf", "inf"),
+@each(("text", "written"), [
+    ("0x10", "16"), ("017", "15"), ("-1.50", "-1.5"), ("3.14159", "3.142"), ("1e3", "1000"), ("inf", "inf"),
     ("0", "0"),
-]
-
-
-def test_numbers_as_java_writes_them() -> None:
-    def check(row: tuple[str, str]) -> None:
-        text, written = row
-        assert java_number(text) == written
-
-    check_rows(NUMBERS, check)
+])  # fmt: skip
+def test_numbers_as_java_writes_them(text: str, written: str) -> None:
+    assert java_number(text) == written
 
 
 def test_import_paths() -> None:
     assert [unix_path(one) for one in ("a//b", "./a", "a\\b", "/a/", "", "a/../b")] == [
-        "a/b",
-        "a",
-        "a/b",
-        "/a",
-        ".",
-        "a/../b",
-    ]
+        "a/b", "a", "a/b", "/a", ".", "a/../b",
+    ]  # fmt: skip
 
 
 TAGGED = """package q; message M { string a = 1; string b = 2 [deprecated = true, (confluent.field_meta).tags = "X"];
 oneof o { int32 z = 3; } message I { int32 a = 1; } }"""
 PATHS = [
-    ("sr_field", "M.a", "M.a"),
-    ("sr_field", ".M.a", "M.a"),
-    ("sr_field", "M.b", "M.b"),
-    ("sr_field", "M.z", "M.z"),
-    ("sr_field", "M.o.z", "M.z"),
-    ("sr_field", "M.I.a", "M.I.a"),
-    ("sr_record", "M", "M"),
+    ("sr_field", "M.a", "M.a"), ("sr_field", ".M.a", "M.a"), ("sr_field", "M.b", "M.b"), ("sr_field", "M.z", "M.z"),
+    ("sr_field", "M.o.z", "M.z"), ("sr_field", "M.I.a", "M.I.a"), ("sr_record", "M", "M"),
     ("sr_record", "M.I", "M.I"),
-]
+]  # fmt: skip
 NO_PATHS = ["q.M.a", "M.x", "a", "M.I", "M.p.z", "M.o.a", ""]
 
 
-def test_tags() -> None:
+@each(("kind", "path", "there"), PATHS)
+def test_tags(kind: str, path: str, there: str) -> None:
     """Set, found again, and taken away."""
-
-    def check(row: tuple[str, str, str]) -> None:
-        kind, path, there = row
-        tag = TaggedPart(path, kind, ("T", "U"))
-        text = read(HEAD + TAGGED).change_tags((tag,), ())
-        assert any(part.path == there and part.tags[-2:] == ("T", "U") for part in read(text).tags())
-        assert read(text).change_tags((), (tag,)) == read(HEAD + TAGGED).change_tags((), (tag,))
-
-    check_rows(PATHS, check)
+    tag = TaggedPart(path, kind, ("T", "U"))
+    text = read(HEAD + TAGGED).change_tags((tag,), ())
+    assert any(part.path == there and part.tags[-2:] == ("T", "U") for part in read(text).tags())
+    assert read(text).change_tags((), (tag,)) == read(HEAD + TAGGED).change_tags((), (tag,))
 
 
-def test_tags_of_what_is_not_there() -> None:
-    def check(path: str) -> None:
-        with pytest.raises(ValueError, match=r"No matching (Message|Field) with name"):
-            read(HEAD + TAGGED).change_tags((TaggedPart(path, "sr_field", ("T",)),), ())
-
-    check_rows(NO_PATHS, check)
+@each("path", NO_PATHS)
+def test_tags_of_what_is_not_there(path: str) -> None:
+    with pytest.raises(ValueError, match=r"No matching (Message|Field) with name"):
+        read(HEAD + TAGGED).change_tags((TaggedPart(path, "sr_field", ("T",)),), ())
 
 
 def test_tagged_text() -> None:

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from tests.support.access import files
 from tests.support.certificates import Authority
+from tests.support.each import each
 from tests.support.service import ROOT
 from tests.support.table import check_rows
 from ticdc_bridge.cli.app import app
@@ -43,21 +44,20 @@ URLS = [
 WRONG = [("8081", "--url"), ("ftp://x", "--url"), ("http://", "--url"), ("http://x:99999", "ort")]
 
 
-def test_where_the_service_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(row: tuple[Mapping[str, str], Place]) -> None:
-        with monkeypatch.context() as patch:
-            for name, value in row[0].items():
-                patch.setenv(name, value)
-            assert place_of(row[0]) == row[1]
+@each(("variables", "place"), PLACES)
+def test_where_the_service_is_asked(
+    monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str], place: Place
+) -> None:
+    with monkeypatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        assert place_of(variables) == place
 
-    check_rows(PLACES, check)
-    check_rows(URLS, lambda row: _is_equal(place_of_url(row[0]), row[1]))
+
+def test_where_a_url_leads() -> None:
+    assert [place_of_url(url) for url, _ in URLS] == [place for _, place in URLS]
     with pytest.raises(ValueError, match="BRIDGE_PORT is '80a'"):
         place_of({**_ALL, "BRIDGE_PORT": "80a"})
-
-
-def _is_equal(one: object, other: object) -> None:
-    assert one == other
 
 
 def test_exit_codes() -> None:

@@ -15,6 +15,7 @@ from itertools import product
 import pytest
 
 from tests.service.server.test_http_server import everything, raw
+from tests.support.each import each
 from tests.support.service import Client, record
 from tests.support.table import check_rows
 from ticdc_bridge.service.testing import running_service
@@ -124,12 +125,10 @@ READ: dict[str, list[bytes]] = {
 }  # fmt: skip
 
 
-def test_the_body_is_read(url: str) -> None:
-    def check(name: str) -> None:
-        found = statuses(url, READ[name])
-        assert found == ([200, 200, 200] if name == "behind another" else [200, 200])
-
-    check_rows(READ, check)
+@each("name", READ)
+def test_the_body_is_read(url: str, name: str) -> None:
+    found = statuses(url, READ[name])
+    assert found == ([200, 200, 200] if name == "behind another" else [200, 200])
 
 
 def post(*headers: bytes) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.support.table import check_rows
+from tests.support.each import each
 from ticdc_bridge.service.server.settings import Settings, aliases_used
 
 
@@ -21,7 +21,7 @@ def environment(variables: dict[str, str]) -> Iterator[None]:
         yield
 
 
-SOURCES: list[tuple[dict[str, str], dict[str, Any], dict[str, Any]]] = [
+@each(("environ", "explicit", "expected"), [
     ({}, {}, {"host": "127.0.0.1", "port": 8081, "profile": 8, "compatibility": "BACKWARD"}),
     ({"BRIDGE_PORT": "9", "BRIDGE_PROFILE": "7"}, {}, {"port": 9, "profile": 7}),
     ({"BRIDGE_PORT": "9"}, {"port": 10}, {"port": 10}),
@@ -32,55 +32,31 @@ SOURCES: list[tuple[dict[str, str], dict[str, Any], dict[str, Any]]] = [
     ({"SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL": "full"}, {}, {"compatibility": "FULL"}),
     ({"KARAPACE_HOST": "h", "KARAPACE_PORT": "7", "KARAPACE_COMPATIBILITY": "NONE"}, {}, {"host": "h", "port": 7}),
     ({"BRIDGE_LOG_LEVEL": "DEBUG"}, {}, {"log_level": "debug"}),
-]
+])  # fmt: skip
+def test_sources(environ: dict[str, str], explicit: dict[str, Any], expected: dict[str, Any]) -> None:
+    with environment(environ):
+        settings = Settings(**explicit)
+    assert {name: getattr(settings, name) for name in expected} == expected
 
 
-def test_sources() -> None:
-    def check(row: tuple[dict[str, str], dict[str, Any], dict[str, Any]]) -> None:
-        environ, explicit, expected = row
-        with environment(environ):
-            settings = Settings(**explicit)
-        assert {name: getattr(settings, name) for name in expected} == expected
-
-    check_rows(SOURCES, check)
-
-
-REFUSED_VALUES: list[tuple[str, str]] = [
-    ("BRIDGE_PORT", "x"),
-    ("BRIDGE_PORT", "-1"),
-    ("BRIDGE_PROFILE", "9"),
-    ("BRIDGE_COMPATIBILITY", "SOMETIMES"),
-    ("BRIDGE_MAX_BODY_BYTES", "1"),
-    ("SCHEMA_REGISTRY_LISTENERS", "ftp://only:1"),
-    ("KARAPACE_PORT", "x"),
-]
+@each("row", [
+    ("BRIDGE_PORT", "x"), ("BRIDGE_PORT", "-1"), ("BRIDGE_PROFILE", "9"), ("BRIDGE_COMPATIBILITY", "SOMETIMES"),
+    ("BRIDGE_MAX_BODY_BYTES", "1"), ("SCHEMA_REGISTRY_LISTENERS", "ftp://only:1"), ("KARAPACE_PORT", "x"),
+])  # fmt: skip
+def test_values_that_are_refused(row: tuple[str, str]) -> None:
+    with environment(dict([row])), pytest.raises((ValidationError, ValueError)):
+        Settings()
 
 
-def test_values_that_are_refused() -> None:
-    def check(row: tuple[str, str]) -> None:
-        with environment(dict([row])), pytest.raises((ValidationError, ValueError)):
-            Settings()
-
-    check_rows(REFUSED_VALUES, check)
-
-
-UNSAFE: list[dict[str, str]] = [
-    {"BRIDGE_ACL_FILE": "acl.toml"},
-    {"BRIDGE_TLS_KEY": "key.pem"},
-    {"BRIDGE_TLS_CLIENT_CA": "ca.pem"},
+@each("environ", [
+    {"BRIDGE_ACL_FILE": "acl.toml"}, {"BRIDGE_TLS_KEY": "key.pem"}, {"BRIDGE_TLS_CLIENT_CA": "ca.pem"},
     {"BRIDGE_TLS_CLIENT_AUTH": "Optional", "BRIDGE_TLS_CLIENT_CA": "ca.pem", "BRIDGE_TLS_CERT": "cert.pem"},
-    {"SCHEMA_REGISTRY_LISTENERS": "https://only:1"},
-    {"SCHEMA_REGISTRY_AUTHENTICATION_METHOD": "BASIC"},
+    {"SCHEMA_REGISTRY_LISTENERS": "https://only:1"}, {"SCHEMA_REGISTRY_AUTHENTICATION_METHOD": "BASIC"},
     {"KARAPACE_REGISTRY_AUTHFILE": "users.json"},
-]
-
-
-def test_settings_that_would_protect_less_than_they_seem_to() -> None:
-    def check(environ: dict[str, str]) -> None:
-        with environment(environ), pytest.raises(ValueError, match=r"needs? --(auth-file|tls-cert)"):
-            Settings().check_access()
-
-    check_rows(UNSAFE, check)
+])  # fmt: skip
+def test_settings_that_would_protect_less_than_they_seem_to(environ: dict[str, str]) -> None:
+    with environment(environ), pytest.raises(ValueError, match=r"needs? --(auth-file|tls-cert)"):
+        Settings().check_access()
 
 
 def test_names_of_others_for_tls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,11 +72,8 @@ def test_names_of_others_for_tls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_which_alias_decided() -> None:
     environ = {
-        "KARAPACE_HOST": "h",
-        "KARAPACE_PORT": "1",
-        "SCHEMA_REGISTRY_LISTENERS": "http://a:2",
-        "BRIDGE_HOST": "b",
-    }
+        "KARAPACE_HOST": "h", "KARAPACE_PORT": "1", "SCHEMA_REGISTRY_LISTENERS": "http://a:2", "BRIDGE_HOST": "b",
+    }  # fmt: skip
     assert aliases_used(environ, {}) == ["SCHEMA_REGISTRY_LISTENERS sets port"]
     assert aliases_used(environ, {"port": 3}) == []
     assert aliases_used({}, {}) == []

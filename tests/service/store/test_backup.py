@@ -137,16 +137,13 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     rows = plain.splitlines(keepends=True)
     damaged = [
         *(whole[:size] for size in range(0, len(whole), len(whole) // 40)),
-        *(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in range(10, len(whole), 97)),
-        b"",
-        b"no backup",
-        plain,
+        *(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in range(10, len(whole), 97)), b"",
+        b"no backup", plain,
         *map(gzip.compress, (b"", b"[]\n", b"{}\n", rows[0], b"".join(rows[:-1]), b"".join(rows[1:]), plain + b"{}\n")),
-        gzip.compress(b"".join([*rows[:5], *rows[6:]])),
-        gzip.compress(plain.replace("naïve".encode(), b"naive")),
+        gzip.compress(b"".join([*rows[:5], *rows[6:]])), gzip.compress(plain.replace("naïve".encode(), b"naive")),
         gzip.compress(plain.replace(b'"contexts"', b'"others"')),
         gzip.compress(plain.replace(b'"tables":{', b'"tables":{"x":[],', 1)),
-    ]
+    ]  # fmt: skip
     for content in damaged:
         file.write_bytes(content)
         with pytest.raises(SetupError):

@@ -11,8 +11,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
 
-import pytest
-
 from tests.support.forked_service import services
 from tests.support.service import Client, column, record, short_and_long
 
@@ -103,18 +101,3 @@ def test_a_killed_process_does_not_stop_the_others(store_url: str, examples: int
         for one in writing:
             answered |= one.result()
         check(client, answered)
-
-
-@pytest.mark.parametrize("permanent", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_deletions_and_configs_survive(store_url: str, permanent: bool) -> None:
-    with services(1, store_url) as [(process, client)]:
-        client.register("s", '"int"')
-        client.level("FULL", "other")
-        client.send("DELETE", "/subjects/s")
-        if permanent:
-            client.send("DELETE", "/subjects/s?permanent=true")
-        process.kill()
-    with services(1, store_url) as [(_, client)]:
-        assert client.get("/subjects?deleted=true").json == ([] if permanent else ["s"])
-        assert client.get("/config/other").json == {"compatibilityLevel": "FULL"}
-        assert client.register("t", '"int"').json["id"] == (2 if permanent else 1)

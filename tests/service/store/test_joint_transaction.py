@@ -40,18 +40,11 @@ NUL = content('"\0"')
 def seen(tx: StoreReader, subject: str, one: Content) -> Any:
     """All that may be read ahead."""
     return (
-        tx.versions(subject),
-        tx.latest(subject),
-        tx.latest(subject, deleted=True),
-        tx.by_content(subject, one),
-        [stored.version for stored in tx.lookalikes(subject, one.likeness)],
-        tx.live_versions(subject),
-        tx.configs(chain(subject)),
-        tx.modes(chain(subject)),
-        tx.id_of(".", one),
-        tx.max_id("."),
+        tx.versions(subject), tx.latest(subject), tx.latest(subject, deleted=True), tx.by_content(subject, one),
+        [stored.version for stored in tx.lookalikes(subject, one.likeness)], tx.live_versions(subject),
+        tx.configs(chain(subject)), tx.modes(chain(subject)), tx.id_of(".", one), tx.max_id("."),
         tx.referrers("a", 1),
-    )
+    )  # fmt: skip
 
 
 def add(tx: StoreWriter, subject: str, one: Content, version: int = 0) -> int:

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import os
 import random
-import threading
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
-
-import pytest
 
 from tests.support.forked_service import services
 from tests.support.service import Client, column, record, short_and_long
@@ -22,7 +18,6 @@ from tests.support.service import Client, column, record, short_and_long
 SOAK = int(os.environ.get("BRIDGE_SOAK", "0"))
 PROCESSES = 4
 THREADS = 2
-STALE_SECONDS = 1.0
 
 
 def schema(number: int) -> str:
@@ -77,45 +72,6 @@ def test_register_and_look_up_are_never_stale(store_url: str, examples: int) -> 
                 for client in (first, second):
                     assert client.send("POST", "/subjects/s", body).status == 404
                 assert first.register("s", schema(number)).json["version"] == version + 1
-
-
-@pytest.mark.slow
-def test_other_reads_are_stale_for_a_second_at_most(store_url: str) -> None:
-    """Readers of one process ask all the time, so that its answers are kept ones, while another one writes."""
-    paths = ("/subjects/s/versions", "/subjects/s/versions/latest")
-    answered: list[tuple[int, float]] = []  # how many versions were answered, and when
-    late: list[tuple[str, float]] = []
-    done = threading.Event()
-    with services(2, store_url, compatibility="NONE") as running:
-        first, second = (client for _, client in running)
-        first.register("s", schema(0))
-        answered.append((1, time.monotonic()))
-
-        def read(path: str) -> int:
-            count = 0
-            while not done.is_set():
-                began = time.monotonic()
-                due = max(number for number, when in answered if when <= began - STALE_SECONDS or number == 1)
-                answer = second.get(path)
-                assert answer.status == 200
-                got = answer.json
-                seen = len(got) if isinstance(got, list) else got["version"]
-                if seen < due:
-                    late.append((path, began))
-                count += 1
-            return count
-
-        with ThreadPoolExecutor(len(paths)) as pool:
-            readers = [pool.submit(read, path) for path in paths]
-            until = time.monotonic() + 3
-            while time.monotonic() < until:
-                version = first.register("s", schema(len(answered))).json["version"]
-                answered.append((version, time.monotonic()))
-            done.set()
-            counts = [reader.result() for reader in readers]
-    assert not late
-    assert all(count > 1 for count in counts)
-    assert len(answered) > 10
 
 
 def test_all_kinds_of_writes_at_once(store_url: str) -> None:

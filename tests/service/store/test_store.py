@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from tests.support.table import check_rows
+from tests.support.each import each
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.model import Content, Counts, Lineage, Reference, StoredWarning
@@ -117,22 +117,6 @@ def test_many_at_once(store: SqlStore) -> None:
             assert inner is reader
 
 
-def test_an_id_is_never_handed_out_twice(store: SqlStore, store_url: str) -> None:
-    with store.write() as tx:
-        add(tx, "s", 1, INT)
-        assert add(tx, "s", 2, LONG) == 2
-        tx.remove("s", [1, 2])
-        assert tx.holders(".", 2) == []
-        assert tx.id_of(".", LONG) is None
-    store.close()
-    again = open_store(store_url)
-    with again.write() as tx:
-        assert add(tx, "s", 1, LONG) == 3
-        assert tx.max_id(".") == 3
-        assert add(tx, ":.c:s", 1, INT, ".c") == 1, "ids count per context"
-    again.close()
-
-
 def test_a_schema_stays_while_somebody_holds_it(store: SqlStore) -> None:
     with store.write() as tx:
         add(tx, "a", 1, INT)
@@ -205,24 +189,13 @@ def test_a_store_that_is_gone_is_not_healthy(store: SqlStore) -> None:
     assert gone.value.row.error_code == 50001
 
 
-NO_STORES: list[str] = [
-    "",
-    "registry.db",
-    "sqlite://",
-    "sqlite:///:memory:",
-    "mysql:///x",
-    "postgresql://",
-    "postgres://h",
+@each("url", [
+    "", "registry.db", "sqlite://", "sqlite:///:memory:", "mysql:///x", "postgresql://", "postgres://h",
     "postgresql:///",
-]
-
-
-def test_urls_that_are_no_store() -> None:
-    def check(url: str) -> None:
-        with pytest.raises(SetupError):
-            open_store(url)
-
-    check_rows(NO_STORES, check)
+])  # fmt: skip
+def test_urls_that_are_no_store(url: str) -> None:
+    with pytest.raises(SetupError):
+        open_store(url)
 
 
 def test_modes_contexts_warnings_and_counts(store: SqlStore) -> None:

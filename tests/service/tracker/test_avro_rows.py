@@ -7,8 +7,8 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+from tests.support.each import each
 from tests.support.golden import Golden
-from tests.support.table import check_rows
 from ticdc_bridge.service.history.model import Drift
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
@@ -37,18 +37,12 @@ def tracked(path: Path, golden: Golden, leave_out: str = "") -> tuple[list[Drift
 
 
 # (format, case, rows that fit)
-CASES = (
+@each(("format_", "name", "fitting"), (
     ("avro", "names.ext1", 2), ("avro", "names_ascii.ext1", 1), ("avro", "evolution.ext1", 10),
     ("avro", "generated.ext1", 2), ("debezium-avro", "names.str.ext", 3), ("debezium-avro", "evolution.str.ext", 11),
-)  # fmt: skip
-
-
-def test_rows_are_found_by_the_names_that_avro_takes(tmp_path: Path) -> None:
-    def check(row: tuple[str, str, int]) -> None:
-        format_, name, fitting = row
-        assert tracked(tmp_path, Golden(format_, name)) == ([], fitting)
-
-    check_rows(CASES, check)
+))  # fmt: skip
+def test_rows_are_found_by_the_names_that_avro_takes(tmp_path: Path, format_: str, name: str, fitting: int) -> None:
+    assert tracked(tmp_path, Golden(format_, name)) == ([], fitting)
 
 
 def test_a_column_that_rows_have_and_the_table_lacks_is_drift(tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewPartitions
 
-from tests.service.tracker.test_kafka_source import until
 from tests.support.history_events import T0, ddl, everything, resolved, write
 from tests.support.kafka import Kafka
-from tests.support.service import Client
+from tests.support.service import Client, until
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ from confluent_kafka import Producer
 
 from tests.support.history_events import T0, ddl, resolved
 from tests.support.kafka import Kafka
-from tests.support.service import Client, ended
+from tests.support.service import Client, ended, until
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
@@ -25,16 +23,6 @@ def send(kafka: Kafka, topic: str, partition: int, *messages: Message) -> None:
     for one in messages:
         producer.produce(topic, one.value, one.key, partition=partition)
     assert producer.flush(60) == 0
-
-
-def until(done: Callable[[], Any], seconds: float = 60) -> Any:
-    deadline = time.monotonic() + seconds
-    while True:
-        found = done()
-        if found:
-            return found
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_broadcast_and_watermarks_of_all_partitions(kafka: Kafka, tmp_path: Path) -> None:

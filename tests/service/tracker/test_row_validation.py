@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.access import InProcess
+from tests.support.each import each
 from tests.support.history_events import T0, ddl, framed, resolved, write
-from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.changefeed.reader import read
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
@@ -85,18 +85,16 @@ COUNTED = [
 ]  # fmt: skip
 
 
-def test_each_row_is_counted_for_the_version_that_it_has(tmp_path: Path) -> None:
-    def check(case: Counted) -> None:
-        for most in (1, 1000):  # message by message, and all at once
-            path = tmp_path / f"{COUNTED.index(case)}-{most}"
-            path.mkdir()
-            statements = [alter(10, CREATE), *(alter(ts, query) for ts, query in case.ddl.items())]
-            tracked(path, [*statements, *map(row, case.rows), resolved(T0 + 100)], most=most)
-            with serving(path) as client:
-                versions = get(client, "/history/shop/orders/versions")["versions"]
-            assert {one["commit_ts"] - T0: one["rows_fitting"] for one in versions} == case.fitting
-
-    check_rows(COUNTED, check, name=lambda case: case.name)
+@each("case", COUNTED, ids=lambda case: case.name)
+def test_each_row_is_counted_for_the_version_that_it_has(tmp_path: Path, case: Counted) -> None:
+    for most in (1, 1000):  # message by message, and all at once
+        path = tmp_path / f"{COUNTED.index(case)}-{most}"
+        path.mkdir()
+        statements = [alter(10, CREATE), *(alter(ts, query) for ts, query in case.ddl.items())]
+        tracked(path, [*statements, *map(row, case.rows), resolved(T0 + 100)], most=most)
+        with serving(path) as client:
+            versions = get(client, "/history/shop/orders/versions")["versions"]
+        assert {one["commit_ts"] - T0: one["rows_fitting"] for one in versions} == case.fitting
 
 
 def test_before_a_watermark_nothing_is_judged(tmp_path: Path) -> None:

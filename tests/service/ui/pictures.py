@@ -143,16 +143,12 @@ def explain(page: Page) -> None:
 
 
 PICTURES: Final[tuple[tuple[str, Callable[[Page], None], int, int, str], ...]] = (
-    ("home", home, 1600, 900, "light"),
-    ("topic", topic, 1600, 900, "light"),
-    ("dead-letters", dead_letters, 1600, 560, "dark"),
-    ("subjects", subjects, 1600, 620, "light"),
-    ("table", table, 1600, 860, "light"),
-    ("dry-run", dry_run, 1600, 1000, "light"),
-    ("diff", diff, 1600, 700, "dark"),
-    ("lineage", lineage, 1600, 660, "light"),
+    ("home", home, 1600, 900, "light"), ("topic", topic, 1600, 900, "light"),
+    ("dead-letters", dead_letters, 1600, 560, "dark"), ("subjects", subjects, 1600, 620, "light"),
+    ("table", table, 1600, 860, "light"), ("dry-run", dry_run, 1600, 1000, "light"),
+    ("diff", diff, 1600, 700, "dark"), ("lineage", lineage, 1600, 660, "light"),
     ("explain", explain, 380, 800, "dark"),
-)
+)  # fmt: skip
 
 
 def describe(client: Client) -> None:

@@ -18,24 +18,15 @@ from tests.service.ui.pictures import explain
 from tests.support.service import Client
 
 PAGES = {
-    "home": "/ui",
-    "topics": "/ui/topics",
-    "dead letters": "/ui/dead-letters",
-    "subjects": "/ui/subjects",
+    "home": "/ui", "topics": "/ui/topics", "dead letters": "/ui/dead-letters", "subjects": "/ui/subjects",
     "subject": "/ui/subjects/tidb_shop_customers-value",
     "version": "/ui/subjects/tidb_shop_customers-value/versions/2",
-    "diff": "/ui/subjects/tidb_shop_customers-value/diff",
-    "delete": "/ui/subjects/tidb_shop_customers-value/delete",
-    "hostile": f"/ui/subjects/{part(EVIL)}",
-    "explain": "/ui/explain",
-    "tables": "/ui/tables",
-    "table": "/ui/tables/shop/orders",
-    "at": f"/ui/tables/shop/orders/at?when={250 << 18}",
-    "two times": f"/ui/tables/diff?from={150 << 18}&to={350 << 18}",
-    "dry-run": "/ui/dry-run",
-    "lineage": "/ui/lineage",
-    "nothing": "/ui/subjects/nope",
-}
+    "diff": "/ui/subjects/tidb_shop_customers-value/diff", "delete": "/ui/subjects/tidb_shop_customers-value/delete",
+    "hostile": f"/ui/subjects/{part(EVIL)}", "explain": "/ui/explain", "tables": "/ui/tables",
+    "table": "/ui/tables/shop/orders", "at": f"/ui/tables/shop/orders/at?when={250 << 18}",
+    "two times": f"/ui/tables/diff?from={150 << 18}&to={350 << 18}", "dry-run": "/ui/dry-run",
+    "lineage": "/ui/lineage", "nothing": "/ui/subjects/nope",
+}  # fmt: skip
 CONTRAST = 4.5
 
 

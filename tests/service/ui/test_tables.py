@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlencode
 
-from markupsafe import escape
 from playwright.sync_api import Page, expect
 
 from tests.service.ui.conftest import EVIL, part
-from tests.support.golden import GOLDEN
 from tests.support.history_events import T0, ddl, resolved, write
-from tests.support.history_events import line as text_of
 from tests.support.service import Client, ended
 from ticdc_bridge.service.testing import running_service
 
@@ -91,29 +86,6 @@ def test_drift_is_shown_with_its_table(page: Page) -> None:
     drift = page.get_by_role("listitem").filter(has_text="the newest schema is that of no known version")
     drift.get_by_role("link", name="tidb_shop_orders-value version 1").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("tidb_shop_orders-value")
-
-
-def test_rows_that_contradict_the_history(tmp_path: Path) -> None:
-    """A row of TiCDC's after a CREATE TABLE that gives other columns."""
-    rows = (GOLDEN / "open" / "evolution.default.jsonl").read_text(encoding="utf-8").splitlines()
-    keys = ((line, json.loads(base64.b64decode(json.loads(line)["key_b64"])[16:])) for line in rows)
-    line, key = next((line, key) for line, key in keys if key["t"] == 1)
-    create = ddl(
-        key["ts"] - (1 << 18), key["scm"], key["tbl"], f"CREATE TABLE `{key['tbl']}` (`other` INT PRIMARY KEY)"
-    )
-    file = write(tmp_path / "drift.jsonl", [create])
-    file.write_text(file.read_text() + line + "\n" + text_of(resolved(key["ts"] + (1 << 18))))
-    store = f"sqlite:///{tmp_path / 'r.db'}"
-    ended("track", "--in", str(file), "--store", store, "--changefeed", "<b>", cwd=tmp_path).check_returncode()
-    with running_service(store) as url:
-        client = Client(url)
-        (drift,) = client.get("/history/drift").json["drift"]
-        for path in ("/ui/tables", f"/ui/tables/{key['scm']}/{key['tbl']}"):
-            shown = client.send("GET", path)
-            assert shown.status == 200
-            assert f"<b>{drift['kind']}</b>".encode() in shown.body
-            assert escape(drift["detail"]).encode() in shown.body
-            assert b"&lt;b&gt;" in shown.body
 
 
 def test_lineage_from_topic_to_job(page: Page) -> None:
@@ -199,19 +171,13 @@ def test_lineage_keeps_the_changefeed(tmp_path: Path) -> None:
             )
 
 
-def test_the_dry_run_of_the_documents_case(page: Page, served: Client) -> None:
+def test_the_dry_run_of_the_documents_case(page: Page) -> None:
     page.goto("/ui/tables")
     page.get_by_role("link", name="Dry run").click()
     page.get_by_label("DDL", exact=True).fill("ALTER TABLE bills ADD COLUMN x INT NOT NULL")
     page.get_by_label("Database").fill("shop")
     page.get_by_text("The changefeed's settings").click()
     page.get_by_label("Sink URI").fill("kafka://127.0.0.1:9092/t?protocol=avro&topic={schema}_{table}")
-    report = served.send(
-        "POST",
-        "/history/dry-run",
-        {"db": "shop", "sql": "ALTER TABLE bills DROP COLUMN note, ADD COLUMN x INT NOT NULL"},
-    )
-    assert report.status == 200
     page.get_by_role("button", name="Try it").click()
     expect(page.get_by_role("status")).to_be_visible()
     expect(page.get_by_text("add column `x` INT, NOT NULL, no default").first).to_be_visible()
