@@ -208,12 +208,6 @@ def _order(c: Cursor) -> Clause:
             return NoColumnEffect("ORDER BY")
 
 
-def _remove(c: Cursor) -> Clause:
-    c.expect("REMOVE")
-    what = c.accept_any("PARTITIONING", "TTL") or c.fail("PARTITIONING", "TTL")
-    return NoColumnEffect(f"REMOVE {what}")
-
-
 def _set(c: Cursor) -> Clause:
     c.expect("SET")
     c.accept("HYPO")
@@ -247,38 +241,31 @@ def algorithm(c: Cursor) -> Clause:
     return NoColumnEffect(what)
 
 
-def _with_or_without(c: Cursor) -> Clause:
-    c.advance()
-    c.expect("VALIDATION")
-    return NoColumnEffect("VALIDATION")
+_SECOND_WORDS: dict[str, tuple[str, ...]] = {
+    "WITH": ("VALIDATION",), "WITHOUT": ("VALIDATION",), "ENABLE": ("KEYS",), "DISABLE": ("KEYS",),
+    "READ": ("ONLY", "WRITE"), "REMOVE": ("PARTITIONING", "TTL"),
+}  # fmt: skip
 
 
 def _one_word(c: Cursor) -> Clause:
     return NoColumnEffect(c.advance().upper)
 
 
-def _keys(c: Cursor) -> Clause:
-    what = c.advance().upper
+def _two_words(c: Cursor) -> Clause:
+    first = c.advance().upper
     if _is_masking_policy(c):
-        return NoColumnEffect(f"{what} MASKING POLICY")
-    c.expect("KEYS")
-    return NoColumnEffect(f"{what} KEYS")
-
-
-def _read(c: Cursor) -> Clause:
-    c.expect("READ")
-    if not c.accept_any("ONLY", "WRITE"):
-        c.fail("ONLY", "WRITE")
-    return NoColumnEffect("READ")
+        return NoColumnEffect(f"{first} MASKING POLICY")
+    words = _SECOND_WORDS[first]
+    return NoColumnEffect(f"{first} {c.accept_any(*words) or c.fail(*words)}")
 
 
 _CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
     "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter,
-    "CONVERT": _convert, "ORDER": _order, "REMOVE": _remove, "SET": _set, "ATTRIBUTES": text_or_default,
-    "STATS_OPTIONS": text_or_default, "READ": _read,
-    "ALGORITHM": algorithm, "LOCK": algorithm, "WITH": _with_or_without, "WITHOUT": _with_or_without,
+    "CONVERT": _convert, "ORDER": _order, "SET": _set, "ATTRIBUTES": text_or_default,
+    "STATS_OPTIONS": text_or_default,
+    "ALGORITHM": algorithm, "LOCK": algorithm, **dict.fromkeys(_SECOND_WORDS, _two_words),
     "FORCE": _one_word, "CACHE": _one_word, "NOCACHE": _one_word, "SECONDARY_LOAD": _one_word,
-    "SECONDARY_UNLOAD": _one_word, "ENABLE": _keys, "DISABLE": _keys, "DISCARD": tablespace, "IMPORT": tablespace,
+    "SECONDARY_UNLOAD": _one_word, "DISCARD": tablespace, "IMPORT": tablespace,
     "EXCHANGE": exchange, "TRUNCATE": named_partitions, "REBUILD": named_partitions, "CHECK": named_partitions,
     "OPTIMIZE": named_partitions, "REPAIR": named_partitions, "ANALYZE": named_partitions, "COALESCE": named_partitions,
     "REORGANIZE": named_partitions, "FIRST": interval_end, "LAST": interval_end, "MERGE": interval_end,

@@ -528,8 +528,4 @@ def _vector(_column: Column, value: Any) -> tuple[Value, str]:
     return text_or_bytes(json_string(value)), ""
 
 
-_READERS: dict[Kind, _Reader] = {
-    Kind.YEAR: _year,
-    Kind.ENUM: _enum,
-    Kind.VECTOR: _vector,
-}
+_READERS: dict[Kind, _Reader] = {Kind.YEAR: _year, Kind.ENUM: _enum, Kind.VECTOR: _vector}
