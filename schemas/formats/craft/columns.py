@@ -204,7 +204,7 @@ def _set(column: Column, content: bytes) -> Value:
     if mask >> len(column.elements):
         raise ValueError(f"mask {mask} of a SET of {len(column.elements)}")
     text = values.set_names(mask, column.elements)
-    if "" in column.elements and set_mask(column.elements, text) != mask:
+    if "" in column.elements and values.set_mask(text, column.elements) != mask:
         raise RawValue(text)
     return _check_short(content, text)
 
@@ -296,25 +296,6 @@ def _w_bit(column: Column, value: Value) -> bytes:
     return uvarint(bits)
 
 
-def _w_enum(column: Column, value: Value) -> bytes:
-    text = _known_text(value)
-    if text in column.elements:
-        return uvarint(column.elements.index(text) + 1)
-    if text:
-        raise ValueError(f"{text[:80]!r} is no element of the ENUM")
-    return uvarint(0)
-
-
-def set_mask(elements: tuple[str, ...], text: str) -> int:
-    """Names of a SET → the bit mask. ValueError for a name that is no element."""
-    mask = 0
-    for name in text.split(",") if text else ():
-        if name not in elements:
-            raise ValueError(f"{name[:80]!r} is no element of the SET")
-        mask |= 1 << elements.index(name)
-    return mask
-
-
 def by_number(column: Column, value: Value) -> bytes:
     """ENUM or SET that is known by its number only (flag enum_number)."""
     integer = values.integer(_known_text(value), 64, unsigned=True)
@@ -350,8 +331,8 @@ _WRITERS: dict[Kind, Callable[[Column, Value], bytes]] = {
     Kind.DOUBLE: lambda _column, value: _DOUBLE.pack(values.real(_known_text(value))),
     Kind.DECIMAL: _w_decimal,
     Kind.BIT: _w_bit,
-    Kind.ENUM: _w_enum,
-    Kind.SET: lambda column, value: uvarint(set_mask(column.elements, _known_text(value))),
+    Kind.ENUM: lambda column, value: uvarint(values.enum_index(_known_text(value), column.elements)),
+    Kind.SET: lambda column, value: uvarint(values.set_mask(_known_text(value), column.elements)),
     Kind.TEXT: lambda _column, value: value if isinstance(value, bytes) else _known_text(value).encode(),
     Kind.BINARY: _w_binary,
     **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR), _w_text),
