@@ -165,7 +165,7 @@ def position(c: Cursor) -> ColumnPosition | None:
 
 
 # ---- options: the first word → what it does to the definition
-def _words(*words: str, **changes: bool) -> Callable[[Cursor, ColumnDef], ColumnDef]:
+def _fixed_words(*words: str, **changes: bool) -> Callable[[Cursor, ColumnDef], ColumnDef]:
     """The reader of an option that is these words, and what it makes of the definition."""
 
     def read(c: Cursor, column: ColumnDef) -> ColumnDef:
@@ -256,10 +256,10 @@ def _references(c: Cursor, column: ColumnDef) -> ColumnDef:
 
 
 _OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
-    "NOT": _words("NOT", "NULL", nullable=False),
-    "NULL": _words("NULL", nullable=True),
-    "AUTO_INCREMENT": _words("AUTO_INCREMENT", nullable=False, auto_increment=True),
-    "SERIAL": _words("SERIAL", "DEFAULT", "VALUE", nullable=False, auto_increment=True, unique_key=True),
+    "NOT": _fixed_words("NOT", "NULL", nullable=False),
+    "NULL": _fixed_words("NULL", nullable=True),
+    "AUTO_INCREMENT": _fixed_words("AUTO_INCREMENT", nullable=False, auto_increment=True),
+    "SERIAL": _fixed_words("SERIAL", "DEFAULT", "VALUE", nullable=False, auto_increment=True, unique_key=True),
     "AUTO_RANDOM": _auto_random, "PRIMARY": _primary, "KEY": _primary, "UNIQUE": _unique, "DEFAULT": _default,
     "ON": _on, "COMMENT": _comment, "COLLATE": _collate, "GENERATED": _generated, "AS": _generated, "CHECK": _check,
     "CONSTRAINT": _check, "REFERENCES": _references, "COLUMN_FORMAT": _storage, "STORAGE": _storage,
