@@ -45,26 +45,10 @@ def pad_fraction(text: str, fsp: int | None) -> str:
     return f"{whole}.{fraction}" if fraction else whole
 
 
-def _integer(column: Column, text: str) -> tuple[Value, str]:
-    return str(values.integer(text, column.type.bits, column.unsigned)), ""
-
-
-def _year(_column: Column, text: str) -> tuple[Value, str]:
-    return str(values.year(text)), ""
-
-
 def _real(text: str) -> float:
     if len(text) > _LONGEST_REAL:
         raise ValueError(f"{text[:40]}… is no number")
     return values.real(text)
-
-
-def _float(_column: Column, text: str) -> tuple[Value, str]:
-    return values.float_text(values.as_float32(_real(text))), ""
-
-
-def _double(_column: Column, text: str) -> tuple[Value, str]:
-    return values.double_text(_real(text)), ""
 
 
 def _decimal(column: Column, text: str) -> tuple[Value, str]:
@@ -106,10 +90,10 @@ def _binary(_column: Column, _text: str) -> tuple[Value, str]:
 
 
 _READERS: dict[Kind, Callable[[Column, str], tuple[Value, str]]] = {
-    Kind.INTEGER: _integer,
-    Kind.YEAR: _year,
-    Kind.FLOAT: _float,
-    Kind.DOUBLE: _double,
+    Kind.INTEGER: lambda column, text: (str(values.integer(text, column.type.bits, column.unsigned)), ""),
+    Kind.YEAR: lambda _column, text: (str(values.year(text)), ""),
+    Kind.FLOAT: lambda _column, text: (values.float_text(values.as_float32(_real(text))), ""),
+    Kind.DOUBLE: lambda _column, text: (values.double_text(_real(text)), ""),
     Kind.DECIMAL: _decimal,
     Kind.BIT: _bit,
     Kind.ENUM: _enum,

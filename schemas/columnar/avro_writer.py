@@ -244,13 +244,7 @@ class _Programs:
         return self._arrays
 
 
-_FIELDS = {
-    Kind.YEAR: "YEAR",
-    Kind.FLOAT: "FLOAT",
-    Kind.DOUBLE: "DOUBLE",
-    Kind.BIT: "BIT",
-    Kind.TIMESTAMP: "TIMESTAMP",
-}
+_FIELDS = {Kind.YEAR: "YEAR", Kind.FLOAT: "FLOAT", Kind.DOUBLE: "DOUBLE", Kind.BIT: "BIT", Kind.TIMESTAMP: "TIMESTAMP"}
 
 
 # ---------------------------------------------------------------------------------------------- compiling

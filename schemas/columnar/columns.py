@@ -137,10 +137,6 @@ def _maker(column: Column) -> tuple[_Maker, str]:
     return _MAKERS[form_of(column)]
 
 
-def _ints(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _Made:
-    return place, None
-
-
 def _uints(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _Made:
     return place.view(np.uint64), None
 
@@ -175,7 +171,7 @@ def _texts(_column: Column, data: Any, place: Any, length: Any, _bad: Any) -> _M
 
 
 _MAKERS: dict[CellForm, tuple[_Maker, str]] = {
-    CellForm.INT: (_ints, "int"),
+    CellForm.INT: (lambda _column, _data, place, _length, _bad: (place, None), "int"),
     CellForm.UINT: (_uints, "uint"),
     CellForm.DOUBLE: (_reals, "double"),
     CellForm.FLOAT: (_reals, "float"),

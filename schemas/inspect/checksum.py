@@ -162,30 +162,12 @@ def _bit(_column: Column, value: Value) -> int:
     return int.from_bytes(value, "big")
 
 
-def _enum(column: Column, value: Value) -> int:
-    text = require_text(value)
-    if text in column.elements:
-        return column.elements.index(text) + 1
-    if text:
-        raise ValueError("its elements are not known")
-    return 0
-
-
-def _set(column: Column, value: Value) -> int:
-    mask = 0
-    for name in filter(None, require_text(value).split(",")):
-        if name not in column.elements:
-            raise ValueError("its elements are not known")
-        mask |= 1 << column.elements.index(name)
-    return mask
-
-
 _NUMBERS: dict[Kind, Callable[[Column, Value], int]] = {
     Kind.INTEGER: _integer,
     Kind.YEAR: _integer,
     Kind.BIT: _bit,
-    Kind.ENUM: _enum,
-    Kind.SET: _set,
+    Kind.ENUM: lambda column, value: values.enum_index(require_text(value), column.elements),
+    Kind.SET: lambda column, value: values.set_mask(require_text(value), column.elements),
 }
 
 

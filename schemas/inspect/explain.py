@@ -328,19 +328,7 @@ def _event(event: Event, question: ExplainRequest, name: str, fields: list[Field
         return report
     report["types_from"] = _types_from(event, question.context.tables)
     report["fields"] = list(_fields(event, fields, others))
-    report["beside"] = [
-        {
-            "part": f.part,
-            "offset": f.offset,
-            "bytes": len(f.raw),
-            "hex": _hex(f.raw),
-            "wire": f.wire,
-            "name": f.name,
-            "value": f.value,
-        }
-        for f in fields
-        if not f.side
-    ]
+    report["beside"] = [{**_position(f), "name": f.name, "value": f.value} for f in fields if not f.side]
     return report
 
 
@@ -368,14 +356,19 @@ def _fields(event: RowChange, fields: list[FieldPosition], others: dict[str, _Ot
                 "column": name,
                 "type": "" if column is None else declared_type(column),
                 "key": name in event.key,
-                "part": position and position.part,
-                "offset": position and position.offset,
-                "bytes": position and len(position.raw),
-                "hex": None if position is None else _hex(position.raw),
-                "wire": None if position is None else position.wire,
+                **_position(position),
                 "value": plain_value(value),
                 "elsewhere": {o: e.fields[side, name] for o, e in others.items() if (side, name) in e.fields},
             }
+
+
+def _position(field: FieldPosition | None) -> dict[str, Any]:
+    """Where a field stands; all null where that is not known."""
+    if field is None:
+        return dict.fromkeys(("part", "offset", "bytes", "hex", "wire"))
+    return {
+        "part": field.part, "offset": field.offset, "bytes": len(field.raw), "hex": _hex(field.raw), "wire": field.wire,
+    }  # fmt: skip
 
 
 _MOST_HEX = 64

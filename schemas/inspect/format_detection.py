@@ -147,10 +147,6 @@ def _has_tidb_type(kind: Any) -> bool:
     return any(isinstance(p, dict) and "tidb_type" in p for p in parameters)
 
 
-def _detect_confluent_avro(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
-    return _detect_framed(value, "value", schema_of)
-
-
 def _detect_glue_or_avro_delete(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) == 9 and key is not None and _is_tso(value[1:]):
         return DetectedFormat("avro", "a delete of avro-enable-watermark: 0x03 and a commit_ts")
@@ -247,7 +243,7 @@ def _detect_debezium(payload: Mapping[str, Any]) -> DetectedFormat:
 
 
 _BY_FIRST_BYTE: tuple[tuple[bytes, Callable[[bytes | None, bytes, SchemaOf | None], DetectedFormat]], ...] = (
-    (b"\x00", _detect_confluent_avro),
+    (b"\x00", lambda key, value, schema_of: _detect_framed(value, "value", schema_of)),
     (b"\x01", _detect_craft_or_avro_ddl),
     (b"\x02", _detect_avro_watermark),
     (b"\x03", _detect_glue_or_avro_delete),

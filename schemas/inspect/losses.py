@@ -92,20 +92,6 @@ class Loss:
 
 
 # ---------------------------------------------------------------------------------- conditions
-def _with_scale(column: Column) -> bool:
-    return column.scale is not None
-
-
-def _over_a_byte(column: Column) -> bool:
-    return (column.length or 64) > 8
-
-
-def _is_rounded(cell: WrittenValue) -> bool:
-    return isinstance(cell.value, str) and not values.survives_double(cell.text)
-
-
-def _long_or_unscaled(cell: WrittenValue) -> bool:
-    return not cell.defined or len(cell.text.replace(".", "").lstrip("-0")) > 15
 
 
 def _over_int64(cell: WrittenValue) -> bool:
@@ -114,18 +100,6 @@ def _over_int64(cell: WrittenValue) -> bool:
 
 def _zero_date(cell: WrittenValue) -> bool:
     return is_zero_date(cell.text)
-
-
-def _year_below_100(cell: WrittenValue) -> bool:
-    return cell.text.startswith("00") and not is_zero_date(cell.text)
-
-
-def _is_raw(cell: WrittenValue) -> bool:
-    return isinstance(cell.value, bytes)
-
-
-def _no_element(cell: WrittenValue) -> bool:
-    return not cell.column.elements
 
 
 def _is_absent(cell: WrittenValue) -> bool:
@@ -160,10 +134,6 @@ def _modulo(pair: ValuePair) -> bool:
 
 def _null_or_1970(pair: ValuePair) -> bool:
     return pair.other is None or _clock(pair.other) == "1970-01-01 00:00:00"
-
-
-def _is_moved_year(pair: ValuePair) -> bool:
-    return _clock(pair.other) == _clock(adjusted_year(str(pair.one)))
 
 
 def _to_millis(pair: ValuePair) -> bool:
@@ -237,10 +207,6 @@ def _is_damaged(pair: ValuePair) -> bool:
     return pair.has_flag("float_damaged")
 
 
-def _no_old_row(pair: ValuePair) -> bool:
-    return pair.event.before is None and (pair.event.op, pair.back.op) == ("u", "c")
-
-
 def _is_unchanged(pair: ValuePair) -> bool:
     """A column that the old row of an update lacks has the new row's value."""
     if pair.column is None or pair.event.op != "u" or pair.event.before is None:
@@ -249,20 +215,8 @@ def _is_unchanged(pair: ValuePair) -> bool:
     return name not in pair.event.before and (pair.back.after or {}).get(name) == pair.other
 
 
-def _of_a_snapshot(pair: ValuePair) -> bool:
-    return (pair.event.op, pair.back.op) == ("r", "c")
-
-
 def _of_a_delete(pair: ValuePair) -> bool:
     return pair.event.op == pair.back.op == "d" and (pair.column is None or pair.column.name not in pair.event.key)
-
-
-def _of_an_update(pair: ValuePair) -> bool:
-    return pair.event.op != "d" and pair.back.before is None
-
-
-def _without_primary_key(pair: ValuePair) -> bool:
-    return not any(column.primary_key for column in pair.event.table.columns)
 
 
 _DATES = (Kind.DATE, Kind.DATETIME)
@@ -274,9 +228,10 @@ OF_TARGET: tuple[Loss, ...] = (
     # ---- numbers
     Loss(1, "DECIMAL that a double can't hold exactly", JSON_DOUBLE, "cell", "lossy_decimal", "LOSSY_VALUE",
          (Kind.DECIMAL,),
-         _is_rounded, becomes=_number),
+         lambda cell: isinstance(cell.value, str) and not values.survives_double(cell.text), becomes=_number),
     Loss(1, "DECIMAL of more than 15 digits, or of a scale that the reader does not know", JSON_DOUBLE, "cell",
-         "lossy_decimal", "", (Kind.DECIMAL,), _long_or_unscaled, becomes=_number),
+         "lossy_decimal", "", (Kind.DECIMAL,),
+         lambda cell: not cell.defined or len(cell.text.replace(".", "").lstrip("-0")) > 15, becomes=_number),
     Loss(1, "DECIMAL that the reader can't distinguish from DOUBLE", JSON_DOUBLE, "cell", "decimal_or_double", "",
          (Kind.DECIMAL,), undefined=True, becomes=_number),
     Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", *CONNECTORS), "cell", "unsigned_wrapped",
@@ -288,7 +243,7 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(OTHER, "FLOAT(M,D) that the reader can't distinguish from DOUBLE: the same number with more digits", FAMILY,
          "cell",
          "decimal_or_double", "", (Kind.FLOAT,), undefined=True,
-         of=_with_scale, becomes=_number),
+         of=lambda column: column.scale is not None, becomes=_number),
     Loss(OTHER, "FLOAT alone in a Craft message that looks damaged", ("craft",), "cell", "float_damaged", "",
          (Kind.FLOAT,), becomes=_is_damaged),
     # ---- dates and times
@@ -296,8 +251,9 @@ OF_TARGET: tuple[Loss, ...] = (
          becomes=_null_or_1970),
     Loss(3, "zero and partial dates in NOT NULL columns", FAMILY, "cell", "temporal_zero_ambiguous", "LOSSY_VALUE",
          _DATES, _zero_date, becomes=_null_or_1970),
-    Loss(4, "years below 100", FAMILY, "cell", "year_adjusted", "LOSSY_VALUE", _DATES, _year_below_100,
-         becomes=_is_moved_year),
+    Loss(4, "years below 100", FAMILY, "cell", "year_adjusted", "LOSSY_VALUE", _DATES,
+         lambda cell: cell.text.startswith("00") and not is_zero_date(cell.text),
+         becomes=lambda pair: _clock(pair.other) == _clock(adjusted_year(str(pair.one)))),
     Loss(7, "TIME below 0, or of 24 hours and more", ("debezium-mysql/connect", "debezium-mysql/isostring"), "", "",
          "LOSSY_VALUE", (Kind.TIME,)),
     Loss(7, "fraction digits below the millisecond", ("debezium-mysql/connect",), "cell", "fraction_cut", "LOSSY_VALUE",
@@ -313,14 +269,14 @@ OF_TARGET: tuple[Loss, ...] = (
          "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
     Loss(OTHER, "text that is not UTF-8", ("debezium", *CONNECTORS, "open", "open-tiflow"), "cell", "invalid_utf8",
-         "LOSSY_VALUE", _TEXTS, _is_raw, becomes=_is_replaced),
+         "LOSSY_VALUE", _TEXTS, lambda cell: isinstance(cell.value, bytes), becomes=_is_replaced),
     Loss(11, "binary strings: base64 text where the reader does not know the type", ("debezium", "debezium-tidb"),
          "cell",
          "binary_or_text", "", (Kind.BINARY,), undefined=True, becomes=_as_base64),
     Loss(13, "ENUM and SET as numbers", BY_NUMBER, "cell", "enum_number", "", _ELEMENTS, undefined=True,
          becomes=_by_number),
     Loss(13, "BIT as a number: without leading zero bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True,
-         of=_over_a_byte),
+         of=lambda column: (column.length or 64) > 8),
     Loss(14, "an element whose escaped text is that of another element", FAMILY[1:], "", "", "INVALID_VALUE",
          (Kind.ENUM,)),
     Loss(OTHER, "every value whose type neither a schema nor a definition gives", BARE, "cell", "untyped",
@@ -329,13 +285,15 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(22, "names: every character but letters, digits and `_` becomes `_`", ("avro",), "name", undefined=True),
     Loss(22, "two columns that get the same name", ("avro", "debezium-avro", "debezium-mysql/avro"), "", "",
          "MALFORMED"),
-    Loss(19, "the old row of an update", ("avro",), "before", becomes=_of_an_update),
+    Loss(19, "the old row of an update", ("avro",), "before",
+         becomes=lambda pair: pair.event.op != "d" and pair.back.before is None),
     Loss(19, "a delete's columns beyond the primary key", ("avro",), "missing", becomes=_of_a_delete),
     Loss(19, "a delete's commit_ts", ("avro",), "commit_ts"),
-    Loss(19, "a unique key in place of a primary key", ("avro",), "key", becomes=_without_primary_key),
+    Loss(19, "a unique key in place of a primary key", ("avro",), "key",
+         becomes=lambda pair: not any(column.primary_key for column in pair.event.table.columns)),
     Loss(19, "a delete in a table without primary key", ("avro",), "unread", "empty_record", "LOSSY_VALUE"),
     Loss(17, "an update without its old row reads as an insert", (*BY_NUMBER, *CONNECTORS), "op", "no_before",
-         becomes=_no_old_row),
+         becomes=lambda pair: pair.event.before is None and (pair.event.op, pair.back.op) == ("u", "c")),
     Loss(OTHER, "an old row of which only the changed columns were sent: written whole",
          (*FAMILY, "avro/before", "open", "open-tiflow"), "extra", becomes=_is_unchanged),
     Loss(18, "a delete without columns beyond its key: NULL in the others", FAMILY, "filled", "key_only_delete"),
@@ -343,7 +301,8 @@ OF_TARGET: tuple[Loss, ...] = (
          "unread", "key_only_delete"),
     Loss(18, "a delete without columns beyond its key, where the old row is asked for", ("avro/before",), "", "",
          "INVALID_VALUE", when=_is_absent),
-    Loss(OTHER, "a snapshot's row reads as an insert", ("avro", *BY_NUMBER), "op", becomes=_of_a_snapshot),
+    Loss(OTHER, "a snapshot's row reads as an insert", ("avro", *BY_NUMBER), "op",
+         becomes=lambda pair: (pair.event.op, pair.back.op) == ("r", "c")),
     Loss(2, "a value equal to its column's default: it may have been NULL", ("debezium", "debezium-avro"), "",
          "null_or_default"),
     Loss(23, "virtual generated columns: left out, in Avro always NULL", ("avro",), "virtual"),
@@ -361,7 +320,8 @@ OF_SOURCE: tuple[Loss, ...] = (
          _has_flag("float_damaged"), becomes=_is_damaged),
     Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no longer a float32", WRITTEN, "", "float_damaged", "INVALID_VALUE",
          (Kind.FLOAT,), _has_flag("float_damaged")),
-    Loss(13, "ENUM and SET of which only the number is known", WRITTEN, "", "", "TYPE_UNKNOWN", _ELEMENTS, _no_element),
+    Loss(13, "ENUM and SET of which only the number is known", WRITTEN, "", "", "TYPE_UNKNOWN", _ELEMENTS,
+         lambda cell: not cell.column.elements),
     Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
     Loss(OTHER, "columns whose type the source does not give", WRITTEN, "", "", "TYPE_UNKNOWN",
          when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),

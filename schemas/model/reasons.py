@@ -78,10 +78,6 @@ def shown(value: Any, most: int = 40) -> str:
 _OTHER_FORM = "a part of it has another form than is needed"
 
 
-def _json_reason(error: json.JSONDecodeError) -> str:
-    return f"{_JSON_MESSAGES.get(error.msg, 'no JSON')} at character {error.pos}"
-
-
 def _value_reason(error: ValueError) -> str:
     text = str(error)
     return next((words for pattern, words in _VALUE_ERRORS if pattern.search(text)), text)
@@ -101,7 +97,7 @@ def _other_kind(error: Exception) -> str:
 
 _BY_CLASS: tuple[tuple[type[BaseException], Callable[[Any], str]], ...] = (
     (BridgeError, lambda error: error.detail),
-    (json.JSONDecodeError, _json_reason),
+    (json.JSONDecodeError, lambda error: f"{_JSON_MESSAGES.get(error.msg, 'no JSON')} at character {error.pos}"),
     (UnicodeDecodeError, lambda error: f"byte {error.start} is not UTF-8"),
     (UnicodeEncodeError, lambda error: "not UTF-8"),
     (binascii.Error, lambda error: "no base64 text"),

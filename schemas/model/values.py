@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import lru_cache
+from typing import NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from ticdc_bridge.schemas.model.table import Value
@@ -258,6 +259,29 @@ def check_bit(length: int, data: bytes) -> None:
 def set_names(mask: int, elements: tuple[str, ...]) -> str:
     """The elements of a SET whose bits are set, as a row has them."""
     return ",".join(element for bit, element in enumerate(elements) if mask >> bit & 1)
+
+
+def set_mask(names: str, elements: tuple[str, ...]) -> int:
+    """The bits of a SET's elements, as a row has them. ValueError for what is no element."""
+    mask = 0
+    for name in names.split(",") if names else ():
+        if name not in elements:
+            _refuse_element(name, elements)
+        mask |= 1 << elements.index(name)
+    return mask
+
+
+def enum_index(name: str, elements: tuple[str, ...]) -> int:
+    """The index of an ENUM's element, 0 of the empty text that is none. ValueError for what is no element."""
+    if name in elements:
+        return elements.index(name) + 1
+    return _refuse_element(name, elements) if name else 0
+
+
+def _refuse_element(name: str, elements: tuple[str, ...]) -> NoReturn:
+    if not elements:
+        raise ValueError("its elements are not known; give a table definition (--ddl)")
+    raise ValueError(f"{name[:80]!r} is none of its elements")
 
 
 def split_allowed(allowed: str, escapes_all: bool = False) -> tuple[str, ...]:

@@ -158,10 +158,6 @@ def _check_match(match: Callable[[str], object], name: str, text: str) -> None:
 _FIRST_DAY, _LAST_DAY = "1969-12-31", "2038-01-20"
 
 
-def _timestamp(column: Column, listed: bool) -> Check:
-    return partial(_instant, _form_check(column, listed))
-
-
 def _instant(formed: Check, text: str) -> None:
     formed(text)
     if text.startswith(values.ZERO_TIMESTAMP):
@@ -210,10 +206,6 @@ def _short_text(name: str, most: int, value: str | bytes) -> None:
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # classic TiCDC writes it for each byte of a character that is no UTF-8
 
 
-def _binary(column: Column, _listed: bool) -> Check:
-    return partial(_short_bytes, column.type.name.upper(), column.length)
-
-
 def _short_bytes(name: str, most: int | None, value: Value) -> None:
     size = len(require_bytes(value))
     if most is not None and size > most:
@@ -224,11 +216,11 @@ _CHECKS: dict[Kind, Callable[[Column, bool], Check | None]] = {
     Kind.DECIMAL: _decimal,
     Kind.BIT: _bit,
     Kind.TEXT: _text,
-    Kind.BINARY: _binary,
+    Kind.BINARY: lambda column, _listed: partial(_short_bytes, column.type.name.upper(), column.length),
     Kind.ENUM: _enum,
     Kind.SET: _set,
     Kind.DATE: _form_check,
     Kind.DATETIME: _form_check,
     Kind.TIME: _form_check,
-    Kind.TIMESTAMP: _timestamp,
+    Kind.TIMESTAMP: lambda column, listed: partial(_instant, _form_check(column, listed)),
 }

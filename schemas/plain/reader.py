@@ -31,10 +31,6 @@ class _Rule(NamedTuple):
     needed: str
 
 
-def _int64(value: Any) -> bool:
-    return type(value) is int and -(1 << 63) <= value < 1 << 63
-
-
 def _is_natural(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
@@ -58,7 +54,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-_INT64 = _Rule(_int64, "a number of 64 bits")
+_INT64 = _Rule(lambda value: type(value) is int and -(1 << 63) <= value < 1 << 63, "a number of 64 bits")
 _TEXT = _Rule(_is_text, "a text")
 _OTHERS = {
     OTHER_FIELDS: _Rule(

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from ticdc_bridge.clients.kafka import TopicChoice
 from ticdc_bridge.schemas.codec.compression import UNREADABLE
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
+from ticdc_bridge.schemas.inputs.replay import MessageSink
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
@@ -165,14 +166,7 @@ def _line_of_item(item: Message | tuple[WireError, Message]) -> bytes:
     return (item[1].value or b"").replace(b"\n", b" ") + b"\n"
 
 
-class Sink(Protocol):
-    """Where messages go. `close` when all was written, `abandon` when the job failed."""
-
-    def write(self, message: Message) -> None: ...
-
-    def close(self) -> None: ...
-
-    def abandon(self) -> None: ...
+Sink = MessageSink
 
 
 class _MessageLines:
@@ -209,16 +203,20 @@ def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sin
     return _MessageLines(path_of(place))
 
 
-class LineSink(Protocol):
+class Closable(Protocol):
+    """An output. `close` when all was written, `abandon` when the job failed."""
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class LineSink(Closable, Protocol):
     """Where plain-form events go, as objects or as their finished lines."""
 
     def write(self, value: dict[str, Any]) -> None: ...
 
     def write_text(self, line: str) -> None: ...
-
-    def close(self) -> None: ...
-
-    def abandon(self) -> None: ...
 
 
 class _TopicLines:
@@ -294,14 +292,8 @@ class DeadLetters:
                 sink.abandon()
 
 
-class _Closable(Protocol):
-    def close(self) -> None: ...
-
-    def abandon(self) -> None: ...
-
-
 @contextmanager
-def complete_together(*outputs: _Closable | None) -> Iterator[None]:
+def complete_together(*outputs: Closable | None) -> Iterator[None]:
     """Outputs are completed together when the job ends well, and abandoned when it doesn't."""
     try:
         yield

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -87,32 +87,23 @@ class StorageFolder:
             count = f"{len(self.others)} file{'s' * (len(self.others) > 1)}"
             print(f"warning: {self._root}: not read: {count} that no storage sink writes: {names}", file=sys.stderr)
         counts: dict[str, int] = {}
-        for (_, id_, *_), entry in sorted(
-            [*map(self._ddl_place, self.tables), *map(self._data_place, self.data)], key=_place_of
-        ):
-            items = self._statement(entry) if isinstance(entry, TableFile) else read_data_file(entry, options, tables)
+        entries: list[tuple[tuple[Any, ...], TableFile | Path]]
+        entries = [((t.version, t.id, 0, (), "", 0), t) for t in self.tables]
+        for (_, id_, *_), entry in sorted([*entries, *map(self._data_place, self.data)], key=lambda entry: entry[0]):
+            items: Iterable[Item]
+            if isinstance(entry, TableFile):
+                items = filter(None, (entry.ddl_message(),))
+            else:
+                items = read_data_file(entry, options, tables)
             for item in items:
                 yield _with_position(item, id_, counts)
         yield from filter(None, map(_checkpoint, self._checkpoints))
-
-    @staticmethod
-    def _statement(file: TableFile) -> Iterator[Item]:
-        message = file.ddl_message()
-        return iter(() if message is None else (message,))
-
-    @staticmethod
-    def _ddl_place(file: TableFile) -> tuple[tuple[Any, ...], TableFile | Path]:
-        return (file.version, file.id, 0, (), "", 0), file
 
     @staticmethod
     def _data_place(path: Path) -> tuple[tuple[Any, ...], TableFile | Path]:
         where, match = DataPlace.of(path), _DATA.match(path.name)
         assert match is not None
         return (where.version, TableId(where.db, where.table), 1, where.below, match[1] or "", int(match[2])), path
-
-
-def _place_of(entry: tuple[tuple[Any, ...], Any]) -> tuple[Any, ...]:
-    return entry[0]
 
 
 def schema_files(place: str) -> list[TableFile]:
@@ -150,13 +141,8 @@ class DataPlace:
             last -= 1  # a partition's id
         if last < 2 or not parts[last].isdecimal():
             return cls("", "", 0, parts[-1:], path.parent)
-        place = cls(
-            parts[last - 2],
-            parts[last - 1],
-            int(parts[last]),
-            parts[last + 1 :],
-            path_of(str(Path(*parts[: last + 1]))),
-        )
+        folder = path_of(str(Path(*parts[: last + 1])))
+        place = cls(parts[last - 2], parts[last - 1], int(parts[last]), parts[last + 1 :], folder)
         file = place.table_file()
         return place if file is None else replace(place, db=file.id.db, table=file.id.table)
 

@@ -28,8 +28,8 @@ class Store:
     """A kind of object store.
 
     schemes: how its URLs begin. spark: the scheme under which Spark has its driver. jars: the pinned set with that
-    driver, "" where the user brings it. package: its Maven coordinates. connect: pyarrow's file system for the part of
-    a URL between :// and /. root: what stands before a path there. credentials: which the environment gives.
+    driver, "" where the user brings it. package: its Maven coordinates. connect: by pyarrow.fs, the file system for the
+    part of a URL between :// and /. root: what stands before a path there. credentials: which the environment gives.
     deltalake: the scheme under which deltalake has it, "" where it has not.
     """
 
@@ -38,7 +38,7 @@ class Store:
     spark: str
     jars: str
     package: str
-    connect: Callable[[str], Any]
+    connect: Callable[[Any, str], Any]
     root: Callable[[str], str]
     credentials: str
     deltalake: str
@@ -49,15 +49,7 @@ def _first(*names: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def _arrow() -> Any:
-    """pyarrow.fs; its stubs know less than the library."""
-    from pyarrow import fs
-
-    return fs
-
-
-def _s3(bucket: str) -> Any:
-    fs = _arrow()
+def _s3(fs: Any, bucket: str) -> Any:
     endpoint, region = s3_endpoint(), _first("AWS_REGION", "AWS_DEFAULT_REGION")
     if region is None and endpoint is None and not _first("AWS_PROFILE"):
         try:
@@ -76,16 +68,16 @@ def s3_endpoint() -> str | None:
     return _first("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
-def _gcs(_bucket: str) -> Any:
+def _gcs(fs: Any, _bucket: str) -> Any:
     emulator = _first("STORAGE_EMULATOR_HOST")
     scheme, _, host = (emulator or "").rpartition("://")
-    return _arrow().GcsFileSystem(
+    return fs.GcsFileSystem(
         anonymous=emulator is not None, endpoint_override=host or None, scheme=scheme or None,
         retry_time_limit=timedelta(seconds=_TIMEOUT / 2),
     )  # fmt: skip
 
 
-def _azure(authority: str) -> Any:
+def _azure(fs: Any, authority: str) -> Any:
     _, _, host = authority.rpartition("@")
     account = (
         host.partition(".")[0] if "@" in authority else _first("AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
@@ -100,12 +92,12 @@ def _azure(authority: str) -> Any:
         {},  # what the machine's own identity is allowed to
     )
     given = next(choice for choice in choices if all(choice.values()))
-    return _arrow().AzureFileSystem(account, **given)
+    return fs.AzureFileSystem(account, **given)
 
 
-def _hdfs(authority: str) -> Any:
+def _hdfs(fs: Any, authority: str) -> Any:
     host, _, port = authority.partition(":")
-    return _arrow().HadoopFileSystem(host or "default", int(port) if port.isdecimal() else 0)
+    return fs.HadoopFileSystem(host or "default", int(port) if port.isdecimal() else 0)
 
 
 STORES: Final = (
@@ -178,7 +170,9 @@ class StoreUrl:
 @lru_cache(maxsize=16)
 def _connect(store: Store, authority: str) -> Any:
     try:
-        return store.connect(authority)
+        from pyarrow import fs
+
+        return store.connect(fs, authority)
     except (ImportError, OSError, ValueError) as error:
         details = f"this pyarrow has no client for it, or its settings are wrong: {' '.join(str(error).split())[:200]}"
         if store.name == "HDFS":
@@ -207,12 +201,10 @@ _REASONS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 
 def store_error(url: str, error: Exception) -> SetupError:
     """What a library raised of a URL, as ours: STORE_UNREACHABLE."""
-    known = StoreUrl.of(url)
-    text = " ".join(str(error).split())[:300]
-    reason = next((reason for pattern, reason in _REASONS if known is not None and pattern.search(text)), None)
-    if known is not None and reason is not None:
-        detail = re.search(r"(?:Details: |operation: )(?:curlCode: \d+, )?(.+)", text)
-        text = reason.format(store=known.store, text=(detail[1] if detail else text)[:120].rstrip(". "))
+    known, text = StoreUrl.of(url), " ".join(str(error).split())[:300]
+    reason = next((reason for pattern, reason in _REASONS if known and pattern.search(text)), None)
+    if known and reason:
+        text = reason.format(store=known.store, text=text.partition("operation: ")[2] or text)
     return SetupError("STORE_UNREACHABLE", place=url, details=text)
 
 

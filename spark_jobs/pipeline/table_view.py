@@ -288,8 +288,6 @@ _NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
 # ---- temporal values: text → Python's, ValueError or OverflowError for those that Spark's type can't hold
-def _date(text: str, _zone: str) -> date:
-    return date.fromordinal(values.days_of_date(text) + _EPOCH.toordinal())
 
 
 def _datetime(text: str, _zone: str) -> datetime:
@@ -302,15 +300,11 @@ def _timestamp(text: str, zone: str) -> datetime:
     return _datetime(values.shift_zone(text, zone, "UTC")[0], zone).replace(tzinfo=UTC)
 
 
-def _time(text: str, _zone: str) -> timedelta:
-    return timedelta(microseconds=values.micros_of_time(text))
-
-
 READ: Mapping[Kind, Callable[[str, str], Any]] = {
-    Kind.DATE: _date,
+    Kind.DATE: lambda text, _zone: date.fromordinal(values.days_of_date(text) + _EPOCH.toordinal()),
     Kind.DATETIME: _datetime,
     Kind.TIMESTAMP: _timestamp,
-    Kind.TIME: _time,
+    Kind.TIME: lambda text, _zone: timedelta(microseconds=values.micros_of_time(text)),
 }
 
 

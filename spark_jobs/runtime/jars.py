@@ -2,8 +2,8 @@
 
 `jars.tsv` is the table. A jar is taken from `BRIDGE_JARS` when it is there, else from the cache, else it is fetched
 with the Ivy that pyspark ships: a few JVMs at a time, each with a handful of jars. What arrives is checked and then
-renamed into the cache under a lock for that jar, so a cached jar is always whole, any number of processes may
-fetch at once, and an interrupted run goes on where it stopped.
+renamed into the cache, so a cached jar is always whole and an interrupted run goes on where it stopped; one process
+fetches at a time.
 
     python -m ticdc_bridge.spark_jobs.jars [spark|kafka …]      fetch these sets (default: spark), print the paths
 """
@@ -16,14 +16,11 @@ import importlib.resources
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,9 +32,6 @@ from ticdc_bridge.spark_jobs.runtime import java_certificates
 from ticdc_bridge.spark_jobs.runtime.cache import cache_dir, lock_file
 from ticdc_bridge.spark_jobs.runtime.java import find_java
 from ticdc_bridge.spark_jobs.runtime.spark_version import PINNED, installed_version, major_minor
-
-# ---- Run the Ivy that pyspark ships, to fetch files by their Maven coordinates and nothing else.
-
 
 # Ivy's own default repository, asked for the jar alone: every jar is pinned, so no POM has to be read, which makes
 # a run three times as quick and independent of parent POMs that a repository may lack.
@@ -64,19 +58,9 @@ _CLASSIFIED = '<artifact name={0} type="jar" ext="jar" m:classifier={1}/>'
 # a network that swallows packets must not hang a job for ever
 _TIMEOUTS = ("-Dsun.net.client.defaultConnectTimeout=20000", "-Dsun.net.client.defaultReadTimeout=60000")
 _SMALL = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
-_PREFIX, _DAY = ".fetch-", 86400
 _UNTRUSTED = "PKIX path building failed"
 _TRIED = re.compile(r"^\s+(\w[\w+.-]*:/\S+|/\S+)\s*$", re.MULTILINE)
 _COMPLAINT = re.compile(r"[Ee]xception|timed out|[Rr]efused|Host .+ not found|error at url|\[FAILED")
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one Ivy run left: the folder with the files, the addresses it tried in vain, and why."""
-
-    folder: Path
-    tried: tuple[str, ...]
-    says: str
 
 
 def ivy_jar() -> Path:
@@ -92,40 +76,18 @@ def ivy_jar() -> Path:
     raise SetupError("JAR_MISSING", details="Ivy comes with pyspark, which is not installed: run `make setup`")
 
 
-@contextmanager
-def retrieve_jars(modules: Sequence[tuple[str, str, str, str]], near: Path) -> Iterator[Run]:
-    """Fetch the jars of these (group, artifact, version, classifier or ""), without their dependencies, in one JVM.
+def _retrieve(jar_set: Sequence[Jar], folder: Path) -> str:
+    """Fetches jars into a folder, without their dependencies, in one JVM. A jar that is not found is no error here.
 
-    In: coordinates; a folder in whose file system the temporary folder is made, so that files can be renamed from it.
-    Out: a Run whose folder holds `artifact-version[-classifier].jar` of what was found; it is removed at the end.
-    Errors: SetupError JAVA_MISSING, JAR_MISSING (no Ivy; bad BRIDGE_IVY_SETTINGS); a jar not found is no error here.
+    Returns:
+        What Ivy said.
+    Raises:
+        SetupError: JAVA_MISSING, JAR_MISSING (no Ivy; bad BRIDGE_IVY_SETTINGS).
     """
-    _sweep(near)
-    folder = Path(tempfile.mkdtemp(dir=near, prefix=_PREFIX))
-    try:
-        text = _run(modules, folder)
-        tried = tuple(dict.fromkeys(match[1] for match in _TRIED.finditer(text)))
-        says = "; ".join(line.strip() for line in text.splitlines() if _COMPLAINT.search(line))
-        yield Run(folder, tried, says[:600])
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _sweep(near: Path) -> None:
-    """Remove what runs that were killed have left, a day later so that no running one is meant."""
-    for folder in near.glob(f"{_PREFIX}*"):
-        try:
-            if time.time() - folder.stat().st_mtime > _DAY:
-                shutil.rmtree(folder, ignore_errors=True)
-        except FileNotFoundError:
-            continue
-
-
-def _run(modules: Sequence[tuple[str, str, str, str]], folder: Path) -> str:
-    lines = list[str]()
-    for *module, classifier in modules:
-        artifact = _CLASSIFIED.format(quoteattr(module[1]), quoteattr(classifier)) if classifier else ""
-        lines.append(_DEPENDENCY.format(*map(quoteattr, module), artifact))
+    lines = []
+    for jar in jar_set:
+        artifact = _CLASSIFIED.format(quoteattr(jar.artifact), quoteattr(jar.classifier)) if jar.classifier else ""
+        lines.append(_DEPENDENCY.format(*map(quoteattr, (jar.group, jar.artifact, jar.version)), artifact))
     module_file = folder / "ivy.xml"
     module_file.write_text(_MODULE.format(dependencies="\n".join(lines)), encoding="utf-8")
     arguments = [
@@ -286,41 +248,36 @@ def _own_for(jar: Jar, own: Sequence[Path]) -> Path | None:
 
 
 def _fetch(jar_set: Sequence[Jar]) -> dict[Jar, Path]:
+    paths = {jar: cache_dir() / "jars" / jar.file_name for jar in jar_set}
+    if all(is_whole(path, jar) for jar, path in paths.items()):
+        return paths
     folder = cache_dir() / "jars"
-    missing = [jar for jar in jar_set if not is_whole(folder / jar.file_name, jar)]
-    if missing:
-        _say(f"fetching {len(missing)} jars ({sum(jar.size for jar in missing) / 1e6:.1f} MB) into {folder}")
-        # biggest first, dealt out in turn: the runs take about equally long
-        missing.sort(key=lambda jar: -jar.size)
-        runs = max(min(_RUNS_AT_ONCE, len(missing)), -(-len(missing) // _JARS_PER_RUN))
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with lock_file(folder / ".locks" / "fetch"):
+            missing = [jar for jar, path in paths.items() if not is_whole(path, jar)]
+            if missing:
+                _say(f"fetching {len(missing)} jars ({sum(jar.size for jar in missing) / 1e6:.1f} MB) into {folder}")
+            # biggest first, dealt out in turn: the runs take about equally long
+            missing.sort(key=lambda jar: -jar.size)
+            runs = max(min(_RUNS_AT_ONCE, len(missing)), -(-len(missing) // _JARS_PER_RUN))
             with ThreadPoolExecutor(_RUNS_AT_ONCE) as pool:
                 done = [pool.submit(_fetch_together, missing[turn::runs], folder) for turn in range(runs)]
             for future in done:
                 future.result()
-        except OSError as error:
-            details = f"{folder} can't be written: {reason_of(error)}. Set BRIDGE_CACHE to one that can."
-            raise SetupError("JAR_MISSING", details=details) from error
-    return {jar: folder / jar.file_name for jar in jar_set}
+    except OSError as error:
+        details = f"{folder} can't be written: {reason_of(error)}. Set BRIDGE_CACHE to one that can."
+        raise SetupError("JAR_MISSING", details=details) from error
+    return paths
 
 
-def _fetch_together(share: Iterable[Jar], folder: Path) -> None:
-    """Fetch some jars by one Ivy run, holding the lock of each (taken in order of name, so nobody waits in a ring)."""
-    with ExitStack() as locks:
-        ordered = sorted(share, key=lambda jar: jar.file_name)
-        for jar in ordered:
-            locks.enter_context(lock_file(folder / ".locks" / jar.file_name))
-        missing = [jar for jar in ordered if not is_whole(folder / jar.file_name, jar)]
-        if not missing:
-            return
-        modules = [(jar.group, jar.artifact, jar.version, jar.classifier) for jar in missing]
-        with retrieve_jars(modules, folder) as run:
-            for jar in missing:
-                _take(jar, run.folder / jar.file_name, folder / jar.file_name)
-            absent = [jar for jar in missing if not (folder / jar.file_name).exists()]
-            if absent:
-                raise SetupError("JAR_MISSING", details=_advice(absent, run))
+def _fetch_together(jar_set: Sequence[Jar], folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as temporary:
+        text = _retrieve(jar_set, Path(temporary))
+        for jar in jar_set:
+            _take(jar, Path(temporary, jar.file_name), folder / jar.file_name)
+    absent = [jar for jar in jar_set if not (folder / jar.file_name).exists()]
+    if absent:
+        raise SetupError("JAR_MISSING", details=_advice(absent, text))
 
 
 def _take(jar: Jar, source: Path, target: Path) -> None:
@@ -337,10 +294,11 @@ def _take(jar: Jar, source: Path, target: Path) -> None:
     _say(f"  {jar.coordinates}  {jar.size / 1e6:.1f} MB")
 
 
-def _advice(absent: Sequence[Jar], run: Run) -> str:
+def _advice(absent: Sequence[Jar], text: str) -> str:
     names = ", ".join(jar.coordinates for jar in absent)
-    looked = "; ".join(run.tried) or "nothing"
-    why = f" ({run.says})" if run.says else ""
+    looked = "; ".join(dict.fromkeys(match[1] for match in _TRIED.finditer(text))) or "nothing"
+    complaints = "; ".join(line.strip() for line in text.splitlines() if _COMPLAINT.search(line))
+    why = f" ({complaints[:600]})" if complaints else ""
     return (
         f"could not fetch {names} (not in BRIDGE_JARS, not in {cache_dir() / 'jars'}; asked: {looked}){why}. "
         "Is there a network? Behind a mirror, set BRIDGE_IVY_SETTINGS to an Ivy settings file that names it; behind a "

@@ -266,13 +266,9 @@ def _with_relation(catalog: Catalog, relation: Relation) -> Catalog:
     return catalog.with_database(replace(database, relations=database.relations.with_(relation.id.table, relation)))
 
 
-def _no_effect(catalog: Catalog, _: NoRowEffect, __: str) -> Catalog:
-    return catalog
-
-
 _APPLY: dict[type, Callable[[Catalog, Any, str], Catalog]] = {
     CreateDatabase: _create_database, AlterDatabase: _alter_database, DropDatabase: _drop_database,
     FlashbackDatabase: _flashback_database, CreateTable: _create_table, AlterTable: _alter_table,
     RenameTables: _rename_tables, DropTables: _drop_tables, TruncateTable: _truncate_table,
-    RecoverTable: _recover_table, CreateRelation: _create_relation, NoRowEffect: _no_effect,
+    RecoverTable: _recover_table, CreateRelation: _create_relation, NoRowEffect: lambda catalog, _, __: catalog,
 }  # fmt: skip

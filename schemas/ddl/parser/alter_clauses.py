@@ -10,13 +10,10 @@ from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value
 from ticdc_bridge.schemas.ddl.parser.lexer import END, STRING
 from ticdc_bridge.schemas.ddl.parser.partitions import (
     add_partition,
-    coalesce,
-    drop_partition,
     exchange,
     interval_end,
     named_partitions,
     partition,
-    reorganize,
     tablespace,
     text_or_default,
 )
@@ -81,14 +78,10 @@ def _add(c: Cursor) -> Clause:
         lenient = c.peek().upper == "IF"
         return AddIndex(index_definition(c), lenient)
     if c.accept("STATS_EXTENDED"):
-        c.accept("IF", "NOT", "EXISTS")
-        c.name("a name of statistics")
-        if not c.accept_any("CARDINALITY", "DEPENDENCY", "CORRELATION"):
-            c.fail("CARDINALITY", "DEPENDENCY", "CORRELATION")
-        c.skip_parentheses()
+        c.skip_expression()
         return NoColumnEffect("ADD STATS_EXTENDED")
-    if _masking_policy(c):
-        return _add_masking_policy(c)
+    if _is_masking_policy(c):
+        return NoColumnEffect("ADD MASKING POLICY")
     c.accept("COLUMN")
     lenient = c.accept("IF", "NOT", "EXISTS")
     if c.upper == "(":
@@ -99,6 +92,8 @@ def _add(c: Cursor) -> Clause:
 
 # ---- DROP
 def _drop(c: Cursor) -> Clause:
+    if c.peek().upper == "PARTITION":
+        return named_partitions(c)
     c.expect("DROP")
     if c.accept("PRIMARY", "KEY"):
         return DropIndex("PRIMARY")
@@ -112,13 +107,10 @@ def _drop(c: Cursor) -> Clause:
         c.advance()
         c.name("a constraint's name")
         return NoColumnEffect("DROP CHECK")
-    if c.upper == "PARTITION":
-        return drop_partition(c)
     if c.accept("STATS_EXTENDED"):
-        c.accept("IF", "EXISTS")
-        c.name("a name of statistics")
+        c.skip_expression()
         return NoColumnEffect("DROP STATS_EXTENDED")
-    if _masking_policy(c):
+    if _is_masking_policy(c):
         return NoColumnEffect("DROP MASKING POLICY")
     c.accept("COLUMN")
     lenient = c.accept("IF", "EXISTS")
@@ -130,8 +122,8 @@ def _drop(c: Cursor) -> Clause:
 # ---- columns
 def _modify(c: Cursor) -> Clause:
     c.expect("MODIFY")
-    if _masking_policy(c):
-        return _modify_masking_policy(c)
+    if _is_masking_policy(c):
+        return NoColumnEffect("MODIFY MASKING POLICY")
     c.accept("COLUMN")
     lenient = c.accept("IF", "EXISTS")
     column = column_definition(c)
@@ -165,9 +157,8 @@ def _alter(c: Cursor) -> Clause:
     c.expect("ALTER")
     if c.upper == "INDEX":
         c.expect("INDEX")
-        with c.read_in_full():
-            name = c.name("an index's name")
-            visibility = c.accept_any("VISIBLE", "INVISIBLE") or c.fail("VISIBLE", "INVISIBLE")
+        name = c.name("an index's name")
+        visibility = c.accept_any("VISIBLE", "INVISIBLE") or c.fail("VISIBLE", "INVISIBLE")
         return NoColumnEffect(f"ALTER INDEX {visibility}", name=name)
     if c.upper in ("CHECK", "CONSTRAINT"):
         c.advance()
@@ -185,64 +176,14 @@ def _alter(c: Cursor) -> Clause:
     return SetDefault(column, default_value(c))
 
 
-# ---- masking policies (upstream tidb, 2026): what SELECT shows of a column; the rows and their types stay
-def _masking_policy(c: Cursor) -> bool:
-    """MASKING POLICY and its name, if they come. A column may be called `masking`."""
+def _is_masking_policy(c: Cursor) -> bool:
+    """Reads MASKING POLICY to the clause's end, if it comes: what SELECT shows of a column. A column may be called
+    `masking`. (Upstream tidb, 2026.)
+    """
     if not c.accept("MASKING", "POLICY"):
         return False
-    c.name("a masking policy's name")
+    c.skip_expression()
     return True
-
-
-def _add_masking_policy(c: Cursor) -> Clause:
-    c.expect("ON")
-    _masked_column(c)
-    return NoColumnEffect("ADD MASKING POLICY")
-
-
-def create_masking_policy(c: Cursor) -> None:
-    """CREATE MASKING POLICY, after these words."""
-    c.accept("IF", "NOT", "EXISTS")
-    c.name("a masking policy's name")
-    c.expect("ON")
-    c.table()
-    _masked_column(c)
-
-
-def _masked_column(c: Cursor) -> None:
-    c.expect("(")
-    c.column()
-    c.expect(")", "AS")
-    c.skip_expression("RESTRICT", "ENABLE", "DISABLE")
-    if c.accept("RESTRICT"):
-        _restricted_operations(c)
-    c.accept_any("ENABLE", "DISABLE")
-
-
-def _modify_masking_policy(c: Cursor) -> Clause:
-    c.expect("SET")
-    if c.accept("RESTRICT"):
-        _restricted_operations(c)
-    else:
-        c.expect("EXPRESSION", "=")
-        c.skip_expression()
-    return NoColumnEffect("MODIFY MASKING POLICY")
-
-
-def _restricted_operations(c: Cursor) -> None:
-    c.expect("ON")
-    if c.accept("NONE"):
-        return
-    c.expect("(")
-    while True:
-        if not c.accept_any(*_RESTRICTED):
-            c.fail(*_RESTRICTED)
-        if not c.accept(","):
-            break
-    c.expect(")")
-
-
-_RESTRICTED = ("INSERT_INTO_SELECT", "UPDATE_SELECT", "DELETE_SELECT", "CTAS")
 
 
 # ---- the table as a whole
@@ -265,12 +206,6 @@ def _order(c: Cursor) -> Clause:
         c.accept_any("ASC", "DESC")
         if not c.accept(","):
             return NoColumnEffect("ORDER BY")
-
-
-def _remove(c: Cursor) -> Clause:
-    c.expect("REMOVE")
-    what = c.accept_any("PARTITIONING", "TTL") or c.fail("PARTITIONING", "TTL")
-    return NoColumnEffect(f"REMOVE {what}")
 
 
 def _set(c: Cursor) -> Clause:
@@ -306,40 +241,33 @@ def algorithm(c: Cursor) -> Clause:
     return NoColumnEffect(what)
 
 
-def _with_or_without(c: Cursor) -> Clause:
-    c.advance()
-    c.expect("VALIDATION")
-    return NoColumnEffect("VALIDATION")
+_SECOND_WORDS: dict[str, tuple[str, ...]] = {
+    "WITH": ("VALIDATION",), "WITHOUT": ("VALIDATION",), "ENABLE": ("KEYS",), "DISABLE": ("KEYS",),
+    "READ": ("ONLY", "WRITE"), "REMOVE": ("PARTITIONING", "TTL"),
+}  # fmt: skip
 
 
 def _one_word(c: Cursor) -> Clause:
     return NoColumnEffect(c.advance().upper)
 
 
-def _keys(c: Cursor) -> Clause:
-    what = c.advance().upper
-    if _masking_policy(c):
-        return NoColumnEffect(f"{what} MASKING POLICY")
-    c.expect("KEYS")
-    return NoColumnEffect(f"{what} KEYS")
-
-
-def _read(c: Cursor) -> Clause:
-    c.expect("READ")
-    if not c.accept_any("ONLY", "WRITE"):
-        c.fail("ONLY", "WRITE")
-    return NoColumnEffect("READ")
+def _two_words(c: Cursor) -> Clause:
+    first = c.advance().upper
+    if _is_masking_policy(c):
+        return NoColumnEffect(f"{first} MASKING POLICY")
+    words = _SECOND_WORDS[first]
+    return NoColumnEffect(f"{first} {c.accept_any(*words) or c.fail(*words)}")
 
 
 _CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
     "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter,
-    "CONVERT": _convert, "ORDER": _order, "REMOVE": _remove, "SET": _set, "ATTRIBUTES": text_or_default,
-    "STATS_OPTIONS": text_or_default, "READ": _read,
-    "ALGORITHM": algorithm, "LOCK": algorithm, "WITH": _with_or_without, "WITHOUT": _with_or_without,
+    "CONVERT": _convert, "ORDER": _order, "SET": _set, "ATTRIBUTES": text_or_default,
+    "STATS_OPTIONS": text_or_default,
+    "ALGORITHM": algorithm, "LOCK": algorithm, **dict.fromkeys(_SECOND_WORDS, _two_words),
     "FORCE": _one_word, "CACHE": _one_word, "NOCACHE": _one_word, "SECONDARY_LOAD": _one_word,
-    "SECONDARY_UNLOAD": _one_word, "ENABLE": _keys, "DISABLE": _keys, "DISCARD": tablespace, "IMPORT": tablespace,
+    "SECONDARY_UNLOAD": _one_word, "DISCARD": tablespace, "IMPORT": tablespace,
     "EXCHANGE": exchange, "TRUNCATE": named_partitions, "REBUILD": named_partitions, "CHECK": named_partitions,
-    "OPTIMIZE": named_partitions, "REPAIR": named_partitions, "ANALYZE": named_partitions, "COALESCE": coalesce,
-    "REORGANIZE": reorganize, "FIRST": interval_end, "LAST": interval_end, "MERGE": interval_end,
+    "OPTIMIZE": named_partitions, "REPAIR": named_partitions, "ANALYZE": named_partitions, "COALESCE": named_partitions,
+    "REORGANIZE": named_partitions, "FIRST": interval_end, "LAST": interval_end, "MERGE": interval_end,
     "SPLIT": interval_end, "PARTITION": partition,
 }  # fmt: skip

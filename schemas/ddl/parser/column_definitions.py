@@ -150,11 +150,9 @@ def column_definition(c: Cursor) -> ColumnDef:
             auto_increment=True,
             unique_key=True,
         )
-    while True:
-        changed = _option(c, column)
-        if changed is None:
-            return column if column.default or not c.mode.shown else replace(column, default_dropped=True)
-        column = changed
+    while reader := _OPTIONS.get(c.upper):
+        column = reader(c, column)
+    return column if column.default or not c.mode.shown else replace(column, default_dropped=True)
 
 
 def position(c: Cursor) -> ColumnPosition | None:
@@ -167,24 +165,14 @@ def position(c: Cursor) -> ColumnPosition | None:
 
 
 # ---- options: the first word → what it does to the definition
-def _option(c: Cursor, column: ColumnDef) -> ColumnDef | None:
-    reader = _OPTIONS.get(c.upper)
-    return reader(c, column) if reader else None
+def _fixed_words(*words: str, **changes: bool) -> Callable[[Cursor, ColumnDef], ColumnDef]:
+    """The reader of an option that is these words, and what it makes of the definition."""
 
+    def read(c: Cursor, column: ColumnDef) -> ColumnDef:
+        c.expect(*words)
+        return replace(column, **changes)  # type: ignore[arg-type]
 
-def _not(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.expect("NOT", "NULL")
-    return replace(column, nullable=False)
-
-
-def _null(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.expect("NULL")
-    return replace(column, nullable=True)
-
-
-def _auto_increment(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.advance()
-    return replace(column, nullable=False, auto_increment=True)
+    return read
 
 
 def _auto_random(c: Cursor, column: ColumnDef) -> ColumnDef:
@@ -212,11 +200,6 @@ def _unique(c: Cursor, column: ColumnDef) -> ColumnDef:
 def _default(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("DEFAULT")
     return replace(column, default=default_value(c))
-
-
-def _serial(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.expect("SERIAL", "DEFAULT", "VALUE")
-    return replace(column, nullable=False, auto_increment=True, unique_key=True)
 
 
 def _on(c: Cursor, column: ColumnDef) -> ColumnDef:
@@ -255,11 +238,6 @@ def _check(c: Cursor, column: ColumnDef) -> ColumnDef:
     return column
 
 
-def _references(c: Cursor, column: ColumnDef) -> ColumnDef:
-    references(c)
-    return column
-
-
 def _storage(c: Cursor, column: ColumnDef) -> ColumnDef:
     word = c.advance().upper
     if word == "COLUMN_FORMAT" and not c.accept_any("DEFAULT", "FIXED", "DYNAMIC"):
@@ -272,16 +250,20 @@ def _storage(c: Cursor, column: ColumnDef) -> ColumnDef:
     return column
 
 
-def _srid(c: Cursor, _: ColumnDef) -> ColumnDef:
-    c.refuse("TiDB has no spatial types")
+def _references(c: Cursor, column: ColumnDef) -> ColumnDef:
+    references(c)
+    return column
 
 
 _OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
-    "NOT": _not, "NULL": _null, "AUTO_INCREMENT": _auto_increment, "AUTO_RANDOM": _auto_random, "PRIMARY": _primary,
-    "KEY": _primary, "UNIQUE": _unique, "DEFAULT": _default, "SERIAL": _serial, "ON": _on, "COMMENT": _comment,
-    "COLLATE": _collate, "GENERATED": _generated, "AS": _generated, "CHECK": _check, "CONSTRAINT": _check,
-    "REFERENCES": _references, "COLUMN_FORMAT": _storage, "STORAGE": _storage, "SECONDARY_ENGINE_ATTRIBUTE": _storage,
-    "SRID": _srid,
+    "NOT": _fixed_words("NOT", "NULL", nullable=False),
+    "NULL": _fixed_words("NULL", nullable=True),
+    "AUTO_INCREMENT": _fixed_words("AUTO_INCREMENT", nullable=False, auto_increment=True),
+    "SERIAL": _fixed_words("SERIAL", "DEFAULT", "VALUE", nullable=False, auto_increment=True, unique_key=True),
+    "AUTO_RANDOM": _auto_random, "PRIMARY": _primary, "KEY": _primary, "UNIQUE": _unique, "DEFAULT": _default,
+    "ON": _on, "COMMENT": _comment, "COLLATE": _collate, "GENERATED": _generated, "AS": _generated, "CHECK": _check,
+    "CONSTRAINT": _check, "REFERENCES": _references, "COLUMN_FORMAT": _storage, "STORAGE": _storage,
+    "SECONDARY_ENGINE_ATTRIBUTE": _storage, "SRID": lambda c, _: c.refuse("TiDB has no spatial types"),
 }  # fmt: skip
 
 

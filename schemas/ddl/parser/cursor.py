@@ -113,14 +113,6 @@ class Cursor:
         """DdlError DDL_REFUSED at the current token: this is read in full here, and TiDB does not take it."""
         raise refused_syntax(syntax_error(self.text, self.token.start, details))
 
-    @contextmanager
-    def read_in_full(self) -> Iterator[None]:
-        """What is read here is all that TiDB's grammar has: an error is TiDB's too."""
-        try:
-            yield
-        except DdlError as error:
-            raise refused_syntax(error) from None
-
     def error(self, expected: tuple[str, ...]) -> DdlError:
         choices = expected[0] if len(expected) == 1 else ", ".join(expected[:-1]) + " or " + expected[-1]
         actual = describe_token(self.token, self.text)

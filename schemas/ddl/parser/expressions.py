@@ -45,20 +45,7 @@ _STORED_NAMES = {"char": "char_func", "insert": "insert_func"}
 _COMMA = (",",)
 _BETWEEN_ARGUMENTS = dict.fromkeys(("SUBSTRING", "SUBSTR", "MID"), (",", "FROM", "FOR"))
 _RESERVED_FUNCTIONS = frozenset(
-    (
-        "IF",
-        "LEFT",
-        "RIGHT",
-        "REPLACE",
-        "REPEAT",
-        "MOD",
-        "CHAR",
-        "INSERT",
-        "INTERVAL",
-        "DATABASE",
-        "CURRENT_ROLE",
-        *_BARE,
-    )
+    (*"IF LEFT RIGHT REPLACE REPEAT MOD CHAR INSERT INTERVAL DATABASE CURRENT_ROLE".split(), *_BARE)
 )
 
 

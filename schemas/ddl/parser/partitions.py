@@ -1,19 +1,15 @@
-"""PARTITION BY, partition definitions and the clauses of ALTER TABLE about them (upstream `pkg/parser/parser.y`).
+"""PARTITION BY and the clauses of ALTER TABLE about partitions (upstream `pkg/parser/parser.y`).
 
-Read in full, so that nothing unknown passes; of what they say only the columns that rows are spread by are kept.
+Of what they say only the columns that rows are spread by are kept; definitions in parentheses are not looked at.
 """
 
 from __future__ import annotations
 
-from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, placement_policy
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
-from ticdc_bridge.schemas.ddl.parser.expressions import arithmetic, expression
-from ticdc_bridge.schemas.ddl.parser.lexer import END
-from ticdc_bridge.schemas.ddl.parser.literals import unit
 from ticdc_bridge.schemas.ddl.parser.statements import Clause, ExchangePartition, NoColumnEffect
+from ticdc_bridge.schemas.ddl.parser.table_elements import table_options
 
-_NAMED_OPTIONS = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_METHOD", "TABLESPACE", "AFFINITY",
-                  "STORAGE_CLASS")  # fmt: skip
+_METHODS = ("HASH", "KEY", "RANGE", "LIST", "SYSTEM_TIME")
 
 
 def partition_by(c: Cursor) -> tuple[str, ...] | None:
@@ -28,170 +24,42 @@ def partition_by(c: Cursor) -> tuple[str, ...] | None:
     if c.accept("PARTITIONS"):
         c.integer()
     if c.accept("SUBPARTITION", "BY"):
-        if c.upper not in ("LINEAR", "HASH", "KEY"):
-            c.fail("HASH", "KEY")
         _method(c)
         if c.accept("SUBPARTITIONS"):
             c.integer()
     if c.upper == "(":
-        definitions(c)
-    _update_indexes(c)
+        c.skip_parentheses()
+    if c.accept("UPDATE", "INDEXES"):
+        c.skip_parentheses()
     return names
 
 
 def _method(c: Cursor) -> tuple[str, ...]:
     c.accept("LINEAR")
-    if c.accept("HASH"):
-        return _expression(c)
-    if c.accept("KEY"):
-        if c.accept("ALGORITHM"):
-            c.expect("=")
-            if c.integer() not in (1, 2):
-                c.step_back()
-                c.refuse("1 or 2 is expected")
-        return _columns(c, empty=True)
-    if c.accept_any("RANGE", "LIST"):
-        names = _columns(c) if c.accept_any("COLUMNS", "FIELDS") else _expression(c)
-        if c.accept("INTERVAL"):
-            _interval(c)
-        return names
-    if not c.accept("SYSTEM_TIME"):
-        c.fail("HASH", "KEY", "RANGE", "LIST")
-    if c.accept("INTERVAL"):
-        expression(c)
-        c.name("a unit of time")
-    elif c.accept("LIMIT"):
-        c.integer()
-    return ()
-
-
-def _expression(c: Cursor) -> tuple[str, ...]:
-    """(expression): the names in it."""
-    c.expect("(")
-    at = c.at
-    arithmetic(c)
-    names = c.names_between(at, c.at)
-    c.expect(")")
-    return names
-
-
-def _columns(c: Cursor, empty: bool = False) -> tuple[str, ...]:
-    c.expect("(")
-    if empty and c.accept(")"):
+    if (c.accept_any(*_METHODS) or c.fail(*_METHODS[:-1])) == "SYSTEM_TIME":
+        if c.accept_any("INTERVAL", "LIMIT"):
+            c.skip_expression("PARTITIONS", "(")
         return ()
-    names = c.listed(Cursor.column)
-    c.expect(")")
-    return tuple(names)
-
-
-def _interval(c: Cursor) -> None:
-    """(n [unit]) FIRST PARTITION LESS THAN (…) LAST PARTITION LESS THAN (…) [NULL PARTITION] [MAXVALUE PARTITION]"""
-    c.expect("(")
-    expression(c)
-    if c.upper != ")":
-        unit(c)
-    c.expect(")")
-    if c.upper == "FIRST":
-        for word in ("FIRST", "LAST"):
-            c.expect(word, "PARTITION")
+    if c.accept("ALGORITHM", "="):
+        c.integer()
+    c.accept_any("COLUMNS", "FIELDS")
+    at = c.at
+    c.skip_parentheses()
+    names = c.names_between(at, c.at)
+    if c.accept("INTERVAL"):
+        c.skip_parentheses()
+        while c.accept_any("FIRST", "LAST"):
+            c.expect("PARTITION")
             _less_than(c)
-    c.accept("NULL", "PARTITION")
-    c.accept("MAXVALUE", "PARTITION")
+        c.accept("NULL", "PARTITION")
+        c.accept("MAXVALUE", "PARTITION")
+    return names
 
 
 def _less_than(c: Cursor) -> None:
     c.expect("LESS", "THAN")
     if not c.accept("MAXVALUE"):
-        _values(c)
-
-
-def _values(c: Cursor, words: tuple[str, ...] = ("MAXVALUE", "DEFAULT")) -> None:
-    """(value, …); a value may be a tuple in parentheses."""
-    c.expect("(")
-    while True:
-        if c.upper == "(" and _is_tuple(c):
-            with c.read_in_full():  # DEFAULT stands alone
-                _values(c, ("MAXVALUE",))
-        elif not c.accept_any(*words):
-            if c.upper in ("DEFAULT", ")"):
-                c.refuse("a value is expected")
-            arithmetic(c)
-        if not c.accept(","):
-            c.expect(")")
-            return
-
-
-def _is_tuple(c: Cursor) -> bool:
-    """Whether the parenthesis that comes closes before a comma or another one: (1, 2), and not (1) + 2."""
-    depth, number = 0, 0
-    while c.peek(number).kind != END:
-        upper = c.peek(number).upper
-        depth += (upper == "(") - (upper == ")")
-        number += 1
-        if not depth:
-            return c.peek(number).upper in (",", ")")
-    return False
-
-
-def definitions(c: Cursor) -> None:
-    """(PARTITION name VALUES …, …)"""
-    c.list_in_parentheses(_definition)
-
-
-def _definition(c: Cursor) -> None:
-    """One partition with its options and subpartitions."""
-    c.expect("PARTITION")
-    c.name("a partition's name")
-    if c.accept("VALUES", "LESS"):
-        c.expect("THAN")
-        if not c.accept("MAXVALUE"):
-            _values(c, ("MAXVALUE",))
-    elif c.accept("VALUES", "IN"):
-        _values(c)
-    else:
-        c.accept_any("DEFAULT", "HISTORY", "CURRENT")
-    _options(c)
-    if c.upper == "(":
-        c.list_in_parentheses(_subpartition)
-
-
-def _subpartition(c: Cursor) -> None:
-    c.expect("SUBPARTITION")
-    c.name("a subpartition's name")
-    _options(c)
-
-
-def _options(c: Cursor) -> None:
-    """The options of one partition, or of a subpartition."""
-    while True:
-        if c.accept("COMMENT") or c.accept("DATA", "DIRECTORY") or c.accept("INDEX", "DIRECTORY"):
-            c.skip_equals()
-            c.string()
-        elif c.accept("STORAGE", "ENGINE") or c.accept_any(*_NAMED_OPTIONS):
-            c.skip_equals()
-            c.word_or_text("a name")
-        elif c.accept_any("MAX_ROWS", "MIN_ROWS", "NODEGROUP"):
-            c.skip_equals()
-            c.integer()
-        elif c.accept("PLACEMENT", "POLICY") or c.accept("DEFAULT", "PLACEMENT", "POLICY"):
-            placement_policy(c)
-        elif charset_words(c):
-            c.skip_equals()
-            c.word_or_text("a character set")
-        else:
-            return
-
-
-def _update_indexes(c: Cursor) -> None:
-    """UPDATE INDEXES (index GLOBAL|LOCAL, …), if it comes."""
-
-    def index(c: Cursor) -> None:
-        c.name("an index's name")
-        if not c.accept_any("GLOBAL", "LOCAL"):
-            c.fail("GLOBAL", "LOCAL")
-
-    if c.accept("UPDATE", "INDEXES"):
-        c.list_in_parentheses(index)
+        c.skip_parentheses()
 
 
 def skip_names(c: Cursor) -> None:
@@ -220,15 +88,8 @@ def add_partition(c: Cursor) -> Clause:
     if c.accept("PARTITIONS"):
         c.integer()
     elif c.upper == "(":
-        definitions(c)
+        c.skip_parentheses()
     return NoColumnEffect("ADD PARTITION")
-
-
-def drop_partition(c: Cursor) -> Clause:
-    c.expect("PARTITION")
-    c.accept("IF", "EXISTS")
-    skip_names(c)
-    return NoColumnEffect("DROP PARTITION")
 
 
 def exchange(c: Cursor) -> Clause:
@@ -242,28 +103,22 @@ def exchange(c: Cursor) -> Clause:
 
 
 def named_partitions(c: Cursor) -> Clause:
+    """verb PARTITION name, …; of COALESCE a number, of REORGANIZE what they become."""
     what = c.advance().upper
     c.expect("PARTITION")
     c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    skip_names(c)
-    return NoColumnEffect(f"{what} PARTITION")
-
-
-def coalesce(c: Cursor) -> Clause:
-    c.expect("COALESCE", "PARTITION")
-    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    c.integer()
-    return NoColumnEffect("COALESCE PARTITION")
-
-
-def reorganize(c: Cursor) -> Clause:
-    c.expect("REORGANIZE", "PARTITION")
-    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    if c.is_name():
+    if what == "COALESCE":
+        c.integer()
+    elif what == "REORGANIZE":
+        if c.is_name():
+            skip_names(c)
+            c.expect("INTO")
+            c.skip_parentheses()
+    else:
+        if what == "DROP":
+            c.accept("IF", "EXISTS")
         skip_names(c)
-        c.expect("INTO")
-        definitions(c)
-    return NoColumnEffect("REORGANIZE PARTITION")
+    return NoColumnEffect(f"{what} PARTITION")
 
 
 def interval_end(c: Cursor) -> Clause:
@@ -292,7 +147,7 @@ def partition(c: Cursor) -> Clause:
     c.name("a partition's name")
     if c.upper == "ATTRIBUTES":
         return text_or_default(c)
-    _options(c)
+    table_options(c)
     return NoColumnEffect("PARTITION")
 
 

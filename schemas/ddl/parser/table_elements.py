@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -16,11 +14,10 @@ from ticdc_bridge.schemas.ddl.parser.column_definitions import (
 )
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.expressions import expression
-from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, STRING, WORD
+from ticdc_bridge.schemas.ddl.parser.lexer import NUMBER, STRING
 from ticdc_bridge.schemas.ddl.parser.literals import unit
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef, TableOptions
 
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:d|h|ms|us|µs|ns|m|s))+|\d+")
 _INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL FOREIGN CHECK".split())
 
 
@@ -172,138 +169,43 @@ def index_options(c: Cursor, index: IndexDef) -> IndexDef:
 
 
 # ---- table options
-def _number_option(c: Cursor, options: TableOptions) -> TableOptions:
-    c.integer()
-    return options
-
-
-def _word_option(c: Cursor, options: TableOptions) -> TableOptions:
-    if c.token.kind == NUMBER:
-        c.advance()
-    else:
-        c.word_or_text("a word or a text")
-    return options
-
-
-def encryption(c: Cursor) -> None:
-    """'Y' or 'N' after ENCRYPTION."""
-    c.skip_equals()
-    with c.read_in_full():
-        if c.string().upper() not in ("Y", "N"):
-            c.step_back()
-            c.fail("'Y'", "'N'")
-
-
-def _quoted_option(c: Cursor, options: TableOptions) -> TableOptions:
-    with c.read_in_full():
-        c.string()
-    return options
-
-
-def _switch_option(c: Cursor, options: TableOptions) -> TableOptions:
-    with c.read_in_full():
-        if c.string().upper() not in ("ON", "OFF"):
-            c.step_back()
-            c.fail("'ON'", "'OFF'")
-    return options
-
-
-def _interval_option(c: Cursor, options: TableOptions) -> TableOptions:
-    """As Go reads a duration, and with days (upstream `pkg/util/duration`)."""
-    with c.read_in_full():
-        text = c.string()
-        if not _DURATION.fullmatch(text):
-            c.step_back()
-            c.fail("a duration such as '1h'")
-    return options
-
-
-def _count_option(most: int | None = None) -> Callable[[Cursor, TableOptions], TableOptions]:
-    """A whole number up to `most`, or DEFAULT."""
-
-    def read(c: Cursor, options: TableOptions) -> TableOptions:
-        with c.read_in_full():
-            if not c.accept("DEFAULT") and c.integer() > (most if most is not None else 2**63):
-                c.step_back()
-                c.fail("0", "1", "DEFAULT")
-        return options
-
-    return read
-
-
-def _number_literal_option(c: Cursor, options: TableOptions) -> TableOptions:
-    if c.token.kind != NUMBER:
-        c.refuse("a number is expected")
-    c.advance()
-    return options
-
-
-def _encryption_option(c: Cursor, options: TableOptions) -> TableOptions:
-    encryption(c)
-    return options
-
-
-def _affinity_option(c: Cursor, options: TableOptions) -> TableOptions:
-    if c.token.kind == NUMBER:
-        c.refuse("a word or a text is expected, not a number")
-    c.word_or_text("a word or a text")
-    return options
-
-
-def _engine_option(c: Cursor, options: TableOptions) -> TableOptions:
-    return replace(options, engine=c.word_or_text("an engine"))
-
-
-def _charset_option(c: Cursor, options: TableOptions) -> TableOptions:
-    if c.upper == "DEFAULT":
-        c.refuse("a character set is expected: TiDB has DEFAULT after CONVERT TO alone")
-    return replace(options, charset=c.word_or_text("a character set").lower())
-
-
-def _collate_option(c: Cursor, options: TableOptions) -> TableOptions:
-    return replace(options, collate=c.word_or_text("a collation").lower())
-
-
-def _comment_option(c: Cursor, options: TableOptions) -> TableOptions:
-    return replace(options, comment=c.string())
-
-
-def _ttl_option(c: Cursor, options: TableOptions) -> TableOptions:
-    """column + INTERVAL literal unit"""
-    with c.read_in_full():
-        c.name("a column's name")
-        c.expect("+", "INTERVAL")
-        if c.token.kind in (NUMBER, BITS):
-            c.advance()
-        else:
-            c.literal("a number or a text")
-        unit(c)
-    return options
-
-
-def _union_option(c: Cursor, options: TableOptions) -> TableOptions:
-    c.skip_parentheses()
-    return options
-
-
-_NUMBERS = """AUTO_INCREMENT AUTO_RANDOM_BASE AUTO_ID_CACHE AVG_ROW_LENGTH CHECKSUM KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
-    SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS STATS_BUCKETS STATS_TOPN TABLE_CHECKSUM DELAY_KEY_WRITE""".split()
-_QUOTED = "COMPRESSION CONNECTION PASSWORD STATS_COL_CHOICE STATS_COL_LIST".split()
-_WORDS = """ROW_FORMAT INSERT_METHOD TABLESPACE NODEGROUP
-    STATS_PERSISTENT PACK_KEYS
-    SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE STORAGE
-    AUTOEXTEND_SIZE STORAGE_CLASS PAGE_CHECKSUM PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL TRANSACTIONAL IETF_QUOTES
-    SEQUENCE""".split()
-_OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
-    **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option),
-    **dict.fromkeys(_QUOTED, _quoted_option), "TTL_ENABLE": _switch_option, "TTL_JOB_INTERVAL": _interval_option,
-    "STATS_AUTO_RECALC": _count_option(1), "STATS_SAMPLE_PAGES": _count_option(), "AFFINITY": _affinity_option,
-    "STATS_SAMPLE_RATE": _number_literal_option, "ENCRYPTION": _encryption_option, "COMMENT": _comment_option,
-    "ENGINE": _engine_option,
-    "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
-}  # fmt: skip
+_OPTIONS = frozenset("""
+    AUTO_INCREMENT AUTO_RANDOM_BASE AUTO_ID_CACHE AVG_ROW_LENGTH CHECKSUM KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
+    SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS STATS_BUCKETS STATS_TOPN TABLE_CHECKSUM DELAY_KEY_WRITE COMPRESSION CONNECTION
+    PASSWORD STATS_COL_CHOICE STATS_COL_LIST ROW_FORMAT INSERT_METHOD TABLESPACE NODEGROUP STATS_PERSISTENT PACK_KEYS
+    SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE STORAGE AUTOEXTEND_SIZE STORAGE_CLASS PAGE_CHECKSUM
+    PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL TRANSACTIONAL IETF_QUOTES SEQUENCE TTL_ENABLE TTL_JOB_INTERVAL
+    STATS_AUTO_RECALC STATS_SAMPLE_PAGES STATS_SAMPLE_RATE AFFINITY ENCRYPTION COMMENT ENGINE COLLATE CHARSET TTL UNION
+""".split())  # fmt: skip
 _KEPT = ("COMMENT", "ENGINE", "COLLATE", "CHARSET", "TTL", "AFFINITY")
 _PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("STORAGE", "ENGINE"), ("PLACEMENT", "POLICY"))
+
+
+def _option_value(c: Cursor, word: str, options: TableOptions) -> TableOptions:
+    """The options with the value of one, which comes. Only the kept ones are looked at."""
+    match word:
+        case "CHARSET" if c.upper == "DEFAULT":
+            c.refuse("a character set is expected: TiDB has DEFAULT after CONVERT TO alone")
+        case "CHARSET":
+            return replace(options, charset=c.word_or_text("a character set").lower())
+        case "COLLATE":
+            return replace(options, collate=c.word_or_text("a collation").lower())
+        case "ENGINE":
+            return replace(options, engine=c.word_or_text("an engine"))
+        case "COMMENT":
+            return replace(options, comment=c.string())
+        case "UNION":
+            c.skip_parentheses()
+        case "TTL":  # column + INTERVAL literal unit
+            c.name("a column's name")
+            c.expect("+", "INTERVAL")
+            c.advance()
+            unit(c)
+        case _ if c.token.kind == NUMBER:
+            c.advance()
+        case _:
+            c.word_or_text("a number, a word or a text")
+    return options
 
 
 def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
@@ -313,23 +215,20 @@ def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
         c.advance()
     if charset_words(c):
         c.skip_equals()
-        return _charset_option(c, options)
-    phrase = next((words for words in _PHRASES if c.accept(*words)), ())
-    if phrase:
-        if phrase == ("PLACEMENT", "POLICY"):
-            others = options.others if c.upper == "SET" else (*options.others, " ".join(phrase))
+        return _option_value(c, "CHARSET", options)
+    if phrase := " ".join(next((words for words in _PHRASES if c.accept(*words)), ())):
+        others = replace(options, others=(*options.others, phrase))
+        if phrase == "PLACEMENT POLICY":
+            is_default = c.upper == "SET"
             placement_policy(c)
-            return replace(options, others=others)
+            return options if is_default else others
         c.skip_equals()
-        return _word_option(c, replace(options, others=(*options.others, " ".join(phrase))))
-    if c.token.kind == WORD and c.upper in _OPTIONS and c.peek().upper != "(":
+        return _option_value(c, phrase, others)
+    if c.upper in _OPTIONS and (c.upper == "UNION" or c.peek().upper != "("):
         word = c.advance().upper
         c.skip_equals()
         is_kept = word in _KEPT or (word == "SHARD_ROW_ID_BITS" and c.upper == "0")  # none, as of any table
-        return _OPTIONS[word](c, options if is_kept else replace(options, others=(*options.others, word)))
-    if c.accept("UNION"):
-        c.skip_equals()
-        return _union_option(c, options)
+        return _option_value(c, word, options if is_kept else replace(options, others=(*options.others, word)))
     if c.upper == "FORCE" and c.peek().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
         c.advance()
         return table_option(c, options)

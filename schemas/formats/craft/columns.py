@@ -157,10 +157,6 @@ def double(content: bytes) -> float:
     return float(_DOUBLE.unpack(content)[0])
 
 
-def _real(_column: Column, content: bytes) -> Value:
-    return values.double_text(double(content))
-
-
 def _float(_column: Column, content: bytes) -> Value:
     real = double(content)
     try:
@@ -208,7 +204,7 @@ def _set(column: Column, content: bytes) -> Value:
     if mask >> len(column.elements):
         raise ValueError(f"mask {mask} of a SET of {len(column.elements)}")
     text = values.set_names(mask, column.elements)
-    if "" in column.elements and set_mask(column.elements, text) != mask:
+    if "" in column.elements and values.set_mask(text, column.elements) != mask:
         raise RawValue(text)
     return _check_short(content, text)
 
@@ -227,7 +223,7 @@ def _text(_column: Column, content: bytes) -> Value:
 _READERS: dict[Kind, Callable[[Column, bytes], Value]] = {
     Kind.YEAR: _year,
     Kind.FLOAT: _float,
-    Kind.DOUBLE: _real,
+    Kind.DOUBLE: lambda _column, content: values.double_text(double(content)),
     Kind.DECIMAL: _decimal,
     Kind.BIT: _bit,
     Kind.ENUM: _enum,
@@ -274,14 +270,6 @@ def _w_year(_column: Column, value: Value) -> bytes:
     return varint(year)
 
 
-def _w_real(_column: Column, value: Value) -> bytes:
-    return _DOUBLE.pack(values.real(_known_text(value)))
-
-
-def _w_float(_column: Column, value: Value) -> bytes:
-    return _DOUBLE.pack(values.parse_float32(_known_text(value)))
-
-
 def damaged_float(text: str) -> bytes:
     """The double whose text a damaged FLOAT was given, for a reader of plain lines that lost the bytes."""
     if text in ("NaN", "+Inf", "-Inf"):
@@ -308,29 +296,6 @@ def _w_bit(column: Column, value: Value) -> bytes:
     return uvarint(bits)
 
 
-def _w_enum(column: Column, value: Value) -> bytes:
-    text = _known_text(value)
-    if text in column.elements:
-        return uvarint(column.elements.index(text) + 1)
-    if text:
-        raise ValueError(f"{text[:80]!r} is no element of the ENUM")
-    return uvarint(0)
-
-
-def set_mask(elements: tuple[str, ...], text: str) -> int:
-    """Names of a SET → the bit mask. ValueError for a name that is no element."""
-    mask = 0
-    for name in text.split(",") if text else ():
-        if name not in elements:
-            raise ValueError(f"{name[:80]!r} is no element of the SET")
-        mask |= 1 << elements.index(name)
-    return mask
-
-
-def _w_set(column: Column, value: Value) -> bytes:
-    return uvarint(set_mask(column.elements, _known_text(value)))
-
-
 def by_number(column: Column, value: Value) -> bytes:
     """ENUM or SET that is known by its number only (flag enum_number)."""
     integer = values.integer(_known_text(value), 64, unsigned=True)
@@ -341,10 +306,6 @@ def no_elements(column: Column) -> WireError:
     """The error of an ENUM or SET by name whose elements are not known."""
     details = f"the elements of this {column.type.kind.name} are not known; give a table definition (--ddl)"
     return WireError("TYPE_UNKNOWN", column=column.name, details=details)
-
-
-def _w_string(_column: Column, value: Value) -> bytes:
-    return value if isinstance(value, bytes) else _known_text(value).encode()
 
 
 def _w_text(_column: Column, value: Value) -> bytes:
@@ -366,13 +327,13 @@ def _w_formed(name: str, form: re.Pattern[str], value: Value) -> bytes:
 
 _WRITERS: dict[Kind, Callable[[Column, Value], bytes]] = {
     Kind.YEAR: _w_year,
-    Kind.FLOAT: _w_float,
-    Kind.DOUBLE: _w_real,
+    Kind.FLOAT: lambda _column, value: _DOUBLE.pack(values.parse_float32(_known_text(value))),
+    Kind.DOUBLE: lambda _column, value: _DOUBLE.pack(values.real(_known_text(value))),
     Kind.DECIMAL: _w_decimal,
     Kind.BIT: _w_bit,
-    Kind.ENUM: _w_enum,
-    Kind.SET: _w_set,
-    Kind.TEXT: _w_string,
+    Kind.ENUM: lambda column, value: uvarint(values.enum_index(_known_text(value), column.elements)),
+    Kind.SET: lambda column, value: uvarint(values.set_mask(_known_text(value), column.elements)),
+    Kind.TEXT: lambda _column, value: value if isinstance(value, bytes) else _known_text(value).encode(),
     Kind.BINARY: _w_binary,
     **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR), _w_text),
 }

@@ -195,14 +195,6 @@ def _integer(column: Column, value: Any) -> tuple[Value, str]:
     return str(number), "sign_unknown" if number < 0 and column.vague and column.type.bits == 64 else ""
 
 
-def _year(column: Column, value: Any) -> tuple[Value, str]:
-    return str(values.year(json_number(value))), ""
-
-
-def _float(column: Column, value: Any) -> tuple[Value, str]:
-    return values.float_text(values.as_float32(float(json_number(value)))), ""
-
-
 def _double(column: Column, value: Any) -> tuple[Value, str]:
     return values.double_text(float(json_number(value))), "decimal_or_double" if column.vague else ""
 
@@ -260,10 +252,6 @@ def _is_base64(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _binary(column: Column, value: Any) -> tuple[Value, str]:
-    return _bytes(value), ""
 
 
 def _date(column: Column, value: Any) -> tuple[Value, str]:
@@ -329,12 +317,12 @@ def fits(column: Column, field: Mapping[str, Any]) -> bool:
 
 _READERS: dict[Kind, Callable[[Column, Any], tuple[Value, str]]] = {
     Kind.INTEGER: _integer,
-    Kind.YEAR: _year,
-    Kind.FLOAT: _float,
+    Kind.YEAR: lambda column, value: (str(values.year(json_number(value))), ""),
+    Kind.FLOAT: lambda column, value: (values.float_text(values.as_float32(float(json_number(value)))), ""),
     Kind.DOUBLE: _double,
     Kind.DECIMAL: _decimal,
     Kind.BIT: _bit,
-    Kind.BINARY: _binary,
+    Kind.BINARY: lambda column, value: (_bytes(value), ""),
     Kind.DATE: _date,
     Kind.DATETIME: _datetime,
     Kind.TIMESTAMP: _timestamp,

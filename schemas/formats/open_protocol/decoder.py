@@ -273,12 +273,7 @@ class OpenRowReader:
         return event
 
     def _event(
-        self,
-        key: RowKey,
-        op: Op,
-        layout: _Layout,
-        after: dict[str, Value] | None,
-        before: dict[str, Value] | None,
+        self, key: RowKey, op: Op, layout: _Layout, after: dict[str, Value] | None, before: dict[str, Value] | None
     ) -> RowChange:
         flags = [flag for flag, name in layout.doubts if (after or {}).get(name) or (before or {}).get(name)]
         if key.key_only:

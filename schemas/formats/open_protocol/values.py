@@ -254,29 +254,11 @@ def _w_bit(value: Value, _flag: Flag) -> str:
 
 
 def _w_enum(column: Column, value: Value, _flag: Flag) -> str:
-    text = require_text(value)
-    if text in column.elements:
-        return str(column.elements.index(text) + 1)
-    if not text:
-        return "0"
-    raise ValueError(_no_element(column, text))
+    return str(values.enum_index(require_text(value), column.elements))
 
 
 def _w_set(column: Column, value: Value, _flag: Flag) -> str:
-    text, mask = require_text(value), 0
-    if not text:
-        return "0"
-    for name in text.split(","):
-        if name not in column.elements:
-            raise ValueError(_no_element(column, name))
-        mask |= 1 << column.elements.index(name)
-    return str(mask & _MASK)
-
-
-def _no_element(column: Column, text: str) -> str:
-    if not column.elements:
-        return "Open carries it by number and its elements are not known; give a table definition (--ddl)"
-    return f"{text[:80]!r} is none of its elements"
+    return str(values.set_mask(require_text(value), column.elements) & _MASK)
 
 
 def _w_checked(style: Style, check: Callable[[str], object], value: Value, _flag: Flag) -> str:

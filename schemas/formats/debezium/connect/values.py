@@ -257,18 +257,10 @@ def _unscaled_bytes(number: int) -> bytes:
     return number.to_bytes(decimal_size(number), "big", signed=True)
 
 
-def _year(_to: ConnectForm, text: str, _flag: Flag) -> int:
-    return values.year(text)
-
-
 def _float(to: ConnectForm, text: str, _flag: Flag) -> float:
     single = values.parse_float32(text)
     # FLOAT(M,D) is a double, widened as TiCDC and the connector do; a float keeps its short text in JSON.
     return single if to.connect == "double" else values.real(text)
-
-
-def _double(_to: ConnectForm, text: str, _flag: Flag) -> float:
-    return values.real(text)
 
 
 def _decimal(to: ConnectForm, text: str, flag: Flag) -> Any:
@@ -408,9 +400,9 @@ def _time(to: ConnectForm, text: str, flag: Flag) -> Any:
 
 _WRITERS: dict[Kind, Callable[[ConnectForm, Any, Flag], Any]] = {
     Kind.INTEGER: _integer,
-    Kind.YEAR: _year,
+    Kind.YEAR: lambda _to, text, _flag: values.year(text),
     Kind.FLOAT: _float,
-    Kind.DOUBLE: _double,
+    Kind.DOUBLE: lambda _to, text, _flag: values.real(text),
     Kind.DECIMAL: _decimal,
     Kind.BIT: _bit,
     Kind.BINARY: _binary,

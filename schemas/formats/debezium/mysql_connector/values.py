@@ -133,16 +133,12 @@ def _read_time(column: Column, text: str, _zone: str) -> tuple[str, str]:
     return pad_fraction(_clock(match[1]), column.scale), ""
 
 
-def _read_year(_column: Column, text: str, _zone: str) -> tuple[str, str]:
-    return str(values.year(text)), ""
-
-
 TEXT_READERS: dict[Kind, TextReader] = {
     Kind.DATE: _read_date,
     Kind.DATETIME: _read_datetime,
     Kind.TIMESTAMP: _read_timestamp,
     Kind.TIME: _read_time,
-    Kind.YEAR: _read_year,
+    Kind.YEAR: lambda _column, text, _zone: (str(values.year(text)), ""),
 }
 """How a column of each temporal kind is read from text."""
 
@@ -532,8 +528,4 @@ def _vector(_column: Column, value: Any) -> tuple[Value, str]:
     return text_or_bytes(json_string(value)), ""
 
 
-_READERS: dict[Kind, _Reader] = {
-    Kind.YEAR: _year,
-    Kind.ENUM: _enum,
-    Kind.VECTOR: _vector,
-}
+_READERS: dict[Kind, _Reader] = {Kind.YEAR: _year, Kind.ENUM: _enum, Kind.VECTOR: _vector}
