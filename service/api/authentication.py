@@ -16,8 +16,7 @@ from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.service.api.request import USER_ACCESS, UserAccess
 from ticdc_bridge.service.api.routing import REFUSED
 from ticdc_bridge.service.auth.acl import Access
-from ticdc_bridge.service.auth.authenticator import Authenticator
-from ticdc_bridge.service.auth.credentials import CERTIFICATE
+from ticdc_bridge.service.auth.credentials import CERTIFICATE, Authenticator
 from ticdc_bridge.service.auth.file_watcher import AccessRules, FileWatcher
 from ticdc_bridge.service.auth.filtered_store import FilteredStore, ListenerGroup
 from ticdc_bridge.service.errors import RegistryError

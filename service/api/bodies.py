@@ -15,8 +15,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.api.request import ApiCall, Services
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import current_deadline
-from ticdc_bridge.service.registry.model import NewSchema, Reference
-from ticdc_bridge.service.registry.rule_sets import read_rule_set
+from ticdc_bridge.service.registry.model import NewSchema, Reference, read_rule_set
 from ticdc_bridge.service.schema_types.base import TaggedPart
 
 _DRAINED = 8

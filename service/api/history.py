@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Response
 
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc
+from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.api import history_json as shapes
@@ -26,10 +27,10 @@ from ticdc_bridge.service.history.manual_entry import (
     record_snapshot,
 )
 from ticdc_bridge.service.history.model import Batch, DdlRecord, TableVersionRow
-from ticdc_bridge.service.history.schema_links import links, registry_drift
-from ticdc_bridge.service.history.table_schemas import TableSchemas
+from ticdc_bridge.service.history.table_schemas import TableSchemas, links, registry_drift
 from ticdc_bridge.service.history.times import tso_of
 from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
+from ticdc_bridge.service.registry.subjects import describe_subjects, find_subjects
 
 router = Router("/history")
 
@@ -211,3 +212,50 @@ def _touched_table(call: ApiCall, record: DdlRecord) -> dict[str, Any] | None:
         return None
     row = call.services.history.version_at(record.changefeed, record.db, record.table, record.commit_ts, inclusive=True)
     return None if row is None else {**shapes.name(row), "commit_ts": row.from_ts}
+
+
+if TYPE_CHECKING:
+    from ticdc_bridge.service.changefeed.doctor import DoctorInput
+    from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+
+
+_MOST_SUBJECTS: Final = 500
+_MOST_TABLES: Final = 10_000
+
+
+@router.declare("GET", "/trackers", needs=HISTORY)
+def trackers(call: Called) -> Response:
+    """Each with its progress; `findings` is null where the changefeed's own settings were not given."""
+    with call.registry.store.read():
+        known = {one.name for one in call.services.history.changefeeds()} if call.services.changefeeds else set()
+        forms = [
+            {**form, "findings": _find_faults(call, form["changefeed"], form["changefeed"] in known)}
+            for form in call.services.trackers()
+        ]
+    return call.answer(forms)
+
+
+def _find_faults(call: Called, name: str, is_known: bool) -> list[dict[str, Any]] | None:
+    """The doctor's findings, the gravest first; credentials masked."""
+    settings = call.services.changefeeds.get(name)
+    if settings is None:
+        return None
+    from ticdc_bridge.service.changefeed.doctor import examine
+
+    findings = examine(_doctor_input(call, name, settings, is_known))
+    return [{key: mask_credentials(str(text)) for key, text in one.form().items()} for one in findings]
+
+
+def _doctor_input(call: Called, name: str, settings: ChangefeedSettings, is_known: bool) -> DoctorInput:
+    """What the registry, as the user sees it, and the history say about the changefeed."""
+    from ticdc_bridge.service.changefeed.doctor import DoctorInput, SubjectFacts, topic_patterns
+
+    tables = call.services.history.tables(name, limit=_MOST_TABLES) if is_known else []
+    if not settings.uses_registry:
+        return DoctorInput(settings, None, tuple(one.id for one in tables))
+    pattern = topic_patterns(settings)
+    names = [one for one in find_subjects(call.registry) if pattern.fullmatch(one)][:_MOST_SUBJECTS]
+    # Where there are no subjects yet, the level that the first one would have.
+    described = describe_subjects(call.registry, names or [f"{settings.topic or name}-value"])
+    facts = tuple(SubjectFacts(one.subject, one.level, one.mode) for one in described)
+    return DoctorInput(settings, facts, tuple(one.id for one in tables))

@@ -7,9 +7,10 @@ from typing import Any
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.changes import NamePaths
 from ticdc_bridge.service.history.changes import changes as table_changes
-from ticdc_bridge.service.history.contradictions import WHAT_TO_DO, Contradiction
 from ticdc_bridge.service.history.model import (
+    WHAT_TO_DO,
     AsOf,
+    Contradiction,
     DdlRecord,
     Drift,
     HistoryState,

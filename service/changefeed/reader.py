@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
 from ticdc_bridge.service.changefeed import setting_checks
 from ticdc_bridge.service.changefeed.known_faults import version_of
-from ticdc_bridge.service.changefeed.setting_keys import (
+from ticdc_bridge.service.changefeed.settings import (
     BY_PATH,
     BY_URI,
     FREE,
@@ -34,19 +34,17 @@ from ticdc_bridge.service.changefeed.setting_keys import (
     OTHER_TABLES,
     OTHER_URI,
     PROTOCOLS,
-    Form,
-    Key,
-    line_in_file,
-    line_in_uri,
-    line_of,
-)
-from ticdc_bridge.service.changefeed.settings import (
     ChangefeedSettings,
     ColumnSelector,
     Dispatcher,
+    Form,
+    Key,
     Problem,
     Severity,
     expression_error,
+    line_in_file,
+    line_in_uri,
+    line_of,
     text_of,
     texts,
 )

@@ -19,22 +19,20 @@ from ticdc_bridge.schemas.ddl.parser.expressions import expression
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
-from ticdc_bridge.service.changefeed.setting_keys import (
+from ticdc_bridge.service.changefeed.settings import (
     BY_PATH,
     BY_URI,
     KAFKA,
     KEYS,
+    PARTITION_RULES,
     Key,
+    Problem,
+    Severity,
+    expression_error,
     fix_of,
     line_in_file,
     line_in_uri,
     line_of,
-)
-from ticdc_bridge.service.changefeed.settings import (
-    PARTITION_RULES,
-    Problem,
-    Severity,
-    expression_error,
     text_of,
     texts,
 )

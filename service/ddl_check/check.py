@@ -30,8 +30,6 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import STOPS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Dispatcher
 from ticdc_bridge.service.ddl_check.advice import OTHER_DISPATCHER, OTHER_FILTER, Advice, advise
-from ticdc_bridge.service.ddl_check.descriptions import describe_effect
-from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
 from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes, of_introducers
 from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 from ticdc_bridge.service.ddl_check.report import (
@@ -45,18 +43,20 @@ from ticdc_bridge.service.ddl_check.report import (
     Verdict,
     worst_verdict,
 )
-from ticdc_bridge.service.ddl_check.rewriting import rewrite_not_null
 from ticdc_bridge.service.ddl_check.risks import filter_failure, risks
-from ticdc_bridge.service.ddl_check.session import Session, unknown_mode_set
 from ticdc_bridge.service.ddl_check.statements import (
     SYNTAX_ERROR,
     ParsedStatement,
+    Session,
     StatementText,
     plain_script,
+    rewrite_not_null,
     split,
     understand,
+    unknown_mode_set,
 )
 from ticdc_bridge.service.ddl_check.subjects import (
+    RegisteredSchemas,
     RegistryState,
     SubjectTarget,
     SubjectVerdict,
@@ -68,7 +68,7 @@ from ticdc_bridge.service.ddl_check.subjects import (
     targets,
     usual_target,
 )
-from ticdc_bridge.service.ddl_check.table_changes import TableChange, changes
+from ticdc_bridge.service.ddl_check.table_changes import TableChange, changes, describe_effect
 from ticdc_bridge.service.ddl_check.trial import Trial, TrialResult, is_tried
 from ticdc_bridge.service.registry.model import Content
 

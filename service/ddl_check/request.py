@@ -14,11 +14,10 @@ from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
-from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
 from ticdc_bridge.service.ddl_check.report import CheckReport
+from ticdc_bridge.service.ddl_check.subjects import RegisteredSchemas
 from ticdc_bridge.service.ddl_check.trial import Trial
-from ticdc_bridge.service.history.model import State
-from ticdc_bridge.service.history.ports import HistoryReader
+from ticdc_bridge.service.history.model import HistoryReader, State
 
 _DOUBTFUL = {
     State.PARTIAL: "only a part of it is known",

@@ -37,7 +37,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.ddl_check.refusals import keys
 from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal
-from ticdc_bridge.service.ddl_check.session import Session
+from ticdc_bridge.service.ddl_check.statements import Session
 
 T = TypeVar("T")
 _NO_RIGHT: Final = (1044, 1045, 1142, 1227, 8121)

@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.ddl.parser.statements import (
 )
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.service.history.compare import difference
+from ticdc_bridge.service.history.changes import difference
 from ticdc_bridge.service.history.lazy_catalog import LazyNames, catalog
 from ticdc_bridge.service.history.model import (
     DatabaseRow,
@@ -33,6 +33,7 @@ from ticdc_bridge.service.history.model import (
     EventOutcome,
     EventRows,
     HistoryRows,
+    HistoryTransaction,
     Key,
     NameRow,
     State,
@@ -415,3 +416,40 @@ def _move_names(rows: EventRows, pairs: list[tuple[TableId, TableId]], reason: s
     carried = rows.record.carried
     if carried is not None and key_of(carried.id) in now:
         _put_unknown(rows, carried.id, State.PARTIAL, reason)
+
+
+def seal(book: HistoryTransaction, record: DdlRecord) -> EventOutcome:
+    """Apply one event, and again the later ones that it concerns."""
+    late = record.position < book.newest()
+    outcome = EventApplication(book, record).run()
+    book.write(record, outcome, again=False)
+    if late:
+        apply_again(book, record, {*outcome.names, *((db, "") for db in outcome.databases)})
+    return outcome
+
+
+def apply_again(book: HistoryTransaction, record: DdlRecord, dirty: set[Key]) -> int:
+    """Apply anew the events after `record` that depend on names which are not what they were. How many that were."""
+    at, count = record.position, 0
+    while dirty:
+        following = book.next_event(at, dirty)
+        if following is None:
+            break
+        names, databases = book.rows_at(following.position)
+        outcome = EventApplication(book, following).run()
+        book.write(following, outcome, again=True)
+        at, count = following.position, count + 1
+        for key in names.keys() | outcome.names.keys():
+            old, new = names.get(key), outcome.names.get(key)
+            _mark(dirty, key, old is not None and new is not None and old.content == new.content)
+        for db in databases.keys() | outcome.databases.keys():
+            was, now = databases.get(db), outcome.databases.get(db)
+            _mark(dirty, (db, ""), was is not None and was == now)
+    return count
+
+
+def _mark(dirty: set[Key], key: Key, same: bool) -> None:
+    if same:
+        dirty.discard(key)
+    else:
+        dirty.add(key)

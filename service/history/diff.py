@@ -23,8 +23,16 @@ from ticdc_bridge.schemas.ddl.parser.statements import (
 )
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.history.changes import NamePaths, StructureChange, changes
-from ticdc_bridge.service.history.contradictions import Contradiction
-from ticdc_bridge.service.history.model import DatabaseRow, DdlRecord, HistoryState, Key, NameRow, State, key_of
+from ticdc_bridge.service.history.model import (
+    Contradiction,
+    DatabaseRow,
+    DdlRecord,
+    HistoryState,
+    Key,
+    NameRow,
+    State,
+    key_of,
+)
 from ticdc_bridge.service.history.statements import statement_or_none
 from ticdc_bridge.service.history.times import time_text
 

@@ -18,8 +18,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.schemas.model.values import zone
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.contradictions import Contradiction
-from ticdc_bridge.service.history.model import State, TableVersionRow
+from ticdc_bridge.service.history.model import Contradiction, State, TableVersionRow
 from ticdc_bridge.service.history.times import time_text
 
 Form = Literal["sql", "jsonl"]

@@ -20,8 +20,7 @@ from ticdc_bridge.service.migration.plan import NOT_BY_REST, Conflict, Migration
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.rest_reader import is_nameable, schema_body
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, order_by_references, targets
-from ticdc_bridge.service.registry.config import FIELDS
-from ticdc_bridge.service.registry.mode import IMPORT, READWRITE
+from ticdc_bridge.service.registry.config import FIELDS, IMPORT, READWRITE
 from ticdc_bridge.service.registry.model import StoredVersion
 from ticdc_bridge.service.registry.names import BELOW_ALL, DEFAULT_CONTEXT, SERVER, context_of, prefix_of
 

@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, order_by_references, reference
-from ticdc_bridge.service.registry.config import FIELDS, LEVEL
-from ticdc_bridge.service.registry.metadata import properties
-from ticdc_bridge.service.registry.mode import MODES
-from ticdc_bridge.service.registry.model import Content, StoredVersion
+from ticdc_bridge.service.registry.config import FIELDS, LEVEL, MODES, properties
+from ticdc_bridge.service.registry.model import Content, StoredVersion, read_rule_set
 from ticdc_bridge.service.registry.names import MAX_VERSION, SERVER, normalize_subject
-from ticdc_bridge.service.registry.rule_sets import read_rule_set
 from ticdc_bridge.service.schema_types.base import LEVELS
 
 MARKS: Final = "highIds"

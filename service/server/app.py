@@ -27,15 +27,14 @@ from ticdc_bridge.service.api import (
     server_info,
     subjects,
 )
-from ticdc_bridge.service.api import trackers as trackers_api
 from ticdc_bridge.service.api.authentication import Authentication
 from ticdc_bridge.service.api.fast_path.answer_cache import CachedAnswers
 from ticdc_bridge.service.api.fast_path.registration_batches import RegistrationBatcher
+from ticdc_bridge.service.api.kafka_topics import make_topics
 from ticdc_bridge.service.api.middleware import CompressedAnswers, RawPaths
 from ticdc_bridge.service.api.request import Services
 from ticdc_bridge.service.api.routing import Permissions
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
-from ticdc_bridge.service.kafka_topics import make_topics
 from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.server.settings import STRICT, Settings
@@ -63,7 +62,6 @@ ROUTERS = (
     server_info.health_router,
     metrics.router,
     history.router,
-    trackers_api.router,
     history_extracts.router,
     ddl_check.router,
     lineage.router,

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ticdc_bridge.service.registry.metadata import VERSION, properties
+from ticdc_bridge.service.registry.config import VERSION, properties
 from ticdc_bridge.service.registry.model import Content, StoredVersion, StoredWarning, VersionRow
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT
 from ticdc_bridge.service.registry.ports import ReadAhead

@@ -35,7 +35,7 @@ from sqlalchemy import (
     update,
 )
 
-from ticdc_bridge.service.registry.metadata import VERSION
+from ticdc_bridge.service.registry.config import VERSION
 from ticdc_bridge.service.store.tables import configs, counters, modes, schemas, versions
 
 _CHUNK: Final = 5000

@@ -18,14 +18,13 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import ClaimChecks, SchemaSource
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, Batch
-from ticdc_bridge.service.history.schema_links import tables_by_avro_name
+from ticdc_bridge.service.history.table_schemas import tables_by_avro_name
 from ticdc_bridge.service.registry.ports import Store
-from ticdc_bridge.service.registry_view import StoreSchemas
+from ticdc_bridge.service.registry.view import StoreSchemas
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS
-from ticdc_bridge.service.tracker.progress import Progress
-from ticdc_bridge.service.tracker.reader import EventReader
+from ticdc_bridge.service.tracker.reader import EventReader, Progress
 from ticdc_bridge.service.tracker.row_validation import RowValidator
 from ticdc_bridge.service.tracker.sources import Source
 

@@ -22,7 +22,7 @@ from typing import Any, TextIO
 _PRELOADED = [
     "tests.support.forked_service",
     "ticdc_bridge.cli.app",
-    "ticdc_bridge.service.migration.verify",
+    "ticdc_bridge.service.migration.transfer",
     "ticdc_bridge.service.schema_types.json_schema.schema",
     "ticdc_bridge.service.schema_types.protobuf.schema",
     "ticdc_bridge.service.store.dialects.postgres",

@@ -22,7 +22,7 @@ from tests.support.service import Client
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter_of
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.service.kafka_topics import KafkaTopics
+from ticdc_bridge.service.api.kafka_topics import KafkaTopics
 from ticdc_bridge.service.testing import running_service
 
 EVIL = '<script>alert("x")</script>'

@@ -15,9 +15,9 @@ from typing import Any, Final
 from ticdc_bridge.schemas.inputs.dead_letters import attempts
 from ticdc_bridge.schemas.inputs.replay import LetterFilter, ReplayCounts, replay
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.service.decoded_messages import letter_form, time_of
+from ticdc_bridge.service.api.decoded_messages import letter_form, time_of
+from ticdc_bridge.service.api.kafka_topics import KafkaTopics
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.kafka_topics import KafkaTopics
 
 MOST_LETTERS: Final = 50_000
 _LOOK_SECONDS: Final = 8.0

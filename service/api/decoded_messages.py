@@ -18,8 +18,7 @@ from ticdc_bridge.schemas.model.ports import SchemaSource
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
 from ticdc_bridge.schemas.plain.writer import plain_event
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.model import State, TableVersionRow
-from ticdc_bridge.service.history.ports import HistoryReader
+from ticdc_bridge.service.history.model import HistoryReader, State, TableVersionRow
 from ticdc_bridge.service.history.times import time_text
 
 MOST_EVENTS: Final = 50
