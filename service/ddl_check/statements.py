@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.action_types import action_type
 from ticdc_bridge.schemas.ddl.parser.lexer import (
     END,
@@ -23,23 +24,6 @@ from ticdc_bridge.schemas.ddl.parser.lexer import (
     unknown_mode,
 )
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterDatabase,
-    AlterTable,
-    Clause,
-    CreateDatabase,
-    CreateRelation,
-    CreateTable,
-    DropDatabase,
-    DropTables,
-    FlashbackDatabase,
-    NoColumnEffect,
-    NoRowEffect,
-    RecoverTable,
-    RenameTables,
-    Statement,
-    TruncateTable,
-)
 from ticdc_bridge.schemas.inputs.sql_files import pieces
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.service.ddl_check.table_changes import CLAUSES, describe_statement
@@ -264,7 +248,7 @@ class ParsedStatement:
     db: str
     kind: str
     clauses: tuple[str, ...] = ()
-    statement: Statement | None = None
+    statement: ddl.Statement | None = None
     ddl_type: int | None = None
     reaches: bool = True
     note: str = ""
@@ -273,9 +257,9 @@ class ParsedStatement:
 
 
 _KINDS: dict[type, str] = {
-    CreateDatabase: "CREATE DATABASE", AlterDatabase: "ALTER DATABASE", DropDatabase: "DROP DATABASE",
-    FlashbackDatabase: "FLASHBACK DATABASE", CreateTable: "CREATE TABLE", AlterTable: "ALTER TABLE",
-    RenameTables: "RENAME TABLE", TruncateTable: "TRUNCATE TABLE", RecoverTable: "RECOVER TABLE",
+    ddl.CreateDatabase: "CREATE DATABASE", ddl.AlterDatabase: "ALTER DATABASE", ddl.DropDatabase: "DROP DATABASE",
+    ddl.FlashbackDatabase: "FLASHBACK DATABASE", ddl.CreateTable: "CREATE TABLE", ddl.AlterTable: "ALTER TABLE",
+    ddl.RenameTables: "RENAME TABLE", ddl.TruncateTable: "TRUNCATE TABLE", ddl.RecoverTable: "RECOVER TABLE",
 }  # fmt: skip
 
 # First word, or two, of a statement that is no DDL → what it means for a changefeed.
@@ -346,40 +330,40 @@ def _not_read(sql: str, line: int, db: str, kind: str, error: DdlError) -> Parse
     return ParsedStatement(sql, line, db, kind, error=error.detail, refused=refused)
 
 
-def _kind(statement: Statement) -> str:
+def _kind(statement: ddl.Statement) -> str:
     match statement:
-        case DropTables():
+        case ddl.DropTables():
             return f"DROP {statement.kind.upper()}"
-        case CreateRelation():
+        case ddl.CreateRelation():
             return f"CREATE {statement.kind.upper()}"
-        case NoRowEffect():
+        case ddl.NoRowEffect():
             return statement.what
-        case CreateTable() if statement.like:
+        case ddl.CreateTable() if statement.like:
             return "CREATE TABLE … LIKE"
     return _KINDS[type(statement)]
 
 
-def _unsent_reason(statement: Statement) -> str:
+def _unsent_reason(statement: ddl.Statement) -> str:
     """Why no event of it reaches a changefeed; "" when one does."""
     match statement:
-        case CreateRelation(kind="sequence") | DropTables(kind="sequence"):
+        case ddl.CreateRelation(kind="sequence") | ddl.DropTables(kind="sequence"):
             return "Sequences do not reach a changefeed"
-        case NoRowEffect():
+        case ddl.NoRowEffect():
             return f"{statement.what} does not reach a changefeed"
-        case CreateTable(temporary="local") | DropTables(temporary="local"):
+        case ddl.CreateTable(temporary="local") | ddl.DropTables(temporary="local"):
             return "A temporary table is the session's own: no changefeed sees it"
-        case AlterTable() if statement.clauses and all(_is_silent(c) for c in statement.clauses):
+        case ddl.AlterTable() if statement.clauses and all(_is_silent(c) for c in statement.clauses):
             return "Nothing of it reaches a changefeed, and no column changes"
     return ""
 
 
-def _is_silent(clause: Clause) -> bool:
-    return isinstance(clause, NoColumnEffect) and clause.what in _NOT_SENT
+def _is_silent(clause: ddl.Clause) -> bool:
+    return isinstance(clause, ddl.NoColumnEffect) and clause.what in _NOT_SENT
 
 
-def _words(statement: Statement) -> Iterator[str]:
+def _words(statement: ddl.Statement) -> Iterator[str]:
     match statement:
-        case AlterTable():
+        case ddl.AlterTable():
             yield from (CLAUSES[type(c)](c) for c in statement.clauses)
             if not statement.clauses:
                 yield "nothing that is sent"

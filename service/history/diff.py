@@ -12,15 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from ticdc_bridge.schemas.ddl.executor.show_create import show_create
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterDatabase,
-    CreateDatabase,
-    CreateRelation,
-    CreateTable,
-    DropDatabase,
-    FlashbackDatabase,
-    RecoverTable,
-)
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.history.changes import NamePaths, StructureChange, changes
 from ticdc_bridge.service.history.model import (
@@ -37,8 +29,8 @@ from ticdc_bridge.service.history.statements import statement_or_none
 from ticdc_bridge.service.history.times import time_text
 
 TableKind = Literal["created", "described", "dropped", "recreated", "renamed", "changed", "unknown"]
-_CREATING: Final = (CreateTable, CreateRelation, RecoverTable, FlashbackDatabase)
-_OF_DATABASES: Final = (CreateDatabase, AlterDatabase, DropDatabase, FlashbackDatabase)
+_CREATING: Final = (ddl.CreateTable, ddl.CreateRelation, ddl.RecoverTable, ddl.FlashbackDatabase)
+_OF_DATABASES: Final = (ddl.CreateDatabase, ddl.AlterDatabase, ddl.DropDatabase, ddl.FlashbackDatabase)
 _DESCRIBED: Final = "it was described in between, not created: what it was before is not known"
 _NOT_FOLLOWED: Final = "a DDL in between was not understood: columns of the same name are taken for the same"
 
@@ -276,7 +268,7 @@ def _databases(span: HistorySpan) -> Iterator[dict[str, Any]]:
         forms = [None if row is None else {"charset": row.charset, "collate": row.collate} for row in (was, now)]
         if forms[0] == forms[1]:
             continue
-        created = was is None and isinstance(statements[0], (CreateDatabase, FlashbackDatabase))
+        created = was is None and isinstance(statements[0], (ddl.CreateDatabase, ddl.FlashbackDatabase))
         kind = "dropped" if now is None else "created" if created else "changed"
         yield {"kind": kind, "db": rows[-1].name, "before": forms[0], "after": forms[1]}
 

@@ -14,16 +14,9 @@ from typing import Any, Final
 
 from ticdc_bridge.schemas.ddl.executor.show_create import show_create
 from ticdc_bridge.schemas.ddl.executor.versions import literal_timestamps
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, SQL_MODES, LexicalMode, unknown_mode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterTable,
-    CreateTable,
-    DropTables,
-    RecoverTable,
-    RenameTables,
-    TruncateTable,
-)
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.debezium.schema_changes import table_after
 from ticdc_bridge.schemas.model.errors import WireError
@@ -89,13 +82,13 @@ def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
     modes = {"wire": LexicalMode(backslashes=False), "show": SHOW}
     statement = parse(query, modes.get(mode) or LexicalMode.of_sql_mode(sql_mode), db)
     match statement:
-        case AlterTable() | CreateTable() | TruncateTable():
+        case ddl.AlterTable() | ddl.CreateTable() | ddl.TruncateTable():
             return statement.table.table
-        case RenameTables():
+        case ddl.RenameTables():
             return statement.pairs[-1][1].table
-        case DropTables():
+        case ddl.DropTables():
             return statement.tables[0].table
-        case RecoverTable() if statement.table:
+        case ddl.RecoverTable() if statement.table:
             return statement.new or statement.table.table
     return ""
 

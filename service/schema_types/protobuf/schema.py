@@ -17,9 +17,14 @@ from ticdc_bridge.service.schema_types.base import (
 from ticdc_bridge.service.schema_types.protobuf import tags
 from ticdc_bridge.service.schema_types.protobuf.canonical import text_of
 from ticdc_bridge.service.schema_types.protobuf.compatibility import ComparedSchema, incompatibilities
-from ticdc_bridge.service.schema_types.protobuf.descriptor import check_descriptor, from_base64
+from ticdc_bridge.service.schema_types.protobuf.descriptor import (
+    check_descriptor,
+    from_base64,
+    known_files,
+    known_types,
+)
 from ticdc_bridge.service.schema_types.protobuf.model import File, Message
-from ticdc_bridge.service.schema_types.protobuf.parse import known_files, known_types, parse
+from ticdc_bridge.service.schema_types.protobuf.parse import parse
 from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames, Origin
 from ticdc_bridge.service.schema_types.protobuf.serialize import serialize_file
 
