@@ -83,7 +83,11 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._run_lifespan(scope, receive, send)
+            try:
+                await self._hot(scope, receive, send)
+            finally:
+                if self._authenticator is not None:
+                    self._authenticator.close()
             return
         try:
             refuse_cross_site(scope)
@@ -99,13 +103,6 @@ class Authentication:
         user, app = self._seen.get(name) or self._look_up(name)
         scope[USER_ACCESS] = user
         await app(scope, receive, send)
-
-    async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._hot(scope, receive, send)
-        finally:
-            if self._authenticator is not None:
-                self._authenticator.close()
 
     async def _name(self, scope: Scope) -> str | None:
         """The name that was proved; None if nothing was tried. Raises UNAUTHORIZED, TOO_MANY_LOGINS."""

@@ -29,7 +29,7 @@ from ticdc_bridge.service.api.bodies import (
 from ticdc_bridge.service.api.routing import Called, Router
 from ticdc_bridge.service.auth.acl import HISTORY
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.times import tso_of
+from ticdc_bridge.service.history.model import tso_of
 
 if TYPE_CHECKING:
     from ticdc_bridge.service.changefeed.settings import ChangefeedSettings

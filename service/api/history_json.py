@@ -18,9 +18,9 @@ from ticdc_bridge.service.history.model import (
     Place,
     State,
     TableVersionRow,
+    time_text,
 )
 from ticdc_bridge.service.history.statements import statement_or_none
-from ticdc_bridge.service.history.times import time_text
 from ticdc_bridge.service.registry.model import StoredWarning
 
 Json = dict[str, Any]

@@ -22,7 +22,7 @@ from ticdc_bridge.service.api.routing import PAGE, Called, Parameter, Router
 from ticdc_bridge.service.api.routing import STRING as TEXT_PARAMETER
 from ticdc_bridge.service.auth.acl import ADMIN, MESSAGES
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.times import tso_of
+from ticdc_bridge.service.history.model import tso_of
 from ticdc_bridge.service.registry.view import StoreSchemas
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ async def _ask_kafka(
 @router.declare("GET", "/topics", needs=MESSAGES, query=(_NAME, _LETTERS, *PAGE))
 async def topics(call: Called) -> Response:
     """Topics by name, each with its partitions and how many offsets it has."""
-    from ticdc_bridge.service.api.dead_letter_topic import is_likely_name
+    from ticdc_bridge.service.api.decoded_messages import is_likely_name
     from ticdc_bridge.service.registry.lineage import dead_letter_topics
 
     part, (offset, limit) = call.text("name").lower(), call.page_limits()
@@ -155,7 +155,7 @@ def _number(call: ApiCall, name: str) -> int:
 @router.declare("GET", "/topics/{topic}/dead-letters", needs=MESSAGES)
 async def dead_letters(call: Called) -> Response:
     """The dead letters of a topic by reason; `ends` names the messages that a replay may be limited to."""
-    from ticdc_bridge.service.api.dead_letter_topic import count_reasons
+    from ticdc_bridge.service.api.decoded_messages import count_reasons
 
     topic = call.segment("topic")
     return call.answer(await _ask_kafka(call, lambda kafka: count_reasons(kafka, topic)))
@@ -184,7 +184,7 @@ _REPLAY: Final[Mapping[str, Kind]] = {
 async def replay(call: Called) -> Response:
     """Sends the dead letters of a topic again to where they came from; a dry run, unless `dry_run` is false."""
     from ticdc_bridge.schemas.inputs.replay import LetterFilter
-    from ticdc_bridge.service.api.dead_letter_topic import ReplayRequest, replay_letters
+    from ticdc_bridge.service.api.decoded_messages import ReplayRequest, replay_letters
 
     body = call.body
     most = body.get("max_attempts")

@@ -197,9 +197,6 @@ class _TopicReader:
     ) -> None:
         self._topic, self._consumer, self._settings, self._until = topic, consumer, settings, until
         self.unread: set[int] = set()
-        self.extents = self._find_extents(errors)
-
-    def _find_extents(self, errors: kafka.ClientErrors) -> Extents:
         metadata = kafka.find_topics(self._consumer, errors, self._until, self._topic)[self._topic]
         if metadata.error is not None:
             raise kafka.topic_error(self._consumer, self._topic, metadata.error, errors.servers)
@@ -212,7 +209,7 @@ class _TopicReader:
         if lacking := [place[1] for place in places if place not in low or place not in high]:
             details = f"topic {self._topic}: the offsets of partition {lacking[0]} were not told in time"
             raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details)
-        return {place[1]: (low[place], high[place]) for place in sorted(places)}
+        self.extents = {place[1]: (low[place], high[place]) for place in sorted(places)}
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
         """The messages of each partition from an offset to before another. What is not read in time is in `unread`."""

@@ -195,10 +195,6 @@ def _subjects_of_levels(p: DoctorInput, *levels: str) -> list[str]:
     return [s.name for s in p.subjects or () if s.level.startswith(levels)]
 
 
-def _unreadable_protocol(p: DoctorInput) -> list[str]:
-    return [p.protocol] if p.protocol and p.protocol not in FROM_TICDC else []
-
-
 def _silent_ddl(p: DoctorInput) -> list[str]:
     words = (
         "all ddl", "create", "drop", "add", "alter", "modify", "rename", "truncate", "recover", "rebase", "set default",
@@ -244,10 +240,6 @@ def _ignored_keys(p: DoctorInput, prefix: str, protocols: tuple[str, ...]) -> li
 def _of_other_sinks(p: DoctorInput) -> list[str]:
     found = [path for path in p.feed.given if path.startswith(OTHER_SINKS)] if p.feed.on_kafka else []
     return found + ["safe-mode"] * bool(p.feed.on_kafka and p.feed.get("safe-mode"))
-
-
-def _uses_tls(p: DoctorInput) -> bool:
-    return bool(p.feed.get("enable-tls") or p.feed.get("ca"))
 
 
 def _of_login(p: DoctorInput) -> list[str]:
@@ -533,7 +525,8 @@ RULES: Final = (
          "After ADD COLUMN … FIRST or AFTER TiCDC's encoder mixes columns up when row checksums are on: a row fails, "
          "or its checksum does not fit", "Add columns at the end only", _AVRO_FILE),
     # ---- the rest
-    DoctorRule("not-read-here", "error", _unreadable_protocol,
+    DoctorRule("not-read-here", "error",
+         lambda p: [p.protocol] if p.protocol and p.protocol not in FROM_TICDC else [],
          "Protocol {what} is not read by our jobs", f"Use one of {', '.join(FROM_TICDC)}",
          "ticdc pkg/config/sink_protocol.go"),
     DoctorRule("simple-bootstrap", "warning",
@@ -574,7 +567,7 @@ RULES: Final = (
     DoctorRule("login-ignored", "warning", _of_login,
          "TiCDC does not log in with {what}: no sasl-mechanism is given", "Set sasl-mechanism, such as PLAIN", _KAFKA),
     DoctorRule("scheme-without-tls", "warning",
-         lambda p: p.feed.scheme == "kafka+ssl" and not _uses_tls(p),
+         lambda p: p.feed.scheme == "kafka+ssl" and not (p.feed.get("enable-tls") or p.feed.get("ca")),
          "kafka+ssl:// alone does not turn TLS on: TiCDC connects without it",
          "Set enable-tls=true, or ca, cert and key", _KAFKA),
     DoctorRule("claim-check-ignored", "warning", lambda p: list(_of_large(p)),

@@ -37,7 +37,6 @@ from ticdc_bridge.service.changefeed.settings import (
     ChangefeedSettings,
     ColumnSelector,
     Dispatcher,
-    Form,
     Key,
     Problem,
     Severity,
@@ -183,7 +182,7 @@ class _Reader:
             if form is None:
                 self.add_unknown(f"the file has {path}", path)
             elif not _has_form(form, value):
-                self._add_form(path, form)
+                self.add_error(f"the file has {path} of another form: {_FORMS[form]} is needed", line_in_file(path))
             elif not self.is_json:  # what TiCDC answers has every setting
                 self.given[path] = "config"
             return
@@ -203,9 +202,6 @@ class _Reader:
         read = self._check_value(key, value, f"the file has {key.name}", line_in_file(path))
         if read is not None:
             self.values[path], self.given[path] = read, "config"
-
-    def _add_form(self, path: str, form: Form) -> None:
-        self.add_error(f"the file has {path} of another form: {_FORMS[form]} is needed", line_in_file(path))
 
     def _members(self, path: str, value: Any) -> list[Mapping[str, Any]]:
         members = value if isinstance(value, list) else [value]

@@ -103,11 +103,7 @@ def _not_taken(key: Key, value: Any, given: Mapping[str, str], protocol: str) ->
     if key.choices and value not in key.choices:
         where = {"sink-uri": "the sink URI has ", "config": "the file has "}.get(given[key.path], "")
         return f"{where}{key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
-    return _out_of_bounds(key, value)
-
-
-def _out_of_bounds(key: Key, value: Any) -> str:
-    """Why TiCDC refuses a value; "" when it takes it."""
+    # Why TiCDC refuses a value; "" when it takes it.
     if key.pattern and isinstance(value, str):
         return "" if re.fullmatch(key.pattern, value) else f"{key.name} is {value[:80]!r}: {key.words} is needed"
     number = value

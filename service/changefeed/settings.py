@@ -365,15 +365,11 @@ class ColumnSelector:
     @classmethod
     def of(cls, tables: TableFilter, columns: tuple[str, ...]) -> ColumnSelector:
         """Raises PatternError."""
-        return cls(tables, TableFilter(tuple(_as_table(p) for p in columns)))
+        return cls(tables, TableFilter(tuple("!c." + p[1:] if p.startswith("!") else "c." + p for p in columns)))
 
     def keeps(self, column: str) -> bool:
         """The last pattern that fits decides."""
         return self.columns.matches("c", column)
-
-
-def _as_table(pattern: str) -> str:
-    return "!c." + pattern[1:] if pattern.startswith("!") else "c." + pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,14 +63,6 @@ from ticdc_bridge.service.ddl_check.trial import Trial, TrialResult, is_tried
 from ticdc_bridge.service.registry.model import Content
 
 
-def _no_doubt(_: TableId) -> str:
-    return ""
-
-
-def _unknown_databases(_: str) -> Sequence[str]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class CheckInput:
     """What is asked: SQL text of one or more statements, typed (or in wire form) in a database.
@@ -85,12 +77,12 @@ class CheckInput:
     db: str
     catalog: Catalog
     changefeed: ChangefeedSettings = field(default_factory=ChangefeedSettings)
-    unsure: Callable[[TableId], str] = _no_doubt
+    unsure: Callable[[TableId], str] = lambda _: ""
     zone: str | None = None
     mode: LexicalMode = field(default_factory=LexicalMode.of_sql_mode)
     assume: bool = False
     sql_mode: str | None = None
-    databases_of: Callable[[str], Sequence[str]] = _unknown_databases
+    databases_of: Callable[[str], Sequence[str]] = lambda _: ()
     trial: Trial | None = None
 
 

@@ -57,13 +57,13 @@ def answer_request(
 ) -> CheckReport:
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
     catalog, zone = new_catalog(), ""
-    unsure: Callable[[TableId], str] = _no_doubt
+    unsure: Callable[[TableId], str] | None = None
     databases_of: Callable[[str], Sequence[str]] | None = None
     if history is not None and (request.history is not None or history.changefeeds()):
         feed = history.changefeed(request.history)
         catalog, zone = history.catalog_at(feed.name, request.at), feed.zone
         unsure, databases_of = _doubts(history, feed.name, request.at), _databases_in_history(history, feed.name)
-    return run_check(request, catalog, view, unsure, zone, databases_of=databases_of, trial=trial)
+    return run_check(request, catalog, view, unsure or (lambda _: ""), zone, databases_of=databases_of, trial=trial)
 
 
 def run_check(
@@ -101,10 +101,6 @@ def run_check(
         trial,
     )
     return check(question, view)
-
-
-def _no_doubt(_: TableId) -> str:
-    return ""
 
 
 def _created_table(text: str, db: str) -> TableId | None:

@@ -352,13 +352,11 @@ def _unsent_reason(statement: ddl.Statement) -> str:
             return f"{statement.what} does not reach a changefeed"
         case ddl.CreateTable(temporary="local") | ddl.DropTables(temporary="local"):
             return "A temporary table is the session's own: no changefeed sees it"
-        case ddl.AlterTable() if statement.clauses and all(_is_silent(c) for c in statement.clauses):
+        case ddl.AlterTable() if statement.clauses and all(
+            isinstance(c, ddl.NoColumnEffect) and c.what in _NOT_SENT for c in statement.clauses
+        ):
             return "Nothing of it reaches a changefeed, and no column changes"
     return ""
-
-
-def _is_silent(clause: ddl.Clause) -> bool:
-    return isinstance(clause, ddl.NoColumnEffect) and clause.what in _NOT_SENT
 
 
 def _words(statement: ddl.Statement) -> Iterator[str]:

@@ -470,7 +470,16 @@ def _message(change: TableChange, message: str, level: str, schema: str, newest:
         case "NAME_MISMATCH":
             return _name(change, info, schema, newest)
         case "TYPE_MISMATCH" | "MISSING_UNION_BRANCH":
-            return _type(change, field, info, forward)
+            kinds = _KINDS.search(info)
+            who = "consumers with the old schema" if forward else "a reader with the new schema"
+            pair = next(((b, a) for b, a in change.pairs if a.name == field), None)
+            if pair is not None and pair[0].nullable and not pair[1].nullable and "NULL" in info.upper():
+                return f"column `{field}` no longer allows NULL: {who} could not read the rows that hold NULL"
+            if pair is not None and not pair[0].nullable and pair[1].nullable and "NULL" in info.upper():
+                return f"column `{field}` allows NULL now: {who} could not read a NULL"
+            if kinds:
+                return f"column `{field}`: {who} expects {kinds[1].lower()} and would find {kinds[2].lower()}"
+            return f"column `{field}`: {who} could not read it ({info})"
     return words
 
 
@@ -518,16 +527,3 @@ def _name(change: TableChange, info: str, schema: str, newest: str) -> str:
         f"the subject holds {names[0]} and the table is {names[1]}: two tables share one topic, and so one subject; "
         "give each table a topic of its own ({schema}_{table} in a dispatcher)"
     )
-
-
-def _type(change: TableChange, field: str, info: str, forward: bool) -> str:
-    kinds = _KINDS.search(info)
-    who = "consumers with the old schema" if forward else "a reader with the new schema"
-    pair = next(((b, a) for b, a in change.pairs if a.name == field), None)
-    if pair is not None and pair[0].nullable and not pair[1].nullable and "NULL" in info.upper():
-        return f"column `{field}` no longer allows NULL: {who} could not read the rows that hold NULL"
-    if pair is not None and not pair[0].nullable and pair[1].nullable and "NULL" in info.upper():
-        return f"column `{field}` allows NULL now: {who} could not read a NULL"
-    if kinds:
-        return f"column `{field}`: {who} expects {kinds[1].lower()} and would find {kinds[2].lower()}"
-    return f"column `{field}`: {who} could not read it ({info})"

@@ -223,7 +223,7 @@ class Trial:
         mapped = sql
         for start, end, text in reversed(edits):
             mapped = mapped[:start] + text + mapped[end:]
-        expected = _with_databases(statement, scratch)
+        expected = _changed(statement, lambda name: name._replace(db=scratch[name.db.lower()]) if name.db else name)
         try:
             same = parse(mapped, mode) == expected
         except DdlError:
@@ -321,10 +321,6 @@ def _names(value: object) -> Iterator[ddl.TableName]:
     elif is_dataclass(value):
         for one in fields(value):
             yield from _names(getattr(value, one.name))
-
-
-def _with_databases(statement: ddl.Statement, scratch: Mapping[str, str]) -> ddl.Statement:
-    return _changed(statement, lambda name: name._replace(db=scratch[name.db.lower()]) if name.db else name)
 
 
 def _changed(value: T, change: Callable[[ddl.TableName], ddl.TableName]) -> T:

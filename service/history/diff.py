@@ -24,9 +24,9 @@ from ticdc_bridge.service.history.model import (
     NameRow,
     State,
     key_of,
+    time_text,
 )
 from ticdc_bridge.service.history.statements import statement_or_none
-from ticdc_bridge.service.history.times import time_text
 
 TableKind = Literal["created", "described", "dropped", "recreated", "renamed", "changed", "unknown"]
 _CREATING: Final = (ddl.CreateTable, ddl.CreateRelation, ddl.RecoverTable, ddl.FlashbackDatabase)

@@ -24,9 +24,8 @@ from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_t
 from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, DdlRecord, HistoryReader
+from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, DdlRecord, HistoryReader, clean, tso_of
 from ticdc_bridge.service.history.table_schemas import table_of_schemas
-from ticdc_bridge.service.history.times import clean, tso_of
 from ticdc_bridge.service.registry.view import RegistryView
 
 _NOT_TOLD: Final = "Debezium's tableChanges do not tell some of its defaults"

@@ -70,7 +70,13 @@ class RestTarget:
             self.left_out.append(f"{len(unseen)} contexts without subjects ({', '.join(unseen)}): REST can't make them")
         final = {**target.modes, **plan.modes}
         with self._import_mode(scopes_of(plan, target), before=target.modes, after=final):
-            self._register(plan.add)
+            # Each version after those it refers to, several at a time.
+            done, total = 0, len(plan.add)
+            with ThreadPoolExecutor(CONNECTIONS) as pool:
+                for level in levels(plan.add):
+                    for _ in pool.map(self._register_one, level):
+                        done += 1
+                        self._report("written", done, total)
             deletions = [source.versions[key] for key in plan.delete]
             self._delete([*(stored for stored in plan.add if stored.deleted), *deletions])
             for context, number in plan.marks.items():
@@ -111,15 +117,6 @@ class RestTarget:
 
     def _put_mode(self, scope: str, mode: str) -> None:
         self._ask_ok("PUT", f"{_path('/mode', scope)}?force=true", {"mode": mode})
-
-    def _register(self, versions: list[StoredVersion]) -> None:
-        """Each version after those it refers to, several at a time."""
-        done, total = 0, len(versions)
-        with ThreadPoolExecutor(CONNECTIONS) as pool:
-            for level in levels(versions):
-                for _ in pool.map(self._register_one, level):
-                    done += 1
-                    self._report("written", done, total)
 
     def _register_one(self, stored: StoredVersion) -> None:
         body = {**schema_body(stored.content), "id": stored.id, "version": stored.version}

@@ -24,7 +24,7 @@ from ticdc_bridge.service.migration.endpoints import (
 from ticdc_bridge.service.migration.plan import Conflict, compare
 from ticdc_bridge.service.migration.progress import progress
 from ticdc_bridge.service.migration.rest_reader import UNKNOWN_MARK
-from ticdc_bridge.service.migration.snapshot import Key, Snapshot
+from ticdc_bridge.service.migration.snapshot import Snapshot
 from ticdc_bridge.service.registry.names import SERVER, context_of
 from ticdc_bridge.service.server.logs import print_line
 from ticdc_bridge.service.store import store_exists
@@ -207,7 +207,14 @@ def _report(source: ReadResult, target: ReadResult, options: TransferOptions, *,
         f"{number} × {reason}" for result in (source, target) for reason, number in sorted(result.left_out.items())
     ]
     unknown += [f"broken: {record}" for record in (*source.broken, *target.broken)]
-    _forget_unread(theirs, ours, source.unread | target.unread)
+    # Drop what one of them could not tell: it is no difference.
+    unread = source.unread | target.unread
+    for snapshot in (theirs, ours):
+        snapshot.versions = {key: stored for key, stored in snapshot.versions.items() if key not in unread}
+        if "/config" in unread:
+            snapshot.configs = {scope: config for scope, config in snapshot.configs.items() if scope == SERVER}
+        if "/mode" in unread:
+            snapshot.modes = {scope: mode for scope, mode in snapshot.modes.items() if scope == SERVER}
     if over_rest:
         # REST tells the highest id only of contexts that have versions, and some servers tell none.
         unsure = theirs.marks.keys() ^ ours.marks.keys()
@@ -230,13 +237,3 @@ def _report(source: ReadResult, target: ReadResult, options: TransferOptions, *,
         return SAYS_NO
     print_line("verify: can't tell; what could be compared is equal" if unknown else "verify: equal")
     return _CANNOT_TELL if unknown else 0
-
-
-def _forget_unread(source: Snapshot, target: Snapshot, unread: set[Key | str]) -> None:
-    """Drop what one of them could not tell: it is no difference."""
-    for snapshot in (source, target):
-        snapshot.versions = {key: stored for key, stored in snapshot.versions.items() if key not in unread}
-        if "/config" in unread:
-            snapshot.configs = {scope: config for scope, config in snapshot.configs.items() if scope == SERVER}
-        if "/mode" in unread:
-            snapshot.modes = {scope: mode for scope, mode in snapshot.modes.items() if scope == SERVER}

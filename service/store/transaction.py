@@ -20,7 +20,7 @@ from ticdc_bridge.service.registry.model import (
     VersionRow,
 )
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, qualify
-from ticdc_bridge.service.registry.read_set import (
+from ticdc_bridge.service.registry.ports import (
     ANYTHING,
     CONTEXTS,
     Part,
@@ -338,7 +338,7 @@ class Transaction:
             self._sql.execute(insert(modes).values(scope=scope, mode=mode))
 
     def put_context(self, context: str) -> None:
-        if not self._sql.execute(_context(context)).first():
+        if not self._sql.execute(select(contexts.c.context).where(contexts.c.context == context)).first():
             self._note([CONTEXTS])
             self._sql.execute(insert(contexts).values(context=context))
 
@@ -378,10 +378,6 @@ class Transaction:
 def _newest_first(query: Select[Any], deleted: bool) -> Select[Any]:
     query = query if deleted else query.where(~versions.c.deleted)
     return query.order_by(versions.c.version.desc())
-
-
-def _context(context: str) -> Select[Any]:
-    return select(contexts.c.context).where(contexts.c.context == context)
 
 
 def imported_id(context: str, number: int) -> str:

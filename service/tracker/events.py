@@ -14,9 +14,8 @@ from ticdc_bridge.schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Messa
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.service.history.manual_entry import table_after_event
-from ticdc_bridge.service.history.model import DdlRecord
+from ticdc_bridge.service.history.model import DdlRecord, clean
 from ticdc_bridge.service.history.statements import ALTERED
-from ticdc_bridge.service.history.times import clean
 
 MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "debezium-mysql", "debezium-tidb"})
 """Formats whose watermarks come only with TiCDC's extension, or never."""

@@ -8,8 +8,18 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient
-from ticdc_bridge.service.ui.pages import FormError, PageRouter, form_fields, go, number_of, page, part, segment
+from ticdc_bridge.service.ui.pages import (
+    ApiAnswer,
+    ApiClient,
+    FormError,
+    PageRouter,
+    form_fields,
+    go,
+    number_of,
+    page,
+    part,
+    segment,
+)
 from ticdc_bridge.service.ui.topics import ask_kafka, check_allowed, problem_of, status_of
 
 router = PageRouter("/ui/dead-letters")

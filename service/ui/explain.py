@@ -23,8 +23,7 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.service.api.request import services
-from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient
-from ticdc_bridge.service.ui.pages import FormError, PageRouter, form, page
+from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, FormError, PageRouter, form, page
 from ticdc_bridge.service.ui.topics import ask_kafka, problem_of
 
 router = PageRouter("/ui/explain")
@@ -94,7 +93,18 @@ async def ask(request: Request) -> Response:
 async def answer(request: Request) -> Response:
     fields = {**_FILLED_IN, **await form(request)}
     try:
-        filled = _fill_form(fields, await _fetch_message(request, fields["place"].strip()))
+        fetched = await _fetch_message(request, fields["place"].strip())
+        names, _ = _formats()
+        if fields["format"] not in names:
+            raise FormError(f"There is no format {fields['format']!r}.")
+        message = fetched or Message(
+            key=_bytes(fields, "key"),
+            value=_bytes(fields, "value"),
+            topic=fields["topic"].strip() or None,
+        )
+        if fetched is None and message.key is None and message.value is None:
+            raise FormError("Paste the key or the value of a message.")
+        filled = ExplainForm(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
     except ValueError as problem:
         return _page(request, fields, None, str(problem), 400)
     source = ApiSchemas(ApiClient(request), filled.context)
@@ -137,20 +147,6 @@ def _explain_form(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
         filled.message, filled.format, Context(source, None, options), options, source.versions_of_id
     )
     return explain(question)
-
-
-def _fill_form(fields: Mapping[str, str], fetched: Message | None) -> ExplainForm:
-    names, _ = _formats()
-    if fields["format"] not in names:
-        raise FormError(f"There is no format {fields['format']!r}.")
-    message = fetched or Message(
-        key=_bytes(fields, "key"),
-        value=_bytes(fields, "value"),
-        topic=fields["topic"].strip() or None,
-    )
-    if fetched is None and message.key is None and message.value is None:
-        raise FormError("Paste the key or the value of a message.")
-    return ExplainForm(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
 
 
 def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:

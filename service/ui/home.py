@@ -12,8 +12,7 @@ from typing import Any, Final, Literal
 from fastapi import Request, Response
 
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
-from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient, ApiError
-from ticdc_bridge.service.ui.pages import PageRouter, page, segment
+from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, PageRouter, page, segment
 from ticdc_bridge.service.ui.topics import problem_of
 
 router = PageRouter()

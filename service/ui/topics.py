@@ -7,8 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient, ApiError
-from ticdc_bridge.service.ui.pages import PageRouter, number_of, page, part
+from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, PageRouter, number_of, page, part
 
 router = PageRouter("/ui/topics")
 

@@ -121,7 +121,7 @@ def check_ddl(
     from ticdc_bridge.service.changefeed.reader import read_files
     from ticdc_bridge.service.ddl_check.report import EXIT
     from ticdc_bridge.service.ddl_check.request import CheckRequest
-    from ticdc_bridge.service.history.times import tso_of
+    from ticdc_bridge.service.history.model import tso_of
 
     try:
         text, name = _statements(sql, file)

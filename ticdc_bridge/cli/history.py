@@ -240,7 +240,7 @@ def history_diff(
       ticdc-bridge history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
     """
     from ticdc_bridge.service.history.diff import Period, diff, text
-    from ticdc_bridge.service.history.times import tso_of
+    from ticdc_bridge.service.history.model import tso_of
 
     with _open_histories(store, reads=True) as (histories, _):
         period = Period(tso_of(earlier), tso_of(later), inclusive)
@@ -287,7 +287,7 @@ def history_export(
       ticdc-bridge history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
     """
     from ticdc_bridge.service.history.export import HistoryExport
-    from ticdc_bridge.service.history.times import tso_of
+    from ticdc_bridge.service.history.model import tso_of
 
     with _open_histories(store, reads=True) as (histories, _):
         feed, (db, table) = histories.changefeed(changefeed), _named(db, table)

@@ -25,7 +25,7 @@ from ticdc_bridge.service.api.metrics import ServiceMetrics, Tally
 from ticdc_bridge.service.api.middleware import LONG, accepts_gzip
 from ticdc_bridge.service.api.routing import Route, all_routes
 from ticdc_bridge.service.registry.deadline import Deadline, current_deadline
-from ticdc_bridge.service.registry.read_set import Part, ReadSet, current_reads
+from ticdc_bridge.service.registry.ports import Part, ReadSet, current_reads
 
 _LONGEST_BODY: Final = 256 * 1024
 _OVERHEAD: Final = 1500

@@ -20,8 +20,7 @@ from ticdc_bridge.service.schema_types.avro.canonical import (
     print_plain_field,
     unordered_text,
 )
-from ticdc_bridge.service.schema_types.avro.defaults import is_valid_default
-from ticdc_bridge.service.schema_types.avro.model import Enum, NamedType, Record
+from ticdc_bridge.service.schema_types.avro.model import Enum, NamedType, Record, is_valid_default
 
 # Columns that come again: types and fields that name nothing are read and printed once and stand in many schemas.
 # A database has few different column types, one more version of a table has the columns of the last one, and the shards

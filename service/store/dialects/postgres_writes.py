@@ -279,7 +279,12 @@ class PostgresWrites:
         last_seen = self._numbers.last_seen
         try:
             if self._watcher is None:
-                self._watcher = self._open_watcher()
+                fairy = self._engine.raw_connection()
+                raw: Any = fairy.dbapi_connection
+                fairy.detach()
+                raw.execute(f"SET statement_timeout = {_LOOK_MS}")
+                assert isinstance(raw, psycopg.Connection)
+                self._watcher = raw
             row = self._watcher.execute(_LOOK, [self._name]).fetchone()
             if row is None:
                 raise psycopg.DataError("no row")
@@ -290,14 +295,6 @@ class PostgresWrites:
             self._numbers.note_unknown()
             return
         self._numbers.note_seen(int(row[0]), int(row[1]), last_seen)
-
-    def _open_watcher(self) -> psycopg.Connection[Any]:
-        fairy = self._engine.raw_connection()
-        raw: Any = fairy.dbapi_connection
-        fairy.detach()
-        raw.execute(f"SET statement_timeout = {_LOOK_MS}")
-        assert isinstance(raw, psycopg.Connection)
-        return raw
 
     def close(self) -> None:
         self._looks.close()

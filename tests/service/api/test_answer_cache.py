@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message
 from tests.support.service import column, process_service, record, short_and_long
 from ticdc_bridge.service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
 from ticdc_bridge.service.api.metrics import Tally
-from ticdc_bridge.service.registry.read_set import ANYTHING, Part
+from ticdc_bridge.service.registry.ports import ANYTHING, Part
 from ticdc_bridge.service.server.app import create_app, wrap_served
 from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import open_store
