@@ -112,27 +112,23 @@ async def read_body(call: ApiCall) -> bytes:
     """
     body = getattr(call.request.state, "body", None)
     if body is None:
-        body = call.request.state.body = await receive_body(call)
+        limit, size, chunks = call.services.max_body_bytes, 0, []
+        async for chunk in call.request.stream():
+            size += len(chunk)
+            if size <= limit:
+                chunks.append(chunk)
+            else:
+                chunks.clear()
+            if size > limit * _DRAINED:
+                break
+        if size > limit:
+            raise RegistryError("REQUEST_TOO_LARGE", limit=limit)
+        body = call.request.state.body = b"".join(chunks)
         patience = current_deadline.get()
         if patience is not None:
             patience.start()
     assert isinstance(body, bytes)
     return body
-
-
-async def receive_body(call: ApiCall) -> bytes:
-    limit, size, chunks = call.services.max_body_bytes, 0, []
-    async for chunk in call.request.stream():
-        size += len(chunk)
-        if size <= limit:
-            chunks.append(chunk)
-        else:
-            chunks.clear()
-        if size > limit * _DRAINED:
-            break
-    if size > limit:
-        raise RegistryError("REQUEST_TOO_LARGE", limit=limit)
-    return b"".join(chunks)
 
 
 def parse(body: bytes) -> Any:
@@ -281,11 +277,7 @@ REFERENCE: Final = object_of(
 METADATA: Final = or_null(
     object_of(
         "Metadata",
-        {
-            "tags": map_of(set_of(STRING)),
-            "properties": map_of(STRING),
-            "sensitive": or_null(set_of(STRING)),
-        },
+        {"tags": map_of(set_of(STRING)), "properties": map_of(STRING), "sensitive": or_null(set_of(STRING))},
         lambda read: {name: part for name, part in read.items() if part},
     )
 )

@@ -62,25 +62,22 @@ def description(app: FastAPI) -> Json:
     for route in all_routes(app):
         if isinstance(route, Route) and route.include_in_schema:
             for method in map(str.lower, route.methods or ()):
-                describe_operation(spec["paths"][route.path][method], method, route)
+                operation = spec["paths"][route.path][method]
+                operation["operationId"] = f"{method}{re.sub('[^A-Za-z0-9]+', '_', route.path)}".strip("_")
+                operation["parameters"] = [
+                    {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, STRING)}
+                    for name in re.findall(r"{(\w+)}", route.path)
+                ] + [
+                    {"name": one.name, "in": "query", "required": False, "description": one.text, "schema": one.schema}
+                    for one in route.query
+                ]
+                has_body = method in ("post", "put")
+                if has_body:
+                    schema = route.body.schema if route.body else {}
+                    operation["requestBody"] = {"required": bool(schema), "content": {V1: {"schema": schema}}}
+                operation["responses"] = responses(route, has_body)
     spec.setdefault("components", {})["schemas"] = {"Error": object_schema({"error_code": INTEGER, "message": TEXT})}
     return spec
-
-
-def describe_operation(operation: Json, method: str, route: Route) -> None:
-    operation["operationId"] = f"{method}{re.sub('[^A-Za-z0-9]+', '_', route.path)}".strip("_")
-    operation["parameters"] = [
-        {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, STRING)}
-        for name in re.findall(r"{(\w+)}", route.path)
-    ] + [
-        {"name": one.name, "in": "query", "required": False, "description": one.text, "schema": one.schema}
-        for one in route.query
-    ]
-    has_body = method in ("post", "put")
-    if has_body:
-        schema = route.body.schema if route.body else {}
-        operation["requestBody"] = {"required": bool(schema), "content": {V1: {"schema": schema}}}
-    operation["responses"] = responses(route, has_body)
 
 
 def responses(route: Route, has_body: bool) -> Json:

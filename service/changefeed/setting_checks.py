@@ -64,7 +64,18 @@ def problems(
     for rule in _RULES:
         if rule.when(settings):
             yield Problem("error", rule.text, fix_of(rule.names, given))
-    yield from list_problems(lists, protocol)
+    # lists: by path.
+    for number, one in enumerate(lists.get("filter.event-filters", ()), 1):
+        yield from _located("filter.event-filters", number, "error", _of_event_filter(one))
+    for number, one in enumerate(lists.get("sink.dispatchers", ()), 1):
+        yield from _located("sink.dispatchers", number, "error", _of_dispatcher(one, protocol))
+        yield from _located("sink.dispatchers", number, "warning", _passed_over(one))
+    for number, one in enumerate(lists.get("sink.column-selectors", ()), 1):
+        yield from _located("sink.column-selectors", number, "error", _of_selector(one))
+    for path, members in lists.items():
+        for number, one in enumerate(members, 1):
+            before = [] if path == "filter.event-filters" else members[: number - 1]
+            yield from _located(path, number, "warning", _of_matcher(one, before))
 
 
 def read_query(uri: SplitResult) -> tuple[str, list[Problem]]:
@@ -289,21 +300,6 @@ EXPRESSIONS: Final = (
 )  # fmt: skip
 # Keys of a dispatcher that only one partition rule looks at.
 _OF_PARTITION: Final = {"index": "index-value", "columns": "columns"}
-
-
-def list_problems(lists: Mapping[str, Sequence[Member]], protocol: str) -> Iterator[Problem]:
-    """lists: by path."""
-    for number, one in enumerate(lists.get("filter.event-filters", ()), 1):
-        yield from _located("filter.event-filters", number, "error", _of_event_filter(one))
-    for number, one in enumerate(lists.get("sink.dispatchers", ()), 1):
-        yield from _located("sink.dispatchers", number, "error", _of_dispatcher(one, protocol))
-        yield from _located("sink.dispatchers", number, "warning", _passed_over(one))
-    for number, one in enumerate(lists.get("sink.column-selectors", ()), 1):
-        yield from _located("sink.column-selectors", number, "error", _of_selector(one))
-    for path, members in lists.items():
-        for number, one in enumerate(members, 1):
-            before = [] if path == "filter.event-filters" else members[: number - 1]
-            yield from _located(path, number, "warning", _of_matcher(one, before))
 
 
 def _located(path: str, number: int, severity: Severity, found: Iterator[Found]) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
@@ -397,18 +397,6 @@ def _pairs(statement: ddl.Statement) -> tuple[tuple[ddl.TableName, ddl.TableName
 
 
 # ---- one table of a statement
-class CheckState(Protocol):
-    """What one dry run holds between its statements."""
-
-    question: CheckInput
-    view: RegisteredSchemas
-    changefeed: ChangefeedSettings
-    catalog: Catalog
-    session: Session
-    pending: dict[str, list[Content]]
-    assumed: dict[str, str]
-
-
 @dataclass(slots=True)
 class TableFinding:
     """What was found out about one table."""
@@ -426,7 +414,7 @@ class TableFinding:
 class TableCheck:
     """One table of a statement."""
 
-    def __init__(self, run: CheckState, change: TableChange, statement: ParsedStatement) -> None:
+    def __init__(self, run: _Run, change: TableChange, statement: ParsedStatement) -> None:
         self.run, self.change, self.statement = run, change, statement
         self.sent = self._as_sent(change)
         self.out = TableFinding()

@@ -50,10 +50,7 @@ class CheckRequest:
 
 
 def answer_request(
-    request: CheckRequest,
-    view: RegisteredSchemas,
-    history: HistoryReader | None = None,
-    trial: Trial | None = None,
+    request: CheckRequest, view: RegisteredSchemas, history: HistoryReader | None = None, trial: Trial | None = None
 ) -> CheckReport:
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
     catalog, zone = new_catalog(), ""

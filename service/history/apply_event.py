@@ -339,11 +339,7 @@ def record_unapplied(rows: HistoryRows, record: DdlRecord, statement: ddl.Statem
     reason = _NOT_SEEN if unseen else f"a DDL statement can't be applied: {error.detail}"
     match statement:
         case ddl.RenameTables():
-            _move_names(
-                event_rows,
-                [(o.in_db(db), n.in_db(db)) for o, n in statement.pairs],
-                reason,
-            )
+            _move_names(event_rows, [(o.in_db(db), n.in_db(db)) for o, n in statement.pairs], reason)
         case ddl.AlterTable():
             id_ = statement.table.in_db(db)
             renames = [c.new for c in statement.clauses if isinstance(c, ddl.RenameTo)]

@@ -9,12 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ticdc_bridge.clients.http import (
-    CONNECTIONS,
-    HttpClient,
-    HttpResponse,
-    escape_name,
-)
+from ticdc_bridge.clients.http import CONNECTIONS, HttpClient, HttpResponse, escape_name
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress

@@ -21,7 +21,7 @@ from ticdc_bridge.service.migration.endpoints import (
     planner_of,
     schema_comparison,
 )
-from ticdc_bridge.service.migration.plan import Conflict, compare
+from ticdc_bridge.service.migration.plan import compare
 from ticdc_bridge.service.migration.progress import progress
 from ticdc_bridge.service.migration.rest_reader import UNKNOWN_MARK
 from ticdc_bridge.service.migration.snapshot import Snapshot
@@ -81,7 +81,11 @@ def write_and_report(what: str, target: Endpoint, source: ReadResult, options: T
     result = target.write(source.snapshot, planner(source.snapshot, options), dry_run=options.dry_run)
     plan = result.plan
     if plan.conflicts:
-        tell_conflicts(plan.conflicts)
+        by_kind: dict[str, list[str]] = {}
+        for conflict in plan.conflicts:
+            by_kind.setdefault(conflict.kind, []).append(conflict.what)
+        for kind, some in by_kind.items():
+            print_list(f"{len(some)} × {kind}:", some)
         print_line(f"{what}: {len(plan.conflicts)} conflicts; nothing was written")
         return SAYS_NO
     tell_result(what, result, options)
@@ -123,14 +127,6 @@ def tell_read(result: ReadResult, label: str = "read") -> None:
         print_line("left out, for they mean nothing here: " + count_text(result.unknown))
     for reason, number in sorted(result.left_out.items()):
         print_line(f"left out: {number} × {reason}")
-
-
-def tell_conflicts(conflicts: list[Conflict]) -> None:
-    by_kind: dict[str, list[str]] = {}
-    for conflict in conflicts:
-        by_kind.setdefault(conflict.kind, []).append(conflict.what)
-    for kind, some in by_kind.items():
-        print_list(f"{len(some)} × {kind}:", some)
 
 
 def tell_result(what: str, result: WriteResult, options: TransferOptions) -> None:

@@ -36,10 +36,7 @@ _PRESENT = b"\x01"
 
 
 def identity(
-    text: str,
-    references: Sequence[Reference] = (),
-    metadata: Metadata | None = None,
-    rule_set: RuleSet | None = None,
+    text: str, references: Sequence[Reference] = (), metadata: Metadata | None = None, rule_set: RuleSet | None = None
 ) -> bytes:
     """MD5 over the canonical text, the references, the metadata and the rule set. The schema type is not part of it."""
     digest = hashlib.md5(text.encode("utf-8", "replace"), usedforsecurity=False)

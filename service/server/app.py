@@ -69,9 +69,7 @@ ROUTERS = (
 
 
 def create_app(
-    settings: Settings | None = None,
-    store: SqlStore | None = None,
-    view: Callable[[Store], Store] = lambda it: it,
+    settings: Settings | None = None, store: SqlStore | None = None, view: Callable[[Store], Store] = lambda it: it
 ) -> FastAPI:
     """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
 

@@ -79,21 +79,17 @@ def backup(dialect: Dialect, target: Path) -> Contents:
         if layout is None:
             raise SetupError("USAGE", details=f"store {dialect.url!r} holds no registry")
         refuse(layout, f"store {dialect.url!r}")
-        columns = existing_columns(connection, table_names)
+        # The tables and columns of ours that a store has; an older layout lacks some.
+        there = {}
+        for table in metadata.sorted_tables:
+            if table.name in table_names:
+                names = {one["name"] for one in sa.inspect(connection).get_columns(table.name)}
+                there[table.name] = [column.name for column in table.columns if column.name in names]
+        columns = there
         try:
             return _write(target, layout, columns, connection, dialect)
         except OSError as error:
             raise SetupError("USAGE", details=f"can't write {target}: {error.strerror or error}") from None
-
-
-def existing_columns(connection: sa.Connection, table_names: list[str]) -> dict[str, list[str]]:
-    """The tables and columns of ours that a store has; an older layout lacks some."""
-    there = {}
-    for table in metadata.sorted_tables:
-        if table.name in table_names:
-            names = {one["name"] for one in sa.inspect(connection).get_columns(table.name)}
-            there[table.name] = [column.name for column in table.columns if column.name in names]
-    return there
 
 
 def _write(target: Path, layout: int, columns: Columns, connection: sa.Connection, dialect: Dialect) -> Contents:

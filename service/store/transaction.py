@@ -20,12 +20,7 @@ from ticdc_bridge.service.registry.model import (
     VersionRow,
 )
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, qualify
-from ticdc_bridge.service.registry.ports import (
-    ANYTHING,
-    CONTEXTS,
-    Part,
-    current_reads,
-)
+from ticdc_bridge.service.registry.ports import ANYTHING, CONTEXTS, Part, current_reads
 from ticdc_bridge.service.store import statements
 from ticdc_bridge.service.store.rows import content_of, schema_row, version_of_row, version_row
 from ticdc_bridge.service.store.tables import (

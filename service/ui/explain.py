@@ -98,9 +98,7 @@ async def answer(request: Request) -> Response:
         if fields["format"] not in names:
             raise FormError(f"There is no format {fields['format']!r}.")
         message = fetched or Message(
-            key=_bytes(fields, "key"),
-            value=_bytes(fields, "value"),
-            topic=fields["topic"].strip() or None,
+            key=_bytes(fields, "key"), value=_bytes(fields, "value"), topic=fields["topic"].strip() or None
         )
         if fetched is None and message.key is None and message.value is None:
             raise FormError("Paste the key or the value of a message.")
