@@ -319,17 +319,10 @@ RULE_SET: Final = or_null(
 )
 
 SCHEMA: Final[Fields] = {
-    "version": INTEGER,
-    "id": INTEGER,
-    "schemaType": Kind(text, {"enum": ["AVRO", "JSON", "PROTOBUF"]}),
-    "references": list_of("ArrayList", REFERENCE),
-    "metadata": METADATA,
-    "ruleSet": RULE_SET,
-    "schema": TEXT,
-    "schemaTagsToAdd": _TAGGED_PARTS,
-    "schemaTagsToRemove": _TAGGED_PARTS,
-    "propagateSchemaTags": FLAG,
-}
+    "version": INTEGER, "id": INTEGER, "schemaType": Kind(text, {"enum": ["AVRO", "JSON", "PROTOBUF"]}),
+    "references": list_of("ArrayList", REFERENCE), "metadata": METADATA, "ruleSet": RULE_SET, "schema": TEXT,
+    "schemaTagsToAdd": _TAGGED_PARTS, "schemaTagsToRemove": _TAGGED_PARTS, "propagateSchemaTags": FLAG,
+}  # fmt: skip
 
 TAGS: Final[Fields] = {
     "newVersion": INTEGER, "tagsToAdd": _TAGGED_PARTS, "tagsToRemove": _TAGGED_PARTS, "metadata": METADATA,

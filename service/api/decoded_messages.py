@@ -228,14 +228,10 @@ def count_reasons(kafka: KafkaTopics, topic: str) -> dict[str, Any]:
             reasons.setdefault(form["reason"], _Reason()).add(message, form)
     ordered = sorted(reasons.items(), key=lambda one: (-one[1].count, one[0]))
     return {
-        "topic": topic,
-        "messages": sum(high - low for low, high in extents.values()),
-        "read": len(messages),
-        "whole": whole,
-        "reasons": [one.form(reason) for reason, one in ordered],
-        "no_dead_letters": others,
+        "topic": topic, "messages": sum(high - low for low, high in extents.values()), "read": len(messages),
+        "whole": whole, "reasons": [one.form(reason) for reason, one in ordered], "no_dead_letters": others,
         "ends": {str(partition): high for partition, (_, high) in extents.items()},
-    }
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,16 +277,12 @@ def replay_letters(kafka: KafkaTopics, request: ReplayRequest) -> dict[str, Any]
         raise RegistryError("UNPROCESSABLE", details=details)
     counts = planned if request.dry_run else replay(lambda: messages, request.letters, kafka.sender())
     return {
-        "topic": request.topic,
-        "dry_run": request.dry_run,
-        "read": counts.read,
-        "sent": counts.sent,
+        "topic": request.topic, "dry_run": request.dry_run, "read": counts.read, "sent": counts.sent,
         "topics": [{"topic": topic, "count": n} for topic, n in sorted(counts.topics.items(), key=repr)],
         "left_out": [{"why": why, "count": n} for why, n in sorted(counts.left.items())],
-        "too_many_attempts": counts.tired,
-        "missing_topics": missing,
+        "too_many_attempts": counts.tired, "missing_topics": missing,
         "ends": {str(partition): end for partition, (_, end) in extents.items()},
-    }
+    }  # fmt: skip
 
 
 def _find_missing(kafka: KafkaTopics, planned: ReplayCounts) -> list[str]:

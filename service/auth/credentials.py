@@ -46,14 +46,9 @@ _NAME: Final = re.compile(r"[^\s:\x00-\x1f\x7f]{1,255}")
 
 # How a line's hash begins → what it is. All of these can be guessed too fast, or can't be read any more.
 _UNSAFE: Final = {
-    "{SHA}": "unsalted SHA-1",
-    "{SSHA}": "SHA-1",
-    "$apr1$": "Apache's MD5",
-    "$1$": "MD5",
-    "$5$": "SHA-256-crypt",
-    "$6$": "SHA-512-crypt",
-    "{PLAIN}": "a password as it is",
-}
+    "{SHA}": "unsalted SHA-1", "{SSHA}": "SHA-1", "$apr1$": "Apache's MD5", "$1$": "MD5", "$5$": "SHA-256-crypt",
+    "$6$": "SHA-512-crypt", "{PLAIN}": "a password as it is",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

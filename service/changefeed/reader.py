@@ -416,22 +416,17 @@ _GLUE: Final = {
 # Our settings, by path → where TiDB Cloud's have them.
 _KAFKA_PATH, _CODEC_PATH = "sink.kafka-config.", "sink.kafka-config.codec-config."
 PLACES: Final = {
-    "sink.protocol": "dataFormat.protocol",
-    "sink.schema-registry": _AVRO + "confluentSchemaRegistry",
+    "sink.protocol": "dataFormat.protocol", "sink.schema-registry": _AVRO + "confluentSchemaRegistry",
     _CODEC_PATH + "enable-tidb-extension": "dataFormat.enableTidbExtension",
     _CODEC_PATH + "avro-decimal-handling-mode": _AVRO + "decimalHandlingMode",
     _CODEC_PATH + "avro-bigint-unsigned-handling-mode": _AVRO + "bigintUnsignedHandlingMode",
-    _KAFKA_PATH + "compression": "broker.compression",
-    _KAFKA_PATH + "kafka-version": "broker.kafkaVersion",
+    _KAFKA_PATH + "compression": "broker.compression", _KAFKA_PATH + "kafka-version": "broker.kafkaVersion",
     _KAFKA_PATH + "partition-num": "topicPartitionConfig.partitionNum",
     _KAFKA_PATH + "replication-factor": "topicPartitionConfig.replicationFactor",
-    _KAFKA_PATH + "sasl-mechanism": "authentication.authType",
-    _KAFKA_PATH + "sasl-user": "authentication.userName",
-    _KAFKA_PATH + "sasl-password": "authentication.password",
-    _KAFKA_PATH + "enable-tls": "authentication.enableTls",
-    "force-replicate": "mode of the filter",
-    "filter.rules": "filterRule of the filter",
-}
+    _KAFKA_PATH + "sasl-mechanism": "authentication.authType", _KAFKA_PATH + "sasl-user": "authentication.userName",
+    _KAFKA_PATH + "sasl-password": "authentication.password", _KAFKA_PATH + "enable-tls": "authentication.enableTls",
+    "force-replicate": "mode of the filter", "filter.rules": "filterRule of the filter",
+}  # fmt: skip
 
 
 class CloudSettings(NamedTuple):

@@ -41,18 +41,11 @@ class ReportedSchemas:
     def form(self) -> dict[str, Any]:
         key, value = self.target.subjects or (None, None)
         return {
-            "table": self.table,
-            "protocol": self.target.protocol,
-            "mode": self.target.mode(),
-            "judged": self.judged,
-            "known_from": self.target.why,
-            "topic": self.target.topic or None,
-            "key_subject": key,
-            "value_subject": value,
-            "key": self.made.key,
-            "value": self.made.value,
+            "table": self.table, "protocol": self.target.protocol, "mode": self.target.mode(), "judged": self.judged,
+            "known_from": self.target.why, "topic": self.target.topic or None, "key_subject": key,
+            "value_subject": value, "key": self.made.key, "value": self.made.value,
             "error": self.made.error or self.made.unsure or None,
-        }
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +72,8 @@ class StatementReport:
             "verdict": self.verdict,
             "reason": self.reason,
             "statement": {
-                "sql": one.sql,
-                "line": one.line,
-                "db": one.db,
-                "kind": one.kind,
-                "ddl_type": one.ddl_type,
-                "tables": list(self.tables),
-                "clauses": list(one.clauses),
-                "reaches_changefeed": one.reaches,
+                "sql": one.sql, "line": one.line, "db": one.db, "kind": one.kind, "ddl_type": one.ddl_type,
+                "tables": list(self.tables), "clauses": list(one.clauses), "reaches_changefeed": one.reaches,
                 "error": one.error or None,
             },
             "before": [table_form(t) for t in self.before],
@@ -98,7 +85,7 @@ class StatementReport:
             "advice": [a.form() for a in self.advice],
             "notes": list(self.notes),
             "refusals": [{"number": r.number, "text": r.text} for r in self.refusals],
-        }
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

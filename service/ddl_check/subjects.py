@@ -336,18 +336,11 @@ class SubjectVerdict:
             assumed = not one.newest.version
             against = {"version": one.newest.version or None, "id": one.newest.id or None, "assumed": assumed}
         return {
-            "subject": self.subject,
-            "table": self.table,
-            "part": self.part,
-            "level": one.level,
-            "against": against,
-            "already_registered": one.same.version if one.same else None,
-            "compatible": self.compatible,
-            "code": one.refusal or None,
-            "messages": list(one.messages),
-            "warnings": list(one.warnings),
+            "subject": self.subject, "table": self.table, "part": self.part, "level": one.level, "against": against,
+            "already_registered": one.same.version if one.same else None, "compatible": self.compatible,
+            "code": one.refusal or None, "messages": list(one.messages), "warnings": list(one.warnings),
             "reason": self.reason,
-        }
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,19 +122,15 @@ class HistoryDiff:
         feed, period, end = self.span.feed, self.span.period, None if limit is None else offset + limit
         counts = Counter(one.kind for one in self.tables)
         return {
-            "changefeed": feed.name,
-            "sealed_ts": feed.sealed_ts,
+            "changefeed": feed.name, "sealed_ts": feed.sealed_ts,
             "from": {"at": period.from_ts, "time": time_text(period.from_ts)},
-            "to": {"at": period.to_ts, "time": time_text(period.to_ts)},
-            "inclusive": period.inclusive,
-            "resolved": period.to_ts <= feed.sealed_ts,
-            "pending": self.span.pending,
+            "to": {"at": period.to_ts, "time": time_text(period.to_ts)}, "inclusive": period.inclusive,
+            "resolved": period.to_ts <= feed.sealed_ts, "pending": self.span.pending,
             "counts": {kind: counts[kind] for kind in get_args(TableKind) if counts[kind]},
-            "databases": self.databases,
-            "tables": [one.form() for one in self.tables[offset:end]],
+            "databases": self.databases, "tables": [one.form() for one in self.tables[offset:end]],
             "other_statements": self.others,
             "next_offset": end if end is not None and end < len(self.tables) else None,
-        }
+        }  # fmt: skip
 
 
 def diff(span: HistorySpan) -> HistoryDiff:

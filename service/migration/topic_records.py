@@ -191,16 +191,10 @@ def schema_record(stored: StoredVersion) -> TopicRecord:
     """A version, soft-deleted or not."""
     content = stored.content
     value = {
-        "subject": stored.subject,
-        "version": stored.version,
-        "id": stored.id,
-        "schemaType": content.kind,
+        "subject": stored.subject, "version": stored.version, "id": stored.id, "schemaType": content.kind,
         "references": [{"name": r.name, "subject": r.subject, "version": r.version} for r in content.references],
-        "metadata": content.metadata,
-        "ruleSet": content.rule_set,
-        "schema": content.text,
-        "deleted": stored.deleted,
-    }
+        "metadata": content.metadata, "ruleSet": content.rule_set, "schema": content.text, "deleted": stored.deleted,
+    }  # fmt: skip
     # Metadata without anything in it is not the same as none: it counts in the schema's identity.
     full = {name: part for name, part in value.items() if part is not None and part != []}
     key = {"keytype": "SCHEMA", "subject": stored.subject, "version": stored.version, "magic": 1}

@@ -169,11 +169,6 @@ class Replay:
 
 
 _HANDLERS: Final[dict[str, Callable[[Replay, dict[str, Any], Value, topic_records.TopicRecord], None]]] = {
-    "SCHEMA": Replay._schema,
-    "DELETE_SUBJECT": Replay._delete_subject,
-    "CLEAR_SUBJECT": Replay._clear_subject,
-    "CONFIG": Replay._config,
-    "MODE": Replay._mode,
-    "CONTEXT": Replay._context,
-    "NOOP": Replay._noop,
-}
+    "SCHEMA": Replay._schema, "DELETE_SUBJECT": Replay._delete_subject, "CLEAR_SUBJECT": Replay._clear_subject,
+    "CONFIG": Replay._config, "MODE": Replay._mode, "CONTEXT": Replay._context, "NOOP": Replay._noop,
+}  # fmt: skip

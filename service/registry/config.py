@@ -112,29 +112,18 @@ def _drop_value(value: Any) -> Any:
 
 # Name in a request → (name stored, how a value is read); the order is the order of the keys in answers.
 FIELDS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
-    "alias": ("alias", _keep_value),
-    "aliasForDeks": ("aliasForDeks", _keep_value),
-    "normalize": ("normalize", _keep_value),
-    "validateFields": ("validateFields", _keep_value),
-    "validateNewSchemas": ("validateNewSchemas", _keep_value),
-    "validateRules": ("validateRules", _keep_value),
-    "compatibility": (LEVEL, _level),
-    "compatibilityPolicy": ("compatibilityPolicy", _policy),
-    "compatibilityGroup": ("compatibilityGroup", _keep_value),
-    "defaultMetadata": ("defaultMetadata", _keep_value),
-    "overrideMetadata": ("overrideMetadata", _keep_value),
-    "defaultRuleSet": ("defaultRuleSet", _drop_value),
+    "alias": ("alias", _keep_value), "aliasForDeks": ("aliasForDeks", _keep_value),
+    "normalize": ("normalize", _keep_value), "validateFields": ("validateFields", _keep_value),
+    "validateNewSchemas": ("validateNewSchemas", _keep_value), "validateRules": ("validateRules", _keep_value),
+    "compatibility": (LEVEL, _level), "compatibilityPolicy": ("compatibilityPolicy", _policy),
+    "compatibilityGroup": ("compatibilityGroup", _keep_value), "defaultMetadata": ("defaultMetadata", _keep_value),
+    "overrideMetadata": ("overrideMetadata", _keep_value), "defaultRuleSet": ("defaultRuleSet", _drop_value),
     "overrideRuleSet": ("overrideRuleSet", _drop_value),
-}
+}  # fmt: skip
 _ORDER: Final = [stored for stored, _ in FIELDS.values()]
 _INHERITED: Final = (
-    "normalize",
-    "validateFields",
-    "validateNewSchemas",
-    "validateRules",
-    "compatibilityPolicy",
-    "compatibilityGroup",
-)
+    "normalize", "validateFields", "validateNewSchemas", "validateRules", "compatibilityPolicy", "compatibilityGroup",
+)  # fmt: skip
 
 Config = dict[str, Any]
 

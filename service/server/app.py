@@ -50,22 +50,10 @@ _KEPT_BYTES = 48 * 1024 * 1024  # of answers that are kept for those who may do 
 _VIEW_BYTES = 8 * 1024 * 1024  # for another set of rights
 
 ROUTERS = (
-    subjects.router,
-    subjects.overview_router,
-    schemas.router,
-    server_info.router,
-    compatibility.router,
-    config_and_mode.config_router,
-    config_and_mode.mode_router,
-    server_info.contexts_router,
-    server_info.health_router,
-    metrics.router,
-    history.router,
-    ddl_check.router,
-    lineage.router,
-    kafka.router,
-    openapi.router,
-)
+    subjects.router, subjects.overview_router, schemas.router, server_info.router, compatibility.router,
+    config_and_mode.config_router, config_and_mode.mode_router, server_info.contexts_router, server_info.health_router,
+    metrics.router, history.router, ddl_check.router, lineage.router, kafka.router, openapi.router,
+)  # fmt: skip
 
 
 def create_app(

@@ -80,14 +80,9 @@ def records_of_line(changefeed: str, object_: dict[str, Any]) -> list[DdlRecord]
             raise UnusableEvent(f"mode {mode!r}: wire, typed or show is needed")
         table, kind = object_.get("table", ""), object_.get("ddl_type")
         of = (
-            object_["commit_ts"],
-            object_.get("db", ""),
-            table,
-            object_["query"],
-            kind,
-            mode,
+            object_["commit_ts"], object_.get("db", ""), table, object_["query"], kind, mode,
             object_.get("sql_mode", ""),
-        )
+        )  # fmt: skip
         record = _line(changefeed, *of)
         return [_with_zone(record, object_["zone"]) if object_.get("zone") and mode == "show" else record]
     except (LookupError, TypeError, AttributeError) as error:

@@ -41,19 +41,12 @@ def tracker_forms(changefeeds: Iterable[TrackedChangefeed], reports: Reports) ->
         progress, seconds = by_name.get(one.name, (Progress(one.name), None))
         forms.append(
             {
-                "changefeed": one.name,
-                "topics": list(one.topics),
-                "file": str(one.file) if one.file else None,
-                "format": one.format,
-                "running": not progress.stopped if one.name in by_name else None,
-                "stopped": progress.stopped or None,
-                "behind_seconds": seconds,
-                "lag": progress.lag_by_topic(),
-                "messages": progress.messages,
-                "errors": dict(progress.errors),
-                "skipped": dict(progress.skipped),
+                "changefeed": one.name, "topics": list(one.topics), "file": str(one.file) if one.file else None,
+                "format": one.format, "running": not progress.stopped if one.name in by_name else None,
+                "stopped": progress.stopped or None, "behind_seconds": seconds, "lag": progress.lag_by_topic(),
+                "messages": progress.messages, "errors": dict(progress.errors), "skipped": dict(progress.skipped),
             }
-        )
+        )  # fmt: skip
     return forms
 
 

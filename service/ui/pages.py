@@ -107,20 +107,12 @@ async def ask_app(
         sent.append(message)
 
     request = {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": unquote(path),
-        "raw_path": path.encode("ascii"),
-        "query_string": query.encode("ascii"),
-        "root_path": "",
-        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        "client": ("127.0.0.1", 0),
-        "server": ("127.0.0.1", 0),
-        "state": {},
-    }
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.4"}, "http_version": "1.1", "method": method,
+        "scheme": "http", "path": unquote(path), "raw_path": path.encode("ascii"),
+        "query_string": query.encode("ascii"), "root_path": "",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()], "client": ("127.0.0.1", 0),
+        "server": ("127.0.0.1", 0), "state": {},
+    }  # fmt: skip
     try:
         await app({**request, **scope}, receive, send)
     except Exception:

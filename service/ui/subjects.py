@@ -117,21 +117,12 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
         "subject.html",
         more.pop("status", 200),
         **{
-            "one": one,
-            "subject": subject,
-            "context": context_of(subject),
-            "rows": versions[start : start + _PAGE],
-            "total": len(versions),
-            "start": start,
-            "older": start + _PAGE if start + _PAGE < len(versions) else None,
+            "one": one, "subject": subject, "context": context_of(subject), "rows": versions[start : start + _PAGE],
+            "total": len(versions), "start": start, "older": start + _PAGE if start + _PAGE < len(versions) else None,
             "live": [row["version"] for row in one["versions"] if not row["deleted"]],
-            "settings": own.value if own.is_ok else {},
-            "pasted": NOTHING_PASTED,
-            "checked": None,
-            **_CHOICES,
-            **more,
+            "settings": own.value if own.is_ok else {}, "pasted": NOTHING_PASTED, "checked": None, **_CHOICES, **more,
         },
-    )
+    )  # fmt: skip
 
 
 @router.get("/{subject}/versions/{version}")

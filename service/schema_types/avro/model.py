@@ -146,17 +146,11 @@ def _is_text(value: Any) -> bool:
 
 # Size of a fixed and symbols of an enum are not looked at; neither does Java.
 _CHECKS: Final[dict[str, Callable[[Any], bool]]] = {
-    "null": lambda value: value is None,
-    "boolean": lambda value: isinstance(value, bool),
-    "int": lambda value: _is_integer(value, _INT),
-    "long": lambda value: _is_integer(value, _LONG),
-    "float": _is_number,
-    "double": _is_number,
-    "bytes": _is_text,
-    "string": _is_text,
-    "enum": _is_text,
+    "null": lambda value: value is None, "boolean": lambda value: isinstance(value, bool),
+    "int": lambda value: _is_integer(value, _INT), "long": lambda value: _is_integer(value, _LONG),
+    "float": _is_number, "double": _is_number, "bytes": _is_text, "string": _is_text, "enum": _is_text,
     "fixed": _is_text,
-}
+}  # fmt: skip
 
 
 def is_valid_default(node: Node, value: Any) -> bool:

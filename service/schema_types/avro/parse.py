@@ -394,13 +394,9 @@ class _Parser:
 
 
 _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], model.Node]]] = {
-    "record": _Parser.record,
-    "error": _Parser.record,
-    "enum": _Parser.enum,
-    "fixed": _Parser.fixed,
-    "array": _Parser.array,
-    "map": _Parser.map,
-}
+    "record": _Parser.record, "error": _Parser.record, "enum": _Parser.enum, "fixed": _Parser.fixed,
+    "array": _Parser.array, "map": _Parser.map,
+}  # fmt: skip
 
 
 def duplicate_error(record: model.Record) -> AvroSchemaError:

@@ -182,13 +182,6 @@ def _set(pattern: str, place: int, _: bool) -> _Step:
 
 
 _STEPS: Final[dict[str, Callable[[str, int, bool], _Step]]] = {
-    "|": _alternative,
-    "(": _opening,
-    ")": _closing,
-    "*": _quantifier,
-    "+": _quantifier,
-    "?": _quantifier,
-    "{": _check_count,
-    "\\": _escape,
-    "[": _set,
-}
+    "|": _alternative, "(": _opening, ")": _closing, "*": _quantifier, "+": _quantifier, "?": _quantifier,
+    "{": _check_count, "\\": _escape, "[": _set,
+}  # fmt: skip

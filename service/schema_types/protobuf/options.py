@@ -16,18 +16,10 @@ from ticdc_bridge.service.schema_types.protobuf.scopes import Scope
 _CONFLUENT: Final = "confluent."
 _ESCAPES: Final = str.maketrans(
     {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        "'": "\\'",
-        '"': '\\"',
+        "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\",
+        "'": "\\'", '"': '\\"',
     }
-)
+)  # fmt: skip
 
 
 class OptionPrinter:

@@ -30,13 +30,9 @@ _SETUP_LOCK: Final = 7_401_926_385  # an advisory lock of ours: tables may not b
 _FORGOTTEN: Final = 1_000_000  # a writer's row that is that many transactions old is nobody's any more
 # A server or a network that is gone is noticed within seconds, not after TCP's two hours.
 _NETWORK: Final = {
-    "connect_timeout": "5",
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-    "application_name": "ticdc-bridge",
-}
+    "connect_timeout": "5", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3",
+    "tcp_user_timeout": "10000", "application_name": "ticdc-bridge",
+}  # fmt: skip
 # Classes of SQLSTATE, or whole ones, that may pass by themselves.
 _TRANSIENT: Final = (
     "08",  # connection

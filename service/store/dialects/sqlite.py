@@ -22,14 +22,10 @@ _LEAST_ROOM: Final = 64 * 1024  # bytes: less is no room for a transaction
 # Trouble of the file or its disk that may pass; anything else (no database, another layout of pages) does not.
 _TRANSIENT: Final = frozenset(
     {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_PROTOCOL,
     }
-)
+)  # fmt: skip
 _PRIMARY: Final = 0xFF  # the kind of an extended error code
 # Seconds between two tries for the write lock, and for how long after another process's write there may be more.
 _TURN, _LONGEST_TURN, _CROWDED = 0.001, 0.01, 1.0
