@@ -24,7 +24,8 @@ from ticdc_bridge.service.registry.view import StoreSchemas
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS
-from ticdc_bridge.service.tracker.reader import EventReader, Progress
+from ticdc_bridge.service.tracker.progress import Progress
+from ticdc_bridge.service.tracker.reader import EventReader
 from ticdc_bridge.service.tracker.row_validation import RowValidator
 from ticdc_bridge.service.tracker.sources import Source
 

@@ -21,7 +21,7 @@ from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.service.tracker.metrics import TrackerMetrics
-from ticdc_bridge.service.tracker.reader import Progress
+from ticdc_bridge.service.tracker.progress import Progress
 from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableMerge, Used
 from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics
 

@@ -22,7 +22,7 @@ from ticdc_bridge.service.server.logs import print_line
 if TYPE_CHECKING:
     from ticdc_bridge.service.server.settings import Settings
     from ticdc_bridge.service.tracker.config import TrackedChangefeed
-    from ticdc_bridge.service.tracker.reader import Progress
+    from ticdc_bridge.service.tracker.progress import Progress
     from ticdc_bridge.service.tracker.tracker import Tracker
 
 _AT_ONCE: Final = 1000

@@ -19,7 +19,7 @@ from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
-from ticdc_bridge.service.tracker.reader import Progress
+from ticdc_bridge.service.tracker.progress import Progress
 from ticdc_bridge.service.tracker.tracker import tracker_of
 
 CREATE = "CREATE TABLE orders (id INT PRIMARY KEY, v VARCHAR(20))"

@@ -26,7 +26,7 @@ from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.store.transaction import Transaction
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
-from ticdc_bridge.service.tracker.reader import Progress
+from ticdc_bridge.service.tracker.progress import Progress
 from ticdc_bridge.service.tracker.tracker import tracker_of
 
 STEP = 1 << 18
