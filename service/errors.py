@@ -41,12 +41,8 @@ REGISTRY_ERRORS: Final = {row.code: row for row in (
     ErrorRow("MODE_NOT_CONFIGURED", 404, 40409, "Subject '{subject}' does not have subject-level mode configured"),
     # ---- schema registry: refused
     ErrorRow("ASSOCIATION_NOT_FOUND", 404, 40410, "Association for '{name}' not found."),
-    ErrorRow(
-        "INCOMPATIBLE_SCHEMA",
-        409,
-        40901,
-        'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}]',
-    ),
+    ErrorRow("INCOMPATIBLE_SCHEMA", 409, 40901,
+        'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}]'),
     ErrorRow("INVALID_SCHEMA", 422, 42201, "{details}"),
     ErrorRow("INVALID_VERSION", 422, 42202,
         "The specified version '{version}' is not a valid version id. Allowed values are between [1, 2^31-1] "

@@ -43,10 +43,6 @@ def _config(value: Any) -> str | None:
     return json.dumps(value) if isinstance(value, dict) else text(value)
 
 
-def _moment(value: Any) -> int | None:
-    return None if value is None else tso_of(str(value))
-
-
 SETTINGS: Final[Fields] = {
     "name": TEXT, "sink_uri": TEXT, "config": Kind(_config, TEXT.schema), "keyspace": TEXT, "time_zone": TEXT,
     "schema_registry": TEXT, "ticdc_version": TEXT,
@@ -65,7 +61,7 @@ def _settings(value: Any) -> dict[str, Any]:
 
 FIELDS: Final[Fields] = {
     "db": TEXT, "sql": TEXT, "sql_mode": TEXT, "wire": FLAG, "ddl_time_zone": TEXT,
-    "at": Kind(_moment, {"type": ["integer", "string", "null"]}),
+    "at": Kind(lambda value: None if value is None else tso_of(str(value)), {"type": ["integer", "string", "null"]}),
     "changefeed": Kind(_settings, object_schema(SETTINGS)),
     "tables": list_of("ArrayList", STRING),
 }  # fmt: skip

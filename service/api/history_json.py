@@ -102,12 +102,9 @@ def as_of_head(as_of: AsOf, ts: int, inclusive: bool) -> Json:
 
 def drift(one: Drift) -> Json:
     return {
-        **{name: getattr(one, name) for name in ("kind", "db", "table", "commit_ts")},
-        "version": one.version_ts,
-        "detail": one.detail,
-        "count": one.count,
-        "last_seen": one.seen_ms,
-    }
+        **{name: getattr(one, name) for name in ("kind", "db", "table", "commit_ts")}, "version": one.version_ts,
+        "detail": one.detail, "count": one.count, "last_seen": one.seen_ms,
+    }  # fmt: skip
 
 
 def warning(one: StoredWarning) -> Json:

@@ -172,12 +172,9 @@ def _moment(value: Any) -> int | None:
 
 
 _REPLAY: Final[Mapping[str, Kind]] = {
-    "reasons": list_of("ArrayList", STRING),
-    "since": Kind(_moment, {"type": ["integer", "string", "null"]}),
-    "max_attempts": INTEGER,
-    "ends": as_is({"type": ["object", "null"]}),
-    "dry_run": FLAG,
-}
+    "reasons": list_of("ArrayList", STRING), "since": Kind(_moment, {"type": ["integer", "string", "null"]}),
+    "max_attempts": INTEGER, "ends": as_is({"type": ["object", "null"]}), "dry_run": FLAG,
+}  # fmt: skip
 
 
 @router.declare("POST", "/topics/{topic}/replay", needs=ADMIN, body=Body("replay", "ReplayRequest", _REPLAY))

@@ -22,14 +22,11 @@ router = Router("/openapi.json", needs=KNOWN, retry_on_outage=False, include_in_
 
 
 _ERRORS: Final = {
-    400: "The path or the body can't be read",
-    401: "Access is controlled, and nobody who is known asks",
-    403: "Whoever asks may not do this",
-    404: "Not found, or a number that is none",
-    406: "No media type that is offered is accepted",
-    429: "Too many passwords wait to be checked",
+    400: "The path or the body can't be read", 401: "Access is controlled, and nobody who is known asks",
+    403: "Whoever asks may not do this", 404: "Not found, or a number that is none",
+    406: "No media type that is offered is accepted", 429: "Too many passwords wait to be checked",
     500: "The store fails, or is busy for too long",
-}
+}  # fmt: skip
 _ERRORS_WITH_BODY: Final = {
     409: "The schema is incompatible",
     413: "The body is too large",

@@ -79,10 +79,11 @@ def run_check(
         details = f"sql_mode {unknown[:40]!r} is none of TiDB's: {', '.join(sorted(SQL_MODES))}"
         raise SetupError("USAGE", details=details)
     full_catalog = with_snapshots(catalog, request.tables, request.db)
-    names = {(i.db.lower(), i.table.lower()) for text in request.tables if (i := _created_table(text, request.db))}
+    statements = [parse(text, SHOW, request.db) for text in request.tables]
+    names = {one.table.in_db(request.db).folded for one in statements if isinstance(one, CreateTable)}
 
     def doubt(id_: TableId) -> str:
-        return "" if (id_.db.lower(), id_.table.lower()) in names else unsure(id_)
+        return "" if id_.folded in names else unsure(id_)
 
     question = CheckInput(
         request.sql,
@@ -98,11 +99,6 @@ def run_check(
         trial,
     )
     return check(question, view)
-
-
-def _created_table(text: str, db: str) -> TableId | None:
-    statement = parse(text, SHOW, db)
-    return statement.table.in_db(db) if isinstance(statement, CreateTable) else None
 
 
 def _databases_in_history(history: HistoryReader, changefeed: str) -> Callable[[str], Sequence[str]]:

@@ -295,20 +295,17 @@ def _options(c: ddl.SetOptions) -> str:
 
 
 CLAUSES: Final[dict[type, Callable[[Any], str]]] = {
-    ddl.AddColumns: _add_columns,
-    ddl.ChangeColumn: _change,
+    ddl.AddColumns: _add_columns, ddl.ChangeColumn: _change,
     ddl.RenameColumn: lambda c: f"rename column `{c.old}` to `{c.new}`",
     ddl.DropColumn: lambda c: f"drop column `{c.name}`",
-    ddl.SetDefault: lambda c: f"column `{c.column}`: {_default(c.default)}",
-    ddl.AddIndex: _add_index,
+    ddl.SetDefault: lambda c: f"column `{c.column}`: {_default(c.default)}", ddl.AddIndex: _add_index,
     ddl.DropIndex: lambda c: "drop the primary key" if c.name == "PRIMARY" else f"drop index {c.name}",
     ddl.RenameIndex: lambda c: f"rename index {c.old} to {c.new}",
-    ddl.RenameTo: lambda c: f"rename the table to {name(c.new)}",
-    ddl.SetOptions: _options,
+    ddl.RenameTo: lambda c: f"rename the table to {name(c.new)}", ddl.SetOptions: _options,
     ddl.ConvertTo: lambda c: f"convert all text to character set {c.charset or 'DEFAULT'} {c.collate}".rstrip(),
     ddl.ExchangePartition: lambda c: f"exchange a partition's rows with those of {name(c.table)}",
     ddl.NoColumnEffect: lambda c: f"{c.what} (no column changes)",
-}
+}  # fmt: skip
 
 
 def describe_statement(statement: ddl.Statement) -> str:

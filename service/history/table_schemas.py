@@ -157,12 +157,9 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
                 line[f"{part}_problem"] = one.problem
         lines.append(line)
     body = {
-        "table": table_form(table),
-        "show_create": show_create(table),
-        "avro": lines,
-        "debezium": _debezium(table),
+        "table": table_form(table), "show_create": show_create(table), "avro": lines, "debezium": _debezium(table),
         "spark": _spark(table),
-    }
+    }  # fmt: skip
     return TableSchemas(tuple(schemas), body)
 
 

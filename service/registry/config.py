@@ -105,11 +105,6 @@ def _keep_value(value: Any) -> Any:
     return value
 
 
-def _drop_value(value: Any) -> Any:
-    """Confluent's community server drops rule sets without a word."""
-    return None
-
-
 # Name in a request → (name stored, how a value is read); the order is the order of the keys in answers.
 FIELDS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "alias": ("alias", _keep_value), "aliasForDeks": ("aliasForDeks", _keep_value),
@@ -117,8 +112,9 @@ FIELDS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "validateNewSchemas": ("validateNewSchemas", _keep_value), "validateRules": ("validateRules", _keep_value),
     "compatibility": (LEVEL, _level), "compatibilityPolicy": ("compatibilityPolicy", _policy),
     "compatibilityGroup": ("compatibilityGroup", _keep_value), "defaultMetadata": ("defaultMetadata", _keep_value),
-    "overrideMetadata": ("overrideMetadata", _keep_value), "defaultRuleSet": ("defaultRuleSet", _drop_value),
-    "overrideRuleSet": ("overrideRuleSet", _drop_value),
+    "overrideMetadata": ("overrideMetadata", _keep_value),
+    # Confluent's community server drops rule sets without a word.
+    "defaultRuleSet": ("defaultRuleSet", lambda _: None), "overrideRuleSet": ("overrideRuleSet", lambda _: None),
 }  # fmt: skip
 _ORDER: Final = [stored for stored, _ in FIELDS.values()]
 _INHERITED: Final = (

@@ -68,8 +68,5 @@ def _postgres(url: str, wait_seconds: float, connections: int) -> Dialect:
 
 
 _SCHEMES: Final[dict[str, Callable[[str, float, int], Dialect]]] = {
-    "sqlite": _sqlite,
-    "postgresql": _postgres,
-    "postgresql+psycopg": _postgres,
-    "postgres": _postgres,
-}
+    "sqlite": _sqlite, "postgresql": _postgres, "postgresql+psycopg": _postgres, "postgres": _postgres,
+}  # fmt: skip

@@ -47,14 +47,6 @@ def id_part(context: str, schema_id: int) -> Part:
     return "id", context, str(schema_id)
 
 
-def config_part(scope: str) -> Part:
-    return "config", scope
-
-
-def mode_part(scope: str) -> Part:
-    return "mode", scope
-
-
 class Transaction:
     """Reader and Writer on one SQL connection."""
 
@@ -209,7 +201,7 @@ class Transaction:
         return self._rows(self._sql.execute(query))
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
-        self._reads.update(map(config_part, scopes))
+        self._reads.update(("config", scope) for scope in scopes)
         rows = statements.configs_of(len(scopes))(self._sql, **statements.number_parameters(scopes))
         return {scope: json.loads(body) for scope, body in rows}
 
@@ -218,7 +210,7 @@ class Transaction:
         return {scope: json.loads(body) for scope, body in self._sql.execute(select(configs.c.scope, configs.c.body))}
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
-        self._reads.update(map(mode_part, scopes))
+        self._reads.update(("mode", scope) for scope in scopes)
         return dict(statements.modes_of(len(scopes))(self._sql, **statements.number_parameters(scopes)).fetchall())
 
     def all_modes(self) -> dict[str, str]:
@@ -323,11 +315,11 @@ class Transaction:
         self._sql.execute(insert(configs).values(scope=scope, body=json.dumps(config, ensure_ascii=False)))
 
     def drop_config(self, scope: str) -> None:
-        self._note([config_part(scope)])
+        self._note([("config", scope)])
         self._sql.execute(delete(configs).where(configs.c.scope == scope))
 
     def put_mode(self, scope: str, mode: str | None) -> None:
-        self._note([mode_part(scope)])
+        self._note([("mode", scope)])
         self._sql.execute(delete(modes).where(modes.c.scope == scope))
         if mode is not None:
             self._sql.execute(insert(modes).values(scope=scope, mode=mode))

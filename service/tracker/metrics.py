@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     )
 
 _COUNTED = (
-    ("new", "DDL events and snapshots that were not known"),
-    ("copies", "Copies of known events"),
-    ("sealed", "Events sealed"),
-    ("failed", "Events sealed that were not understood"),
-    ("late", "Events sealed behind later ones"),
-    ("drift", "Contradictions seen"),
-)
+    ("new", "DDL events and snapshots that were not known"), ("copies", "Copies of known events"),
+    ("sealed", "Events sealed"), ("failed", "Events sealed that were not understood"),
+    ("late", "Events sealed behind later ones"), ("drift", "Contradictions seen"),
+)  # fmt: skip
 
 
 Reports = list[tuple[Progress, float | None]]

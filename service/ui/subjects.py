@@ -76,13 +76,10 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
     live = [version for version in one["versions"] if not version["deleted"]]
     versions = live or one["versions"]
     return {
-        **one,
-        "context": context_of(one["subject"]),
-        "name": name_of(one["subject"]),
-        "latest": versions[-1] if versions else None,
-        "ranges": _ranges(version["version"] for version in versions),
+        **one, "context": context_of(one["subject"]), "name": name_of(one["subject"]),
+        "latest": versions[-1] if versions else None, "ranges": _ranges(version["version"] for version in versions),
         "deleted": not live,
-    }
+    }  # fmt: skip
 
 
 def _ranges(numbers: Iterable[int]) -> str:

@@ -462,10 +462,6 @@ def _convert(alteration: Alteration, clause: ddl.ConvertTo) -> Iterator[Refusal]
     yield from keys.of_changed(table, [replace(c, charset=after.name) for c in texts if c.charset != after.name])
 
 
-def _exchange(_: Alteration, __: ddl.ExchangePartition) -> Iterator[Refusal]:
-    return iter(())
-
-
 def _no_column_effect(alteration: Alteration, clause: ddl.NoColumnEffect) -> Iterator[Refusal]:
     table = alteration.table
     if clause.what in _UNSUPPORTED:
@@ -482,7 +478,8 @@ _CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {
     ddl.AddColumns: _add_columns, ddl.ChangeColumn: _change_column, ddl.RenameColumn: _rename_column,
     ddl.DropColumn: _drop_column,
     ddl.SetDefault: _set_default, ddl.AddIndex: _add_index, ddl.DropIndex: _drop_index, ddl.RenameIndex: _rename_index,
-    ddl.RenameTo: _rename_to, ddl.SetOptions: _set_options, ddl.ConvertTo: _convert, ddl.ExchangePartition: _exchange,
+    ddl.RenameTo: _rename_to, ddl.SetOptions: _set_options, ddl.ConvertTo: _convert,
+    ddl.ExchangePartition: lambda _, __: iter(()),
     ddl.NoColumnEffect: _no_column_effect,
 }  # fmt: skip
 
