@@ -301,12 +301,10 @@ _RULE: Final = object_of(
         **dict.fromkeys(("name", "doc", "type", "expr", "onSuccess", "onFailure"), TEXT),
         "kind": one_of("RuleKind", "TRANSFORM", "CONDITION"),
         "mode": one_of("RuleMode", "UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
-        "tags": or_null(set_of(STRING)),
-        "params": map_of(STRING),
-        "disabled": FLAG,
+        "tags": or_null(set_of(STRING)), "params": map_of(STRING), "disabled": FLAG,
     },
     dict,
-)
+)  # fmt: skip
 RULE_SET: Final = or_null(
     object_of(
         "RuleSet",

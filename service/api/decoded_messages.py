@@ -1,4 +1,7 @@
-"""Messages of a topic as people read them: events with the table version they have, or the reason why there is none."""
+"""Messages of a topic as people read them: events with the table version they have, or the reason why there is none.
+
+Also dead letters: how many by which reason, and sent again to where they came from (schemas.inputs.replay).
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@
 
 A name may have several lines, so that a password or a token can be changed without an outage. A token is as good as
 any password in Basic authentication, and needs no name as a bearer token.
+
+A password's hash takes a tenth of a second to check. `Authenticator` remembers what it found, under a keyed hash of the
+header, until the files change; unknown headers are checked by a few threads, and too many are refused at once.
 """
 
 from __future__ import annotations

@@ -113,11 +113,9 @@ class CheckReport:
             "reason": f"statement {number}: {decisive['reason']}" if decisive else "there is no statement",
             "statement": {"count": len(forms), "decided_by": number, **(decisive or {}).get("statement", {})},
             "before": _merge_tables([r.before for r in self.each], first=True),
-            "after": _merge_tables([r.after for r in self.each], first=False),
-            **summed,
-            "notes": list(self.notes),
+            "after": _merge_tables([r.after for r in self.each], first=False), **summed, "notes": list(self.notes),
             "statements": forms,
-        }
+        }  # fmt: skip
 
 
 def _merge_tables(each: list[tuple[Table, ...]], first: bool) -> list[dict[str, Any]]:

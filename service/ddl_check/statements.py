@@ -1,4 +1,8 @@
-"""SQL text → statements, and what each says in plain words."""
+"""SQL text → statements, and what each says in plain words.
+
+`Session` holds what USE, SET and PREPARE say of the statements after them, as dumps and migration tools write it;
+`rewrite_not_null` writes the NOT NULL of added columns otherwise and leaves the rest as it was typed.
+"""
 
 from __future__ import annotations
 

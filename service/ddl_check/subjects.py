@@ -1,6 +1,8 @@
 """The schemas that a changefeed would write for a table: its protocol and modes, and what TiCDC could not write.
 
 Without settings the newest registered versions tell the mode; where nothing is registered, every mode is shown.
+
+`ListedSchemas` (`--schemas`) are registered versions without a registry or a store.
 """
 
 from __future__ import annotations

@@ -89,12 +89,10 @@ def _result(
 def table_form(table: Table) -> dict[str, Any]:
     """A table as a JSON object; types as SHOW CREATE TABLE writes them, default values as texts."""
     return {
-        "db": table.id.db,
-        "table": table.id.table,
-        "columns": [column_form(c) for c in table.columns],
+        "db": table.id.db, "table": table.id.table, "columns": [column_form(c) for c in table.columns],
         "primary_key": next((list(i.columns) for i in table.indexes if i.name == PRIMARY), []),
         "unique_keys": {i.name: list(i.columns) for i in table.indexes if i.unique and i.name != PRIMARY},
-    }
+    }  # fmt: skip
 
 
 def column_form(column: Column) -> dict[str, Any]:

@@ -1,6 +1,9 @@
 """What TiCDC and Spark make of a table: every schema that follows from a version, or why one does not.
 
 Tables from what people have at hand: a registered Avro schema, or a message that describes one.
+
+Which registered schemas are of a version, `links` and `registry_drift` say. Tables that Avro names alike (`a-b` and
+`a_b`) are distinguished by the subject's name, where TiCDC's topic has theirs in it.
 """
 
 from __future__ import annotations
@@ -29,11 +32,9 @@ from ticdc_bridge.service.registry.view import RegistryView
 
 # What an Avro type of TiCDC's can be besides the column's own type; Avro writes all of them alike.
 AVRO_FOLDS: dict[str, str] = {
-    "int": "TINYINT, SMALLINT, MEDIUMINT or INT",
-    "mediumint": "TINYINT, SMALLINT or MEDIUMINT, UNSIGNED",
-    "text": "a character type of any length",
-    "blob": "a binary type of any length",
-}
+    "int": "TINYINT, SMALLINT, MEDIUMINT or INT", "mediumint": "TINYINT, SMALLINT or MEDIUMINT, UNSIGNED",
+    "text": "a character type of any length", "blob": "a binary type of any length",
+}  # fmt: skip
 _FRACTIONS = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
@@ -143,11 +144,9 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
         for part, columns in (("value", view.columns), ("key", tuple(c for c in view.columns if c.primary_key))):
             # Most tables have neither DECIMAL nor BIGINT UNSIGNED, and then their modes do not matter.
             alike = (
-                part,
-                mode.decimal if any(c.type.kind is Kind.DECIMAL for c in columns) else "",
-                mode.bigint if any(c.is_unsigned64 for c in columns) else "",
-                mode.extension and part == "value",
-            )
+                part, mode.decimal if any(c.type.kind is Kind.DECIMAL for c in columns) else "",
+                mode.bigint if any(c.is_unsigned64 for c in columns) else "", mode.extension and part == "value",
+            )  # fmt: skip
             if alike not in cache:
                 cache[alike] = _schema(part, mode, view, mode.options(keyspace))
             one = replace(cache[alike], mode=mode)

@@ -1,4 +1,7 @@
-"""Moving a registry from one place to another, and what is said about it on stderr."""
+"""Moving a registry from one place to another, and what is said about it on stderr.
+
+`verify` compares two registries and writes nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,12 @@
 """Configuration of a subject, a context or the whole server, and what is in force for a subject.
 
 `service.registry.names` says which config counts where.
+
+Modes say what may be written:
+
+    READWRITE                     everything; ids are ours
+    READONLY, READONLY_OVERRIDE   nothing
+    IMPORT, FORWARD               schemas with a given id only; nothing is checked or filled in
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Values the registry works with. Frozen: a value that was read is not changed in place."""
+"""Values the registry works with. Frozen: a value that was read is not changed in place.
+
+Rule sets say what serializers do to data by a schema. They are kept, not looked into; a client's registration can't
+bring one (Confluent's community server drops it), an import can.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +29,9 @@ def _keep_value(value: Any) -> Any:
 
 # The order of a rule's keys in records and answers → how each is read
 _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(_TEXTS, _keep_value),
-    "tags": lambda value: sorted(set(value)),
-    "params": lambda value: dict(sorted(value.items())),
-    **dict.fromkeys(_ACTIONS, _keep_value),
-}
+    **dict.fromkeys(_TEXTS, _keep_value), "tags": lambda value: sorted(set(value)),
+    "params": lambda value: dict(sorted(value.items())), **dict.fromkeys(_ACTIONS, _keep_value),
+}  # fmt: skip
 
 
 def read_rule_set(value: Any) -> RuleSet | None:

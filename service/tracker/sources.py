@@ -1,4 +1,8 @@
-"""Where events come from: a file, or Kafka."""
+"""Where events come from: a file, or Kafka.
+
+Partitions are assigned by hand and offsets kept in the store: Kafka's groups could not promise that an event and the
+offset behind it are kept together.
+"""
 
 from __future__ import annotations
 

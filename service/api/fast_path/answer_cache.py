@@ -2,7 +2,7 @@
 
 An ASGI app around the FastAPI app. The first time, the app answers, and its answer is kept under everything the app
 looked at in the request: path, query, `Accept`, `Content-Type` and body. It is dropped when a part of the store that it
-was made from changes (`service.registry.read_set`), before the request that changes it is answered. Only 200s of
+was made from changes (`service.registry.ports`), before the request that changes it is answered. Only 200s of
 routes that are `cacheable`, which wrote nothing, are kept; all else, and what is too long, always goes to the app.
 """
 
@@ -58,7 +58,7 @@ class CachedAnswer:
 
 @dataclass(slots=True)
 class AnswerCache:
-    """The answers that are kept, the least recently used dropped first. Keeps the promises of read_set.Listener."""
+    """The answers that are kept, the least recently used dropped first. Keeps the promises of ports.Listener."""
 
     limit: int
     """How many bytes may be kept."""

@@ -153,11 +153,9 @@ _FRACTIONS: Final = (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
 _LISTS: Final = (Kind.ENUM, Kind.SET)
 # Kinds that do not become kinds.
 _NOT_CONVERTED: Final = (
-    ((*_CLOCK, *_STRINGS, Kind.JSON), (Kind.BIT,)),
-    ((*_CLOCK, *_FRACTIONS, Kind.JSON, Kind.BIT), _LISTS),
-    ((*_LISTS, Kind.BIT, *_FRACTIONS), _DATES),
-    ((*_LISTS, Kind.BIT), (Kind.TIME,)),
-)
+    ((*_CLOCK, *_STRINGS, Kind.JSON), (Kind.BIT,)), ((*_CLOCK, *_FRACTIONS, Kind.JSON, Kind.BIT), _LISTS),
+    ((*_LISTS, Kind.BIT, *_FRACTIONS), _DATES), ((*_LISTS, Kind.BIT), (Kind.TIME,)),
+)  # fmt: skip
 _CAPACITY: Final = {"tiny": 255, "": 65_535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
 # Collations in which equal texts are equal in the other one too.
 _COMPATIBLE: Final = (

@@ -166,12 +166,10 @@ class SchemaDifference:
 
 
 ORDER: Final = {
-    "Text": ("maxLength", "minLength"),
-    "Numeric": ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"),
-    "Object": ("maxProperties", "minProperties"),
-    "Array": ("maxItems", "minItems"),
+    "Text": ("maxLength", "minLength"), "Numeric": ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"),
+    "Object": ("maxProperties", "minProperties"), "Array": ("maxItems", "minItems"),
     "contains": ("maxContains", "minContains"),
-}
+}  # fmt: skip
 """The bounds of each type in the order Confluent reports them."""
 
 

@@ -217,8 +217,6 @@ _TYPES: Final[dict[str, tuple[Callable[[Fields], model.Node], frozenset[str]]]] 
 
 # (keywords, those added by draft 6, reader)
 _SNIFFED: Final[tuple[tuple[frozenset[str], frozenset[str], Callable[[Fields], model.Node]], ...]] = (
-    (_ARRAY_4, frozenset({"contains"}), array),
-    (_OBJECT_4, frozenset({"propertyNames"}), object_),
-    (_NUMERIC, frozenset(), numeric),
-    (_TEXT, frozenset(), text),
-)
+    (_ARRAY_4, frozenset({"contains"}), array), (_OBJECT_4, frozenset({"propertyNames"}), object_),
+    (_NUMERIC, frozenset(), numeric), (_TEXT, frozenset(), text),
+)  # fmt: skip

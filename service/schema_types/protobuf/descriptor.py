@@ -2,6 +2,9 @@
 
 Clients that compile their `.proto` files send descriptors. The options kept are those Confluent lists, in its order;
 custom options in a descriptor are unknown fields to it and are left out (its `toProtoFile`).
+
+`check_descriptor` is what `validateFields` asks of a new schema, by the rules of protobuf's Java library
+(`Descriptors.FileDescriptor.buildFrom`), which asks less than protoc.
 """
 
 from __future__ import annotations
