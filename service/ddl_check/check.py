@@ -448,7 +448,7 @@ class TableCheck:
             return out
         outputs = targets(self.run.changefeed, None, change.before, self.run.view)
         out.risks = self._risks(outputs)
-        out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", _untried)]
+        out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", lambda _: "")]
         for target in outputs or [usual_target(change.before.id, self.run.changefeed)]:
             self._registry_state(target, self._publish_before(target))
         word = "is gone" if change.after is None else "leaves what the changefeed replicates"
@@ -601,7 +601,7 @@ class TableCheck:
             self.out.verdict = UNKNOWN if failed.unsure else STOP
             self.out.reason = failed.unsure or f"TiCDC can't write {sent.id} in Avro: {failed.error}."
         first = self.out.schemas[0].target
-        self.out.advice = advise(self.change, first, [], self.out.risks, "", _untried)
+        self.out.advice = advise(self.change, first, [], self.out.risks, "", lambda _: "")
         return self.out
 
     def _other_modes(self, sent: Table, outputs: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
@@ -622,10 +622,6 @@ class TableCheck:
             self.out.verdict, self.out.reason = verdict, reason
         elif verdict == self.out.verdict != SAFE:
             self.out.reason += " " + reason
-
-
-def _untried(_: Mapping[str, str]) -> str:
-    return ""
 
 
 _STOPS: Final = ("checksum-order",)

@@ -23,14 +23,10 @@ _DEFAULTS: Final = {"kind": "TRANSFORM", "mode": "WRITEREAD"}
 _TRUE: Final = b"\x01"
 
 
-def _keep_value(value: Any) -> Any:
-    return value
-
-
 # The order of a rule's keys in records and answers → how each is read
 _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(_TEXTS, _keep_value), "tags": lambda value: sorted(set(value)),
-    "params": lambda value: dict(sorted(value.items())), **dict.fromkeys(_ACTIONS, _keep_value),
+    **dict.fromkeys(_TEXTS, lambda value: value), "tags": lambda value: sorted(set(value)),
+    "params": lambda value: dict(sorted(value.items())), **dict.fromkeys(_ACTIONS, lambda value: value),
 }  # fmt: skip
 
 
