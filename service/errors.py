@@ -41,12 +41,8 @@ REGISTRY_ERRORS: Final = {row.code: row for row in (
     ErrorRow("MODE_NOT_CONFIGURED", 404, 40409, "Subject '{subject}' does not have subject-level mode configured"),
     # ---- schema registry: refused
     ErrorRow("ASSOCIATION_NOT_FOUND", 404, 40410, "Association for '{name}' not found."),
-    ErrorRow(
-        "INCOMPATIBLE_SCHEMA",
-        409,
-        40901,
-        'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}]',
-    ),
+    ErrorRow("INCOMPATIBLE_SCHEMA", 409, 40901,
+        'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}]'),
     ErrorRow("INVALID_SCHEMA", 422, 42201, "{details}"),
     ErrorRow("INVALID_VERSION", 422, 42202,
         "The specified version '{version}' is not a valid version id. Allowed values are between [1, 2^31-1] "
@@ -99,19 +95,11 @@ REGISTRY_ERRORS: Final = {row.code: row for row in (
     ErrorRow("INTERNAL", 500, 500, "Internal Server Error"),
 )}  # fmt: skip
 SHARED_ANSWERS: Final = {
-    "DDL_SYNTAX": (422, 42261),
-    "DDL_REFUSED": (422, 42265),
-    "DDL_TOO_LONG": (422, 42262),
-    "DDL_NOT_APPLICABLE": (422, 42263),
-    "DDL_UNKNOWN_TABLE": (422, 42264),
-    "USAGE": (400, 0),
-    "REGISTRY_UNREACHABLE": (503, 0),
-    "REGISTRY_REFUSED": (502, 0),
-    "KAFKA_UNREACHABLE": (503, 50370),
-    "UNKNOWN_TOPIC": (404, 40470),
-    "STORE_UNREACHABLE": (503, 0),
-    "TRACKED_TWICE": (409, 0),
-}
+    "DDL_SYNTAX": (422, 42261), "DDL_REFUSED": (422, 42265), "DDL_TOO_LONG": (422, 42262),
+    "DDL_NOT_APPLICABLE": (422, 42263), "DDL_UNKNOWN_TABLE": (422, 42264), "USAGE": (400, 0),
+    "REGISTRY_UNREACHABLE": (503, 0), "REGISTRY_REFUSED": (502, 0), "KAFKA_UNREACHABLE": (503, 50370),
+    "UNKNOWN_TOPIC": (404, 40470), "STORE_UNREACHABLE": (503, 0), "TRACKED_TWICE": (409, 0),
+}  # fmt: skip
 """HTTP status and `error_code` of errors that the jobs have too (schemas.model.errors); 422 and 0 for others."""
 
 

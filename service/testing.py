@@ -40,21 +40,17 @@ def running_service(store: str | None = None, **settings: Any) -> Iterator[str]:
             if not ready.wait(_START_SECONDS):
                 raise RuntimeError("the service did not start")
             if not used.controls_access and tls is None:
-                _expect_empty_root(address)
+                connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=_START_SECONDS)
+                try:
+                    connection.request("GET", "/")
+                    body = connection.getresponse().read()
+                finally:
+                    connection.close()
+                if body != b"{}":
+                    raise RuntimeError(f"GET / answered {body!r}")
             yield address
         finally:
             files.close()
             running.should_exit = True
             thread.join(_START_SECONDS)
             listening.close()
-
-
-def _expect_empty_root(url: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_START_SECONDS)
-    try:
-        connection.request("GET", "/")
-        body = connection.getresponse().read()
-    finally:
-        connection.close()
-    if body != b"{}":
-        raise RuntimeError(f"GET / answered {body!r}")

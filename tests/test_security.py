@@ -20,7 +20,7 @@ from tests.support.service import Client
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import lookup, register, schemas, subjects
+from ticdc_bridge.service.registry import register, schemas, subjects
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import open_store
@@ -74,7 +74,7 @@ def test_no_schema_makes_the_registry_fetch_or_open_anything(tmp_path: Path, new
     store = open_store(f"sqlite:///{tmp_path / 'r.db'}")
     registry = Registry(store)
     register.register(registry, "warm", NewSchema('"int"'))
-    for act in (register.register, lookup.lookup, register.register):
+    for act in (register.register, register.lookup, register.register):
         with audited() as seen, suppress(RegistryError):
             act(registry, "a", new)
         ours = [(event, what) for event, what in seen if not (event == "exec" or imports(event, what))]

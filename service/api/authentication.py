@@ -16,8 +16,7 @@ from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.service.api.request import USER_ACCESS, UserAccess
 from ticdc_bridge.service.api.routing import REFUSED
 from ticdc_bridge.service.auth.acl import Access
-from ticdc_bridge.service.auth.authenticator import Authenticator
-from ticdc_bridge.service.auth.credentials import CERTIFICATE
+from ticdc_bridge.service.auth.credentials import CERTIFICATE, Authenticator
 from ticdc_bridge.service.auth.file_watcher import AccessRules, FileWatcher
 from ticdc_bridge.service.auth.filtered_store import FilteredStore, ListenerGroup
 from ticdc_bridge.service.errors import RegistryError
@@ -84,7 +83,11 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._run_lifespan(scope, receive, send)
+            try:
+                await self._hot(scope, receive, send)
+            finally:
+                if self._authenticator is not None:
+                    self._authenticator.close()
             return
         try:
             refuse_cross_site(scope)
@@ -100,13 +103,6 @@ class Authentication:
         user, app = self._seen.get(name) or self._look_up(name)
         scope[USER_ACCESS] = user
         await app(scope, receive, send)
-
-    async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._hot(scope, receive, send)
-        finally:
-            if self._authenticator is not None:
-                self._authenticator.close()
 
     async def _name(self, scope: Scope) -> str | None:
         """The name that was proved; None if nothing was tried. Raises UNAUTHORIZED, TOO_MANY_LOGINS."""

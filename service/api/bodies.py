@@ -15,8 +15,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.api.request import ApiCall, Services
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import current_deadline
-from ticdc_bridge.service.registry.model import NewSchema, Reference
-from ticdc_bridge.service.registry.rule_sets import read_rule_set
+from ticdc_bridge.service.registry.model import NewSchema, Reference, read_rule_set
 from ticdc_bridge.service.schema_types.base import TaggedPart
 
 _DRAINED = 8
@@ -113,27 +112,23 @@ async def read_body(call: ApiCall) -> bytes:
     """
     body = getattr(call.request.state, "body", None)
     if body is None:
-        body = call.request.state.body = await receive_body(call)
+        limit, size, chunks = call.services.max_body_bytes, 0, []
+        async for chunk in call.request.stream():
+            size += len(chunk)
+            if size <= limit:
+                chunks.append(chunk)
+            else:
+                chunks.clear()
+            if size > limit * _DRAINED:
+                break
+        if size > limit:
+            raise RegistryError("REQUEST_TOO_LARGE", limit=limit)
+        body = call.request.state.body = b"".join(chunks)
         patience = current_deadline.get()
         if patience is not None:
             patience.start()
     assert isinstance(body, bytes)
     return body
-
-
-async def receive_body(call: ApiCall) -> bytes:
-    limit, size, chunks = call.services.max_body_bytes, 0, []
-    async for chunk in call.request.stream():
-        size += len(chunk)
-        if size <= limit:
-            chunks.append(chunk)
-        else:
-            chunks.clear()
-        if size > limit * _DRAINED:
-            break
-    if size > limit:
-        raise RegistryError("REQUEST_TOO_LARGE", limit=limit)
-    return b"".join(chunks)
 
 
 def parse(body: bytes) -> Any:
@@ -282,11 +277,7 @@ REFERENCE: Final = object_of(
 METADATA: Final = or_null(
     object_of(
         "Metadata",
-        {
-            "tags": map_of(set_of(STRING)),
-            "properties": map_of(STRING),
-            "sensitive": or_null(set_of(STRING)),
-        },
+        {"tags": map_of(set_of(STRING)), "properties": map_of(STRING), "sensitive": or_null(set_of(STRING))},
         lambda read: {name: part for name, part in read.items() if part},
     )
 )
@@ -310,12 +301,10 @@ _RULE: Final = object_of(
         **dict.fromkeys(("name", "doc", "type", "expr", "onSuccess", "onFailure"), TEXT),
         "kind": one_of("RuleKind", "TRANSFORM", "CONDITION"),
         "mode": one_of("RuleMode", "UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
-        "tags": or_null(set_of(STRING)),
-        "params": map_of(STRING),
-        "disabled": FLAG,
+        "tags": or_null(set_of(STRING)), "params": map_of(STRING), "disabled": FLAG,
     },
     dict,
-)
+)  # fmt: skip
 RULE_SET: Final = or_null(
     object_of(
         "RuleSet",
@@ -328,17 +317,10 @@ RULE_SET: Final = or_null(
 )
 
 SCHEMA: Final[Fields] = {
-    "version": INTEGER,
-    "id": INTEGER,
-    "schemaType": Kind(text, {"enum": ["AVRO", "JSON", "PROTOBUF"]}),
-    "references": list_of("ArrayList", REFERENCE),
-    "metadata": METADATA,
-    "ruleSet": RULE_SET,
-    "schema": TEXT,
-    "schemaTagsToAdd": _TAGGED_PARTS,
-    "schemaTagsToRemove": _TAGGED_PARTS,
-    "propagateSchemaTags": FLAG,
-}
+    "version": INTEGER, "id": INTEGER, "schemaType": Kind(text, {"enum": ["AVRO", "JSON", "PROTOBUF"]}),
+    "references": list_of("ArrayList", REFERENCE), "metadata": METADATA, "ruleSet": RULE_SET, "schema": TEXT,
+    "schemaTagsToAdd": _TAGGED_PARTS, "schemaTagsToRemove": _TAGGED_PARTS, "propagateSchemaTags": FLAG,
+}  # fmt: skip
 
 TAGS: Final[Fields] = {
     "newVersion": INTEGER, "tagsToAdd": _TAGGED_PARTS, "tagsToRemove": _TAGGED_PARTS, "metadata": METADATA,

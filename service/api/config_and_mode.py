@@ -9,7 +9,7 @@ from ticdc_bridge.service.api.bodies import CONFIG, MODE, Body
 from ticdc_bridge.service.api.routing import KNOWN, Called, Parameter, Router
 from ticdc_bridge.service.auth import acl
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import config, mode
+from ticdc_bridge.service.registry import config
 
 config_router = Router("/config")
 
@@ -51,7 +51,9 @@ _RECURSIVE = Parameter("recursive", "The modes of the subjects in the scope too"
 @mode_router.declare("GET", needs=KNOWN, query=("defaultToGlobal",))
 @mode_router.declare("GET", "/{subject}", needs=KNOWN, query=("defaultToGlobal",))
 def get_mode(call: Called) -> Response:
-    return call.answer({"mode": mode.get(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))})
+    return call.answer(
+        {"mode": config.get_mode(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))}
+    )
 
 
 @mode_router.declare("PUT", needs=acl.ADMIN, query=(_FORCE,), body=_SERVER_MODE)
@@ -60,12 +62,12 @@ def put_mode(call: Called) -> Response:
     """The answer repeats the request as it was sent; `null` removes a mode."""
     if "mode" not in call.body:
         raise RegistryError("INVALID_MODE")
-    mode.update(call.registry, call.scope, call.body["mode"], force=call.flag("force"))
+    config.update_mode(call.registry, call.scope, call.body["mode"], force=call.flag("force"))
     return call.answer({"mode": call.body["mode"]})
 
 
 @mode_router.declare("DELETE", needs=acl.ADMIN, query=(_RECURSIVE,))
 @mode_router.declare("DELETE", "/{subject}", needs=acl.CONFIG, query=(_RECURSIVE,))
 def delete_mode(call: Called) -> Response:
-    removed = mode.delete(call.registry, call.scope, recursive=call.flag("recursive"))
+    removed = config.delete_mode(call.registry, call.scope, recursive=call.flag("recursive"))
     return call.answer({} if removed is None else {"mode": removed})

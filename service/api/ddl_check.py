@@ -29,7 +29,7 @@ from ticdc_bridge.service.api.bodies import (
 from ticdc_bridge.service.api.routing import Called, Router
 from ticdc_bridge.service.auth.acl import HISTORY
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.times import tso_of
+from ticdc_bridge.service.history.model import tso_of
 
 if TYPE_CHECKING:
     from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
@@ -41,10 +41,6 @@ router = Router("/history/dry-run")
 def _config(value: Any) -> str | None:
     """The text of the file, or the JSON that `cdc cli` and TiCDC's API give."""
     return json.dumps(value) if isinstance(value, dict) else text(value)
-
-
-def _moment(value: Any) -> int | None:
-    return None if value is None else tso_of(str(value))
 
 
 SETTINGS: Final[Fields] = {
@@ -65,7 +61,7 @@ def _settings(value: Any) -> dict[str, Any]:
 
 FIELDS: Final[Fields] = {
     "db": TEXT, "sql": TEXT, "sql_mode": TEXT, "wire": FLAG, "ddl_time_zone": TEXT,
-    "at": Kind(_moment, {"type": ["integer", "string", "null"]}),
+    "at": Kind(lambda value: None if value is None else tso_of(str(value)), {"type": ["integer", "string", "null"]}),
     "changefeed": Kind(_settings, object_schema(SETTINGS)),
     "tables": list_of("ArrayList", STRING),
 }  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Response
 
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc
+from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.api import history_json as shapes
@@ -17,6 +18,8 @@ from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import PAGE, STRING, Called, Parameter, Router
 from ticdc_bridge.service.auth.acl import ADMIN, HISTORY
 from ticdc_bridge.service.errors import RegistryError
+from ticdc_bridge.service.history.diff import Period, diff
+from ticdc_bridge.service.history.export import Form, HistoryExport
 from ticdc_bridge.service.history.manual_entry import (
     DDL_FIELDS,
     MESSAGE_FIELDS,
@@ -25,11 +28,10 @@ from ticdc_bridge.service.history.manual_entry import (
     record_ddl,
     record_snapshot,
 )
-from ticdc_bridge.service.history.model import Batch, DdlRecord, TableVersionRow
-from ticdc_bridge.service.history.schema_links import links, registry_drift
-from ticdc_bridge.service.history.table_schemas import TableSchemas
-from ticdc_bridge.service.history.times import tso_of
+from ticdc_bridge.service.history.model import Batch, DdlRecord, TableVersionRow, tso_of
+from ticdc_bridge.service.history.table_schemas import TableSchemas, links, registry_drift
 from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
+from ticdc_bridge.service.registry.subjects import describe_subjects, find_subjects
 
 router = Router("/history")
 
@@ -211,3 +213,107 @@ def _touched_table(call: ApiCall, record: DdlRecord) -> dict[str, Any] | None:
         return None
     row = call.services.history.version_at(record.changefeed, record.db, record.table, record.commit_ts, inclusive=True)
     return None if row is None else {**shapes.name(row), "commit_ts": row.from_ts}
+
+
+if TYPE_CHECKING:
+    from ticdc_bridge.service.changefeed.doctor import DoctorInput
+    from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+
+
+_MOST_SUBJECTS: Final = 500
+_MOST_TABLES: Final = 10_000
+
+
+@router.declare("GET", "/trackers", needs=HISTORY)
+def trackers(call: Called) -> Response:
+    """Each with its progress; `findings` is null where the changefeed's own settings were not given."""
+    with call.registry.store.read():
+        known = {one.name for one in call.services.history.changefeeds()} if call.services.changefeeds else set()
+        forms = [
+            {**form, "findings": _find_faults(call, form["changefeed"], form["changefeed"] in known)}
+            for form in call.services.trackers()
+        ]
+    return call.answer(forms)
+
+
+def _find_faults(call: Called, name: str, is_known: bool) -> list[dict[str, Any]] | None:
+    """The doctor's findings, the gravest first; credentials masked."""
+    settings = call.services.changefeeds.get(name)
+    if settings is None:
+        return None
+    from ticdc_bridge.service.changefeed.doctor import examine
+
+    findings = examine(_doctor_input(call, name, settings, is_known))
+    return [{key: mask_credentials(str(text)) for key, text in one.form().items()} for one in findings]
+
+
+def _doctor_input(call: Called, name: str, settings: ChangefeedSettings, is_known: bool) -> DoctorInput:
+    """What the registry, as the user sees it, and the history say about the changefeed."""
+    from ticdc_bridge.service.changefeed.doctor import DoctorInput, SubjectFacts, topic_patterns
+
+    tables = call.services.history.tables(name, limit=_MOST_TABLES) if is_known else []
+    if not settings.uses_registry:
+        return DoctorInput(settings, None, tuple(one.id for one in tables))
+    pattern = topic_patterns(settings)
+    names = [one for one in find_subjects(call.registry) if pattern.fullmatch(one)][:_MOST_SUBJECTS]
+    # Where there are no subjects yet, the level that the first one would have.
+    described = describe_subjects(call.registry, names or [f"{settings.topic or name}-value"])
+    facts = tuple(SubjectFacts(one.subject, one.level, one.mode) for one in described)
+    return DoctorInput(settings, facts, tuple(one.id for one in tables))
+
+
+_START: Final = Parameter("from", "The earlier time: a commit_ts or an RFC 3339 time", STRING)
+_END: Final = Parameter("to", "The later time: a commit_ts or an RFC 3339 time", STRING)
+_AT: Final = Parameter("at", "The tables that a row of this commit_ts or RFC 3339 time has", STRING)
+_FORMAT: Final = Parameter(
+    "format", "sql (CREATE TABLE statements), or jsonl (all versions, where `at` is not given)", STRING
+)
+_FORMS: Final[dict[str, Form]] = {"sql": "sql", "jsonl": "jsonl"}
+_MEDIA_TYPES: Final[dict[Form, str]] = {"sql": "application/sql; charset=utf-8", "jsonl": "application/x-ndjson"}
+_TABLE_AT_ANY_TIME: Final = Parameter("table", "Only this table of `db`, by its name at any time", STRING)
+_BOTH_INCLUSIVE: Final = Parameter(
+    "inclusive", "With the DDL at each of these very commit_ts, as rows after it have it"
+)
+
+
+@router.declare(
+    "GET", "/diff", needs=HISTORY, query=("changefeed", _START, _END, "db", _TABLE_AT_ANY_TIME, _BOTH_INCLUSIVE, *PAGE)
+)
+def differences(call: Called) -> Response:
+    """Tables created, dropped, renamed and changed between the versions that rows have at two times."""
+    db, table = call.text("db") or None, call.text("table") or None
+    period = Period(_needed_time(call, "from"), _needed_time(call, "to"), call.flag("inclusive"))
+    with call.registry.store.read():
+        span = call.services.history.span(call.text("changefeed") or None, period, db, table)
+    offset, limit = call.page_limits()
+    return call.answer(diff(span).form(offset, limit))
+
+
+@router.declare(
+    "GET",
+    "/export",
+    needs=HISTORY,
+    query=("changefeed", _FORMAT, _AT, "db", _TABLE_AT_ANY_TIME, _BOTH_INCLUSIVE, "ddl_time_zone"),
+)
+def export(call: Called) -> Response:
+    """Tables as SQL that TiDB runs, or as the JSON lines of all versions; what is left out, the text says."""
+    form, at = _FORMS.get(call.text("format", "sql")), call.text("at")
+    if form is None:
+        raise RegistryError("UNPROCESSABLE", details=f"format {call.text('format')[:40]}: sql or jsonl is needed")
+    db, table = call.text("db") or None, call.text("table") or None
+    zone = call.text("ddl_time_zone") or None
+    result = HistoryExport(form, tso_of(at) if at else None, call.flag("inclusive"), zone)
+    with call.registry.store.read():
+        histories = call.services.history
+        feed = histories.changefeed(call.text("changefeed") or None)
+        histories.check_known(feed.name, db, table)
+        text = "".join(f"{line}\n" for line in result.lines(feed.name, histories.histories(feed.name, db, table)))
+    file = {"Content-Disposition": f'attachment; filename="tables.{form}"'}
+    return Response(text.encode("utf-8", "replace"), media_type=_MEDIA_TYPES[form], headers=file)
+
+
+def _needed_time(call: ApiCall, name: str) -> int:
+    text = call.text(name)
+    if not text:
+        raise RegistryError("UNPROCESSABLE", details=f"{name} is needed: a commit_ts or an RFC 3339 time")
+    return tso_of(text)

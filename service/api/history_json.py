@@ -7,9 +7,10 @@ from typing import Any
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.changes import NamePaths
 from ticdc_bridge.service.history.changes import changes as table_changes
-from ticdc_bridge.service.history.contradictions import WHAT_TO_DO, Contradiction
 from ticdc_bridge.service.history.model import (
+    WHAT_TO_DO,
     AsOf,
+    Contradiction,
     DdlRecord,
     Drift,
     HistoryState,
@@ -17,9 +18,9 @@ from ticdc_bridge.service.history.model import (
     Place,
     State,
     TableVersionRow,
+    time_text,
 )
 from ticdc_bridge.service.history.statements import statement_or_none
-from ticdc_bridge.service.history.times import time_text
 from ticdc_bridge.service.registry.model import StoredWarning
 
 Json = dict[str, Any]
@@ -49,31 +50,20 @@ def changefeed(feed: HistoryState, numbers: dict[str, int], places: dict[Place, 
 def name(row: NameRow, contradicted: Contradiction | None = None) -> Json:
     """A name with its newest version. contradicted: what rows and messages say against it."""
     return {
-        "db": row.id.db,
-        "table": row.id.table,
-        "state": str(row.state),
-        "table_id": row.table_id or None,
-        "commit_ts": row.from_ts,
-        "since": row.since,
-        **({"reason": row.reason} if row.reason else {}),
+        "db": row.id.db, "table": row.id.table, "state": str(row.state), "table_id": row.table_id or None,
+        "commit_ts": row.from_ts, "since": row.since, **({"reason": row.reason} if row.reason else {}),
         **({"relation": row.relation} if row.relation else {}),
         **({"contradicted": contradicted.form()} if contradicted else {}),
-    }
+    }  # fmt: skip
 
 
 def version(row: TableVersionRow, ddl: DdlRecord | None, contradicted: Contradiction | None = None) -> Json:
     return {
-        "commit_ts": row.from_ts,
-        "time": time_text(row.from_ts),
-        "to_ts": row.to_ts,
-        "state": str(row.state),
-        "table_id": row.table_id or None,
-        "since": row.since,
-        "reason": row.reason or None,
+        "commit_ts": row.from_ts, "time": time_text(row.from_ts), "to_ts": row.to_ts, "state": str(row.state),
+        "table_id": row.table_id or None, "since": row.since, "reason": row.reason or None,
         "columns": len(row.table.columns) if row.table is not None and row.is_live else None,
-        "ddl": None if ddl is None else event(ddl),
-        "contradicted": contradicted.form() if contradicted else None,
-    }
+        "ddl": None if ddl is None else event(ddl), "contradicted": contradicted.form() if contradicted else None,
+    }  # fmt: skip
 
 
 _SIGNS = {"added": "new", "dropped": "gone"}
@@ -104,25 +94,17 @@ def as_of_head(as_of: AsOf, ts: int, inclusive: bool) -> Json:
     """The head of an as-of answer: resolved says whether DDL that is not known yet can still change it."""
     feed, ddl = as_of.changefeed, as_of.ddl
     return {
-        "changefeed": feed.name,
-        "at": ts,
-        "at_time": time_text(ts),
-        "inclusive": inclusive,
-        "sealed_ts": feed.sealed_ts,
-        "resolved": ts <= feed.sealed_ts,
-        "pending": as_of.pending,
+        "changefeed": feed.name, "at": ts, "at_time": time_text(ts), "inclusive": inclusive,
+        "sealed_ts": feed.sealed_ts, "resolved": ts <= feed.sealed_ts, "pending": as_of.pending,
         "unsealed_source": ddl is not None and ddl.unsealed_source,
-    }
+    }  # fmt: skip
 
 
 def drift(one: Drift) -> Json:
     return {
-        **{name: getattr(one, name) for name in ("kind", "db", "table", "commit_ts")},
-        "version": one.version_ts,
-        "detail": one.detail,
-        "count": one.count,
-        "last_seen": one.seen_ms,
-    }
+        **{name: getattr(one, name) for name in ("kind", "db", "table", "commit_ts")}, "version": one.version_ts,
+        "detail": one.detail, "count": one.count, "last_seen": one.seen_ms,
+    }  # fmt: skip
 
 
 def warning(one: StoredWarning) -> Json:

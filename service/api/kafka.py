@@ -16,14 +16,14 @@ from fastapi import Response
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.service.api.bodies import FLAG, INTEGER, STRING, Body, Kind, as_is, list_of
+from ticdc_bridge.service.api.kafka_topics import KafkaTopics
 from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import PAGE, Called, Parameter, Router
 from ticdc_bridge.service.api.routing import STRING as TEXT_PARAMETER
 from ticdc_bridge.service.auth.acl import ADMIN, MESSAGES
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.times import tso_of
-from ticdc_bridge.service.kafka_topics import KafkaTopics
-from ticdc_bridge.service.registry_view import StoreSchemas
+from ticdc_bridge.service.history.model import tso_of
+from ticdc_bridge.service.registry.view import StoreSchemas
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ async def _ask_kafka(
 @router.declare("GET", "/topics", needs=MESSAGES, query=(_NAME, _LETTERS, *PAGE))
 async def topics(call: Called) -> Response:
     """Topics by name, each with its partitions and how many offsets it has."""
-    from ticdc_bridge.service.dead_letter_topic import is_likely_name
+    from ticdc_bridge.service.api.decoded_messages import is_likely_name
     from ticdc_bridge.service.registry.lineage import dead_letter_topics
 
     part, (offset, limit) = call.text("name").lower(), call.page_limits()
@@ -100,7 +100,7 @@ async def messages(call: Called) -> Response:
     name, feed = call.text("messageFormat") or "auto", call.text("changefeed")
 
     def read(kafka: KafkaTopics) -> dict[str, Any]:
-        from ticdc_bridge.service.decoded_messages import (  # with all formats: imported when asked
+        from ticdc_bridge.service.api.decoded_messages import (  # with all formats: imported when asked
             check_format,
             decode_messages,
         )
@@ -155,7 +155,7 @@ def _number(call: ApiCall, name: str) -> int:
 @router.declare("GET", "/topics/{topic}/dead-letters", needs=MESSAGES)
 async def dead_letters(call: Called) -> Response:
     """The dead letters of a topic by reason; `ends` names the messages that a replay may be limited to."""
-    from ticdc_bridge.service.dead_letter_topic import count_reasons
+    from ticdc_bridge.service.api.decoded_messages import count_reasons
 
     topic = call.segment("topic")
     return call.answer(await _ask_kafka(call, lambda kafka: count_reasons(kafka, topic)))
@@ -172,19 +172,16 @@ def _moment(value: Any) -> int | None:
 
 
 _REPLAY: Final[Mapping[str, Kind]] = {
-    "reasons": list_of("ArrayList", STRING),
-    "since": Kind(_moment, {"type": ["integer", "string", "null"]}),
-    "max_attempts": INTEGER,
-    "ends": as_is({"type": ["object", "null"]}),
-    "dry_run": FLAG,
-}
+    "reasons": list_of("ArrayList", STRING), "since": Kind(_moment, {"type": ["integer", "string", "null"]}),
+    "max_attempts": INTEGER, "ends": as_is({"type": ["object", "null"]}), "dry_run": FLAG,
+}  # fmt: skip
 
 
 @router.declare("POST", "/topics/{topic}/replay", needs=ADMIN, body=Body("replay", "ReplayRequest", _REPLAY))
 async def replay(call: Called) -> Response:
     """Sends the dead letters of a topic again to where they came from; a dry run, unless `dry_run` is false."""
     from ticdc_bridge.schemas.inputs.replay import LetterFilter
-    from ticdc_bridge.service.dead_letter_topic import ReplayRequest, replay_letters
+    from ticdc_bridge.service.api.decoded_messages import ReplayRequest, replay_letters
 
     body = call.body
     most = body.get("max_attempts")

@@ -22,14 +22,11 @@ router = Router("/openapi.json", needs=KNOWN, retry_on_outage=False, include_in_
 
 
 _ERRORS: Final = {
-    400: "The path or the body can't be read",
-    401: "Access is controlled, and nobody who is known asks",
-    403: "Whoever asks may not do this",
-    404: "Not found, or a number that is none",
-    406: "No media type that is offered is accepted",
-    429: "Too many passwords wait to be checked",
+    400: "The path or the body can't be read", 401: "Access is controlled, and nobody who is known asks",
+    403: "Whoever asks may not do this", 404: "Not found, or a number that is none",
+    406: "No media type that is offered is accepted", 429: "Too many passwords wait to be checked",
     500: "The store fails, or is busy for too long",
-}
+}  # fmt: skip
 _ERRORS_WITH_BODY: Final = {
     409: "The schema is incompatible",
     413: "The body is too large",
@@ -62,25 +59,22 @@ def description(app: FastAPI) -> Json:
     for route in all_routes(app):
         if isinstance(route, Route) and route.include_in_schema:
             for method in map(str.lower, route.methods or ()):
-                describe_operation(spec["paths"][route.path][method], method, route)
+                operation = spec["paths"][route.path][method]
+                operation["operationId"] = f"{method}{re.sub('[^A-Za-z0-9]+', '_', route.path)}".strip("_")
+                operation["parameters"] = [
+                    {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, STRING)}
+                    for name in re.findall(r"{(\w+)}", route.path)
+                ] + [
+                    {"name": one.name, "in": "query", "required": False, "description": one.text, "schema": one.schema}
+                    for one in route.query
+                ]
+                has_body = method in ("post", "put")
+                if has_body:
+                    schema = route.body.schema if route.body else {}
+                    operation["requestBody"] = {"required": bool(schema), "content": {V1: {"schema": schema}}}
+                operation["responses"] = responses(route, has_body)
     spec.setdefault("components", {})["schemas"] = {"Error": object_schema({"error_code": INTEGER, "message": TEXT})}
     return spec
-
-
-def describe_operation(operation: Json, method: str, route: Route) -> None:
-    operation["operationId"] = f"{method}{re.sub('[^A-Za-z0-9]+', '_', route.path)}".strip("_")
-    operation["parameters"] = [
-        {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, STRING)}
-        for name in re.findall(r"{(\w+)}", route.path)
-    ] + [
-        {"name": one.name, "in": "query", "required": False, "description": one.text, "schema": one.schema}
-        for one in route.query
-    ]
-    has_body = method in ("post", "put")
-    if has_body:
-        schema = route.body.schema if route.body else {}
-        operation["requestBody"] = {"required": bool(schema), "content": {V1: {"schema": schema}}}
-    operation["responses"] = responses(route, has_body)
 
 
 def responses(route: Route, has_body: bool) -> Json:

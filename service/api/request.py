@@ -11,13 +11,13 @@ from urllib.parse import unquote
 
 from fastapi import Request, Response
 
+from ticdc_bridge.service.api.kafka_topics import KafkaTopics
 from ticdc_bridge.service.auth.acl import Access
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.table_schemas import TableSchemaCache
-from ticdc_bridge.service.kafka_topics import KafkaTopics
 from ticdc_bridge.service.registry.names import normalize_subject
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.registry_view import RegistryView
+from ticdc_bridge.service.registry.view import RegistryView
 from ticdc_bridge.service.store.history_reader import HistoryStore
 
 if TYPE_CHECKING:

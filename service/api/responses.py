@@ -9,8 +9,8 @@ from typing import Any, Final
 from ticdc_bridge.service.registry.config import FIELDS, LEVEL
 from ticdc_bridge.service.registry.model import Content, LookupResult, StoredVersion
 from ticdc_bridge.service.registry.names import context_of, guid, qualify
-from ticdc_bridge.service.registry.overview import SubjectOverview
 from ticdc_bridge.service.registry.schemas import AliasedVersion
+from ticdc_bridge.service.registry.subjects import SubjectOverview
 from ticdc_bridge.service.schema_types.base import TaggedPart
 
 EIGHT: Final = 8

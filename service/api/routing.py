@@ -40,7 +40,7 @@ from ticdc_bridge.service.auth.acl import ADMIN, METRICS, OF_SERVER, denied_erro
 from ticdc_bridge.service.errors import RegistryError, http_answer
 from ticdc_bridge.service.registry.deadline import Deadline, Outage, current_deadline, pauses
 from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, normalize_subject, prefix_of
-from ticdc_bridge.service.registry.read_set import current_reads
+from ticdc_bridge.service.registry.ports import current_reads
 
 OPEN: Final = "open"
 """Needs nothing: anybody may ask."""

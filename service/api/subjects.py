@@ -10,8 +10,8 @@ from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import INTEGER, KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
 from ticdc_bridge.service.api.schemas import text_of_query, view_of_query
 from ticdc_bridge.service.auth.acl import DELETE, WRITE
-from ticdc_bridge.service.registry import lookup, overview, subjects
 from ticdc_bridge.service.registry import register as registry_register
+from ticdc_bridge.service.registry import subjects
 from ticdc_bridge.service.registry.model import StoredVersion
 from ticdc_bridge.service.registry.names import normalize_subject, version_number
 
@@ -44,7 +44,8 @@ def list_subjects(call: Called) -> Response:
 )
 def look_up(call: Called) -> Response:
     normalize, deleted = call.flag("normalize"), call.flag("deleted")
-    match = lookup.lookup(call.registry, call.subject, new_schema(call.body), normalize=normalize, deleted=deleted)
+    new = new_schema(call.body)
+    match = registry_register.lookup(call.registry, call.subject, new, normalize=normalize, deleted=deleted)
     return call.answer(responses.schema(match.stored, view_of_query(call, match.stored), times=match.alike))
 
 
@@ -142,6 +143,6 @@ def list_overviews(call: Called) -> Response:
         names = [subject]
         if not subject:
             number = None if schema_id < 0 else schema_id
-            names = overview.find_subjects(call.registry, name=name, schema_id=number, column=column, deleted=deleted)
-        shown = overview.describe_subjects(call.registry, call.page(names, _LARGEST_OVERVIEW))
+            names = subjects.find_subjects(call.registry, name=name, schema_id=number, column=column, deleted=deleted)
+        shown = subjects.describe_subjects(call.registry, call.page(names, _LARGEST_OVERVIEW))
     return call.answer({"total": len(names), "subjects": list(map(responses.overview, shown))})

@@ -25,8 +25,7 @@ from ticdc_bridge.service.registry.model import (
     VersionRow,
 )
 from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, context_of, normalize_subject, prefix_of, qualify
-from ticdc_bridge.service.registry.ports import Collect, ReadAhead, Store, StoreReader, StoreWriter
-from ticdc_bridge.service.registry.read_set import Listener, Part
+from ticdc_bridge.service.registry.ports import Collect, Listener, Part, ReadAhead, Store, StoreReader, StoreWriter
 
 T = TypeVar("T")
 

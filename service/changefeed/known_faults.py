@@ -26,10 +26,6 @@ Deed = Literal[
 ]  # fmt: skip
 
 
-def _any_settings(_: ChangefeedSettings) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class KnownFault:
     """severity: as that of a risk. protocols: () for all. until: the first release with the fix, of each line that has
@@ -49,7 +45,7 @@ class KnownFault:
     when: Callable[[Column | None, Column], bool] | None = None
     added: bool = False
     stops: bool = False
-    settings: Callable[[ChangefeedSettings], bool] = _any_settings
+    settings: Callable[[ChangefeedSettings], bool] = lambda _: True
     deed: Deed | Literal[""] = ""
 
     @property

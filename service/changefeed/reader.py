@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
 from ticdc_bridge.service.changefeed import setting_checks
 from ticdc_bridge.service.changefeed.known_faults import version_of
-from ticdc_bridge.service.changefeed.setting_keys import (
+from ticdc_bridge.service.changefeed.settings import (
     BY_PATH,
     BY_URI,
     FREE,
@@ -34,19 +34,16 @@ from ticdc_bridge.service.changefeed.setting_keys import (
     OTHER_TABLES,
     OTHER_URI,
     PROTOCOLS,
-    Form,
-    Key,
-    line_in_file,
-    line_in_uri,
-    line_of,
-)
-from ticdc_bridge.service.changefeed.settings import (
     ChangefeedSettings,
     ColumnSelector,
     Dispatcher,
+    Key,
     Problem,
     Severity,
     expression_error,
+    line_in_file,
+    line_in_uri,
+    line_of,
     text_of,
     texts,
 )
@@ -185,7 +182,7 @@ class _Reader:
             if form is None:
                 self.add_unknown(f"the file has {path}", path)
             elif not _has_form(form, value):
-                self._add_form(path, form)
+                self.add_error(f"the file has {path} of another form: {_FORMS[form]} is needed", line_in_file(path))
             elif not self.is_json:  # what TiCDC answers has every setting
                 self.given[path] = "config"
             return
@@ -205,9 +202,6 @@ class _Reader:
         read = self._check_value(key, value, f"the file has {key.name}", line_in_file(path))
         if read is not None:
             self.values[path], self.given[path] = read, "config"
-
-    def _add_form(self, path: str, form: Form) -> None:
-        self.add_error(f"the file has {path} of another form: {_FORMS[form]} is needed", line_in_file(path))
 
     def _members(self, path: str, value: Any) -> list[Mapping[str, Any]]:
         members = value if isinstance(value, list) else [value]
@@ -422,22 +416,17 @@ _GLUE: Final = {
 # Our settings, by path → where TiDB Cloud's have them.
 _KAFKA_PATH, _CODEC_PATH = "sink.kafka-config.", "sink.kafka-config.codec-config."
 PLACES: Final = {
-    "sink.protocol": "dataFormat.protocol",
-    "sink.schema-registry": _AVRO + "confluentSchemaRegistry",
+    "sink.protocol": "dataFormat.protocol", "sink.schema-registry": _AVRO + "confluentSchemaRegistry",
     _CODEC_PATH + "enable-tidb-extension": "dataFormat.enableTidbExtension",
     _CODEC_PATH + "avro-decimal-handling-mode": _AVRO + "decimalHandlingMode",
     _CODEC_PATH + "avro-bigint-unsigned-handling-mode": _AVRO + "bigintUnsignedHandlingMode",
-    _KAFKA_PATH + "compression": "broker.compression",
-    _KAFKA_PATH + "kafka-version": "broker.kafkaVersion",
+    _KAFKA_PATH + "compression": "broker.compression", _KAFKA_PATH + "kafka-version": "broker.kafkaVersion",
     _KAFKA_PATH + "partition-num": "topicPartitionConfig.partitionNum",
     _KAFKA_PATH + "replication-factor": "topicPartitionConfig.replicationFactor",
-    _KAFKA_PATH + "sasl-mechanism": "authentication.authType",
-    _KAFKA_PATH + "sasl-user": "authentication.userName",
-    _KAFKA_PATH + "sasl-password": "authentication.password",
-    _KAFKA_PATH + "enable-tls": "authentication.enableTls",
-    "force-replicate": "mode of the filter",
-    "filter.rules": "filterRule of the filter",
-}
+    _KAFKA_PATH + "sasl-mechanism": "authentication.authType", _KAFKA_PATH + "sasl-user": "authentication.userName",
+    _KAFKA_PATH + "sasl-password": "authentication.password", _KAFKA_PATH + "enable-tls": "authentication.enableTls",
+    "force-replicate": "mode of the filter", "filter.rules": "filterRule of the filter",
+}  # fmt: skip
 
 
 class CloudSettings(NamedTuple):

@@ -19,22 +19,20 @@ from ticdc_bridge.schemas.ddl.parser.expressions import expression
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
-from ticdc_bridge.service.changefeed.setting_keys import (
+from ticdc_bridge.service.changefeed.settings import (
     BY_PATH,
     BY_URI,
     KAFKA,
     KEYS,
+    PARTITION_RULES,
     Key,
+    Problem,
+    Severity,
+    expression_error,
     fix_of,
     line_in_file,
     line_in_uri,
     line_of,
-)
-from ticdc_bridge.service.changefeed.settings import (
-    PARTITION_RULES,
-    Problem,
-    Severity,
-    expression_error,
     text_of,
     texts,
 )
@@ -66,7 +64,18 @@ def problems(
     for rule in _RULES:
         if rule.when(settings):
             yield Problem("error", rule.text, fix_of(rule.names, given))
-    yield from list_problems(lists, protocol)
+    # lists: by path.
+    for number, one in enumerate(lists.get("filter.event-filters", ()), 1):
+        yield from _located("filter.event-filters", number, "error", _of_event_filter(one))
+    for number, one in enumerate(lists.get("sink.dispatchers", ()), 1):
+        yield from _located("sink.dispatchers", number, "error", _of_dispatcher(one, protocol))
+        yield from _located("sink.dispatchers", number, "warning", _passed_over(one))
+    for number, one in enumerate(lists.get("sink.column-selectors", ()), 1):
+        yield from _located("sink.column-selectors", number, "error", _of_selector(one))
+    for path, members in lists.items():
+        for number, one in enumerate(members, 1):
+            before = [] if path == "filter.event-filters" else members[: number - 1]
+            yield from _located(path, number, "warning", _of_matcher(one, before))
 
 
 def read_query(uri: SplitResult) -> tuple[str, list[Problem]]:
@@ -105,11 +114,7 @@ def _not_taken(key: Key, value: Any, given: Mapping[str, str], protocol: str) ->
     if key.choices and value not in key.choices:
         where = {"sink-uri": "the sink URI has ", "config": "the file has "}.get(given[key.path], "")
         return f"{where}{key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
-    return _out_of_bounds(key, value)
-
-
-def _out_of_bounds(key: Key, value: Any) -> str:
-    """Why TiCDC refuses a value; "" when it takes it."""
+    # Why TiCDC refuses a value; "" when it takes it.
     if key.pattern and isinstance(value, str):
         return "" if re.fullmatch(key.pattern, value) else f"{key.name} is {value[:80]!r}: {key.words} is needed"
     number = value
@@ -295,21 +300,6 @@ EXPRESSIONS: Final = (
 )  # fmt: skip
 # Keys of a dispatcher that only one partition rule looks at.
 _OF_PARTITION: Final = {"index": "index-value", "columns": "columns"}
-
-
-def list_problems(lists: Mapping[str, Sequence[Member]], protocol: str) -> Iterator[Problem]:
-    """lists: by path."""
-    for number, one in enumerate(lists.get("filter.event-filters", ()), 1):
-        yield from _located("filter.event-filters", number, "error", _of_event_filter(one))
-    for number, one in enumerate(lists.get("sink.dispatchers", ()), 1):
-        yield from _located("sink.dispatchers", number, "error", _of_dispatcher(one, protocol))
-        yield from _located("sink.dispatchers", number, "warning", _passed_over(one))
-    for number, one in enumerate(lists.get("sink.column-selectors", ()), 1):
-        yield from _located("sink.column-selectors", number, "error", _of_selector(one))
-    for path, members in lists.items():
-        for number, one in enumerate(members, 1):
-            before = [] if path == "filter.event-filters" else members[: number - 1]
-            yield from _located(path, number, "warning", _of_matcher(one, before))
 
 
 def _located(path: str, number: int, severity: Severity, found: Iterator[Found]) -> Iterator[Problem]:

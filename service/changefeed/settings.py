@@ -3,16 +3,291 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
+from ticdc_bridge.schemas.formats.format_table import FORMATS, FROM_TICDC
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import avro_subject, topic_part
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.table_filter import TableFilter
-from ticdc_bridge.service.changefeed.setting_keys import BY_PATH, BY_URI, KAFKA, WITH_REGISTRY
+
+Form = Literal["text", "flag", "number", "real", "texts", "numbers", "duration"]
+_INT16, _INT32 = 32_767, 2_147_483_647
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A setting. path: where it stands in the TOML file; uri: its name in the sink URI, "" where it has none.
+
+    default: TiCDC's. choices: the only values it takes, () for any. protocols: those with which `choices` are looked
+    at, () for all; `alone`: with any other protocol, another value than the default is refused. needs_text: an empty
+    text is not "not set". zero_wins: `false` or 0 in the URI replaces what the file says; TiCDC's merge drops such a
+    value for all other settings (mergo.WithOverride skips zero values). secret: never shown. least, most: of a number,
+    in seconds of a duration. pattern: of a text, described by `words`.
+    A "duration" is a number with a unit (10s); the file's own may be nanoseconds, those that the URI has may not.
+    """
+
+    path: str
+    form: Form = "text"
+    uri: str = ""
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    zero_wins: bool = False
+    secret: bool = False
+    least: float | None = None
+    most: float | None = None
+    pattern: str = ""
+    words: str = ""
+    protocols: tuple[str, ...] = ()
+    alone: bool = False
+    needs_text: bool = False
+
+    @property
+    def name(self) -> str:
+        """How messages call it: by the URI's name, else by its path."""
+        return self.uri or self.path
+
+
+_SINK, _KAFKA = "sink.", "sink.kafka-config."
+_CODEC, _LARGE = _KAFKA + "codec-config.", _KAFKA + "large-message-handle."
+_GLUE = _KAFKA + "glue-schema-registry-config."
+_MODES = {"decimal": ("precise", "string"), "bigint": ("long", "string")}
+_AVRO, _DEBEZIUM = ("avro", "debezium-avro"), ("debezium",)
+
+KEYS: Final[tuple[Key, ...]] = (
+    # ---- what rows look like
+    Key(_SINK + "protocol", uri="protocol"),
+    Key(_SINK + "schema-registry", uri="schema-registry"),
+    Key(_CODEC + "enable-tidb-extension", "flag", "enable-tidb-extension", False),
+    Key(_CODEC + "max-batch-size", "number", "max-batch-size", 16, least=1),
+    Key(_CODEC + "avro-enable-watermark", "flag", "avro-enable-watermark", False),
+    Key(_CODEC + "avro-decimal-handling-mode", "text", "avro-decimal-handling-mode", "precise", _MODES["decimal"],
+        protocols=_AVRO),
+    Key(_CODEC + "avro-bigint-unsigned-handling-mode", "text", "avro-bigint-unsigned-handling-mode", "long",
+        _MODES["bigint"], protocols=_AVRO),
+    Key(_CODEC + "avro-include-before-value", "flag", "avro-include-before-value", False),
+    Key(_CODEC + "encoding-format", "text", "encoding-format", "json", ("json", "avro"),
+        protocols=("simple",)),
+    Key(_CODEC + "output-row-key", "flag", "output-row-key", False),
+    Key(_SINK + "only-output-updated-columns", "flag", "only-output-updated-columns", False),
+    Key(_SINK + "delete-only-output-handle-key-columns", "flag", default=False),
+    Key(_SINK + "content-compatible", "flag", "content-compatible", False),
+    Key(_SINK + "debezium-disable-schema", "flag", "debezium-disable-schema", False),
+    Key(_SINK + "debezium.output-old-value", "flag", default=True),
+    Key(_SINK + "debezium.include-start-ts", "flag", "debezium-include-start-ts", False, zero_wins=True,
+        protocols=_DEBEZIUM, alone=True),
+    Key(_SINK + "debezium.decimal-handling-mode", "text", "debezium-decimal-handling-mode", "double",
+        ("double", "string"), zero_wins=True, protocols=_DEBEZIUM, alone=True, needs_text=True),
+    Key(_SINK + "debezium.bigint-unsigned-handling-mode", "text", "debezium-bigint-unsigned-handling-mode", "long",
+        _MODES["bigint"], zero_wins=True, protocols=_DEBEZIUM, alone=True, needs_text=True),
+    Key(_SINK + "debezium.binary-handling-mode", "text", "debezium-binary-handling-mode", "base64",
+        ("bytes", "base64", "base64-url-safe", "hex"), zero_wins=True, protocols=_DEBEZIUM, alone=True,
+        needs_text=True),
+    Key(_SINK + "open.output-old-value", "flag", default=True),
+    Key(_SINK + "simple.include-start-ts", "flag", "simple-include-start-ts", False, zero_wins=True,
+        protocols=("simple",), alone=True),
+    Key(_LARGE + "large-message-handle-option", default="none", choices=("none", "claim-check", "handle-key-only")),
+    Key(_LARGE + "large-message-handle-compression", default="none", choices=("none", "snappy", "lz4")),
+    Key(_LARGE + "claim-check-storage-uri"),
+    Key(_LARGE + "claim-check-raw-value", "flag", default=False),
+    Key(_KAFKA + "output-raw-change-event", "flag", default=False),
+    Key("integrity.integrity-check-level", default="none", choices=("none", "correctness"), needs_text=True),
+    Key("integrity.corruption-handle-level", default="warn", choices=("warn", "error"), needs_text=True),
+    # ---- which rows there are
+    Key("force-replicate", "flag", default=False),
+    Key("case-sensitive", "flag", default=False),
+    Key("ignore-ineligible-table", "flag", default=False),
+    Key("bdr-mode", "flag", default=False),
+    Key("enable-active-active", "flag", default=False),
+    Key("filter.rules", "texts", default=("*.*",)),
+    Key("filter.ignore-txn-start-ts", "numbers", default=()),
+    # ---- Kafka
+    Key(_KAFKA + "partition-num", "number", "partition-num", least=1, most=_INT32),
+    Key(_KAFKA + "replication-factor", "number", "replication-factor", 1, least=1, most=_INT16),
+    Key(_KAFKA + "kafka-version", "text", "kafka-version", pattern=r"v?(0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+)",
+        words="a version such as 2.4.0", needs_text=True),
+    Key(_KAFKA + "max-message-bytes", "number", "max-message-bytes", 10 * 1024 * 1024, least=1),
+    Key("sink-uri.max-retry", "number", "max-retry"),  # the file has no such key
+    Key(_KAFKA + "compression", "text", "compression", "none"),
+    Key(_KAFKA + "kafka-client-id", "text", "kafka-client-id", pattern=r"[A-Za-z0-9._-]+",
+        words="letters, digits, '.', '_' and '-'"),
+    Key(_KAFKA + "auto-create-topic", "flag", "auto-create-topic", True),
+    *(Key(_KAFKA + name, "duration", name, least=0.000000001) for name in (
+        "dial-timeout", "write-timeout", "read-timeout",
+    )),
+    Key(_KAFKA + "required-acks", "number", "required-acks", -1, least=-1, most=1),
+    Key(_KAFKA + "sasl-mechanism", uri="sasl-mechanism",
+        choices=("plain", "scram-sha-256", "scram-sha-512", "gssapi", "oauthbearer")),
+    Key(_KAFKA + "sasl-gssapi-auth-type", uri="sasl-gssapi-auth-type", choices=("user", "keytab")),
+    *(Key(_KAFKA + name, uri=name, secret=name.endswith("password")) for name in (
+        "sasl-user", "sasl-password", "sasl-gssapi-keytab-path",
+        "sasl-gssapi-kerberos-config-path", "sasl-gssapi-service-name", "sasl-gssapi-user", "sasl-gssapi-password",
+        "sasl-gssapi-realm",
+    )),
+    Key(_KAFKA + "sasl-gssapi-disable-pafxfast", "flag", "sasl-gssapi-disable-pafxfast"),
+    *(Key(_KAFKA + "sasl-oauth-" + name, secret=name == "client-secret") for name in (
+        "client-id", "client-secret", "token-url", "grant-type", "audience",
+    )),
+    Key(_KAFKA + "sasl-oauth-scopes", "texts"),
+    Key(_KAFKA + "enable-tls", "flag", "enable-tls", False),
+    Key(_KAFKA + "ca", uri="ca"),
+    Key(_KAFKA + "cert", uri="cert"),
+    Key(_KAFKA + "key", uri="key", secret=True),
+    Key(_KAFKA + "insecure-skip-verify", "flag", "insecure-skip-verify", False),
+    *(Key(_GLUE + name, secret=name not in ("registry-name", "region")) for name in (
+        "registry-name", "region", "access-key", "secret-access-key", "token",
+    )),
+    # ---- read, and of no consequence to a row's schema
+    Key(_SINK + "transaction-atomicity", uri="transaction-atomicity", choices=("none",)),
+    Key(_SINK + "encoder-concurrency", "number", least=0),
+    Key(_SINK + "terminator"),
+    Key(_SINK + "date-separator"),
+    Key(_SINK + "enable-partition-separator", "flag"),
+    Key(_SINK + "file-index-digit", "number"),
+    Key(_SINK + "enable-kafka-sink-v2", "flag"),
+    Key(_SINK + "safe-mode", "flag", "safe-mode"),
+    Key(_SINK + "advance-timeout-in-sec", "number", least=0),
+    Key(_SINK + "send-bootstrap-interval-in-sec", "number", default=120),
+    Key(_SINK + "send-bootstrap-in-msg-count", "number", default=10_000, least=-_INT32, most=_INT32),
+    Key(_SINK + "send-bootstrap-to-all-partition", "flag", default=True),
+    Key(_SINK + "send-all-bootstrap-at-start", "flag", default=False),
+    Key("sql-mode"),
+    Key("performance-mode", choices=("throughput", "low-latency")),
+    *(Key(name, "duration") for name in ("sync-point-interval", "sync-point-retention")),
+    Key("changefeed-error-stuck-duration", "duration", least=1800),
+    Key("active-active-progress-interval", "duration", least=0.000000001),
+    Key("active-active-sync-stats-interval", "duration", least=0),
+    *(Key(name, "flag") for name in ("check-gc-safe-point", "enable-sync-point", "enable-table-monitor")),
+    Key("memory-quota", "number", least=0),
+    Key("event-collector-batch-count", "number", least=0, most=8192),
+    Key("event-collector-batch-bytes", "number", least=0),
+    # ---- of other tables, those that TiCDC checks
+    *(Key(f"consistent.{name}") for name in ("level", "storage", "compression")),
+    *(Key(f"consistent.{name}", "number") for name in (
+        "flush-interval", "meta-flush-interval", "event-collector-batch-count",
+    )),
+    Key("scheduler.enable-table-across-nodes", "flag", default=False),
+    *(Key(f"scheduler.{name}", "number") for name in (
+        "region-threshold", "region-count-per-span", "write-key-threshold", "scheduling-task-count-per-node",
+        "balance-score-threshold",
+    )),
+    *(Key(f"scheduler.{name}-traffic-percentage", "real") for name in ("min", "max")),
+    Key("scheduler.region-count-refresh-interval", "duration", least=0.000000001),
+)  # fmt: skip
+
+
+def _keys(**forms: str) -> dict[str, Form]:
+    names: dict[str, Form] = {}
+    for form, words in forms.items():
+        names |= dict.fromkeys(words.split(), cast("Form", form))
+    return names
+
+
+KAFKA: Final = ("kafka", "kafka+ssl")
+
+# Tables of the file that say nothing about what a Kafka message holds → the keys that TiCDC knows, new or classic, with
+# their forms. Those of KEYS are left out.
+OTHER_TABLES: Final[dict[str, dict[str, Form]]] = {
+    "mounter": _keys(number="worker-num"),
+    "consistent": _keys(
+        number="max-log-size encoding-worker-num flush-worker-num flush-concurrency", flag="use-file-backend",
+    ),
+    "consistent.memory-usage": _keys(number="memory-quota-percentage"),
+    "scheduler": _keys(number="region-per-span", flag="enable-splittable-check force-split"),
+    "synced-status": _keys(number="synced-check-interval checkpoint-interval"),
+    "sink.csv": _keys(
+        text="delimiter quote null binary-encoding-method",
+        flag="include-commit-ts output-old-value output-handle-key output-field-header",
+    ),
+    "sink.mysql-config": _keys(
+        number="worker-count max-txn-row max-multi-update-row-size max-multi-update-row",
+        text="tidb-txn-mode ssl-ca ssl-cert ssl-key time-zone write-timeout read-timeout timeout async-ddl-timeout",
+        flag="enable-batch-dml enable-multi-statement enable-cache-prepared-statement",
+    ),
+    "sink.cloud-storage-config": _keys(
+        number="worker-count file-size spool-disk-quota file-expiration-days flush-concurrency",
+        text="flush-interval spool-base-dir file-cleanup-cron-spec",
+        flag="output-column-id use-table-id-as-path output-raw-change-event",
+    ),
+}  # fmt: skip
+# Tables that another sink than Kafka's looks at.
+OTHER_SINKS: Final = ("sink.csv.", "sink.mysql-config.", "sink.cloud-storage-config.")
+# Tables that are taken as they are.
+FREE: Final = ("sink.pulsar-config", "sink.iceberg-config", "sink.outbox")
+
+# Lists of tables in the file → the keys that one of their members has, with their forms.
+LISTS: Final[dict[str, dict[str, Form]]] = {
+    "sink.dispatchers": _keys(
+        texts="matcher columns", text="dispatcher partition index topic target-schema target-table",
+    ),
+    "sink.column-selectors": _keys(texts="matcher columns"),
+    "filter.event-filters": _keys(
+        texts="matcher ignore-event ignore-sql ignore-update-only-columns",
+        text="ignore-insert-value-expr ignore-update-new-value-expr ignore-update-old-value-expr "
+        "ignore-delete-value-expr",
+    ),
+}  # fmt: skip
+# Keys that TiCDC had once → what to know instead.
+GONE: Final = {"enable-old-value": "old values are always there since 7.x: leave it out"}
+# Taken from the URI by other parts of TiCDC.
+OTHER_URI: Final = ("namespace", "keyspace", "time-zone", "timezone", "cluster-id", "version")
+
+BY_PATH: Final = {key.path: key for key in KEYS}
+BY_URI: Final = {key.uri: key for key in KEYS if key.uri}
+
+# The protocols by all the names that TiCDC reads them by → the name used here: the format's, where it is one of ours.
+PROTOCOLS: Final = {
+    **{protocol: name for name, row in FORMATS.items() for protocol in row.protocols},
+    **{protocol: protocol for protocol in ("canal", "maxwell", "csv", "outbox-json")},
+}
+WITH_REGISTRY: Final = tuple(name for name in FROM_TICDC if FORMATS[name].needs_schemas)
+
+
+# Names of one word are words of plain sentences, too.
+_NAMES: Final = {key.path.rpartition(".")[2]: key for key in KEYS if "-" in key.path.rpartition(".")[2]} | {
+    key.uri: key for key in KEYS if "-" in key.uri
+}
+_NAME = re.compile(r"[a-z][\w-]*")
+
+
+def line_of(key: Key, given: Mapping[str, str]) -> str:
+    """given: settings by path → "sink-uri", "config", or in words where else they stand. A setting that is not given:
+    where the file would have it."""
+    place = given.get(key.path, "config")
+    return {"sink-uri": line_in_uri(key.uri), "config": line_in_file(key.path)}.get(place, place)
+
+
+def line_in_uri(name: str) -> str:
+    return f"{name}=… of the sink URI"
+
+
+def line_in_file(path: str) -> str:
+    """path: of the setting; its member of a list of tables is `sink.dispatchers.2.topic`."""
+    table, _, name = path.rpartition(".")
+    parts = table.rpartition(".")
+    if parts[2].isdecimal():
+        return f"{name} = … in [[{parts[0]}]] number {parts[2]} of the file"
+    return f"{name} = … under [{table}] of the file" if table else f"{name} = … at the top of the file"
+
+
+def fix_of(names: Iterable[str], given: Mapping[str, str]) -> str:
+    """What to change of settings that do not go together. names: of the URI, or paths."""
+    keys = [BY_URI.get(name) or BY_PATH[name] for name in names]
+    there = [line_of(key, given) for key in keys if key.path in given]
+    missing = [line_in_file(key.path) for key in keys if key.path not in given]
+    parts = [f"change {' and '.join(there)}" if there else "", f"add {' and '.join(missing)}" if missing else ""]
+    text = ", or ".join(part for part in parts if part)
+    return text[:1].upper() + text[1:]
+
+
+def lines_named(text: str, given: Mapping[str, str]) -> list[str]:
+    """Where the settings that a text names stand now, as far as they are given."""
+    keys = [_NAMES[name] for name in _NAME.findall(text) if name in _NAMES]
+    return [line_of(key, given) for key in dict.fromkeys(keys) if key.path in given]
+
 
 MAX_TOPIC: Final = 249
 _PLACEHOLDER = re.compile(r"\{(schema|table)\}")
@@ -90,15 +365,11 @@ class ColumnSelector:
     @classmethod
     def of(cls, tables: TableFilter, columns: tuple[str, ...]) -> ColumnSelector:
         """Raises PatternError."""
-        return cls(tables, TableFilter(tuple(_as_table(p) for p in columns)))
+        return cls(tables, TableFilter(tuple("!c." + p[1:] if p.startswith("!") else "c." + p for p in columns)))
 
     def keeps(self, column: str) -> bool:
         """The last pattern that fits decides."""
         return self.columns.matches("c", column)
-
-
-def _as_table(pattern: str) -> str:
-    return "!c." + pattern[1:] if pattern.startswith("!") else "c." + pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +377,7 @@ class ChangefeedSettings:
     """A changefeed's settings.
 
     values: by the path of the file, as far as anything is set. scheme, topic: of the sink URI. protocol: a name of
-    `setting_keys.PROTOCOLS`' right side; "" where none is given. given: settings by path → "sink-uri" or
+    `PROTOCOLS`' right side; "" where none is given. given: settings by path → "sink-uri" or
     "config", or in words where else they stand.
     keyspace: TiCDC's name of the namespace that changefeeds are in. time_zone: of TiCDC's server, in which Avro
     and Open write TIMESTAMP; "" where not said. ticdc_version: of TiCDC, which narrows its known faults; "" for any.

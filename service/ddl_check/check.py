@@ -6,32 +6,20 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.ddl.executor.indexes import find
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AddIndex,
-    AlterTable,
-    CreateTable,
-    DropTables,
-    NoRowEffect,
-    RenameTables,
-    RenameTo,
-    Statement,
-    TableName,
-)
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import STOPS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Dispatcher
 from ticdc_bridge.service.ddl_check.advice import OTHER_DISPATCHER, OTHER_FILTER, Advice, advise
-from ticdc_bridge.service.ddl_check.descriptions import describe_effect
-from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
 from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes, of_introducers
 from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 from ticdc_bridge.service.ddl_check.report import (
@@ -45,18 +33,20 @@ from ticdc_bridge.service.ddl_check.report import (
     Verdict,
     worst_verdict,
 )
-from ticdc_bridge.service.ddl_check.rewriting import rewrite_not_null
 from ticdc_bridge.service.ddl_check.risks import filter_failure, risks
-from ticdc_bridge.service.ddl_check.session import Session, unknown_mode_set
 from ticdc_bridge.service.ddl_check.statements import (
     SYNTAX_ERROR,
     ParsedStatement,
+    Session,
     StatementText,
     plain_script,
+    rewrite_not_null,
     split,
     understand,
+    unknown_mode_set,
 )
 from ticdc_bridge.service.ddl_check.subjects import (
+    RegisteredSchemas,
     RegistryState,
     SubjectTarget,
     SubjectVerdict,
@@ -68,17 +58,9 @@ from ticdc_bridge.service.ddl_check.subjects import (
     targets,
     usual_target,
 )
-from ticdc_bridge.service.ddl_check.table_changes import TableChange, changes
+from ticdc_bridge.service.ddl_check.table_changes import TableChange, changes, describe_effect
 from ticdc_bridge.service.ddl_check.trial import Trial, TrialResult, is_tried
 from ticdc_bridge.service.registry.model import Content
-
-
-def _no_doubt(_: TableId) -> str:
-    return ""
-
-
-def _unknown_databases(_: str) -> Sequence[str]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +77,12 @@ class CheckInput:
     db: str
     catalog: Catalog
     changefeed: ChangefeedSettings = field(default_factory=ChangefeedSettings)
-    unsure: Callable[[TableId], str] = _no_doubt
+    unsure: Callable[[TableId], str] = lambda _: ""
     zone: str | None = None
     mode: LexicalMode = field(default_factory=LexicalMode.of_sql_mode)
     assume: bool = False
     sql_mode: str | None = None
-    databases_of: Callable[[str], Sequence[str]] = _unknown_databases
+    databases_of: Callable[[str], Sequence[str]] = lambda _: ()
     trial: Trial | None = None
 
 
@@ -109,9 +91,9 @@ def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
     for number, text in enumerate(texts, 1):
         try:
             statement = parse(text, SHOW, db)
-            if not isinstance(statement, CreateTable):
+            if not isinstance(statement, ddl.CreateTable):
                 raise DdlError("DDL_NOT_APPLICABLE", details="it is no CREATE TABLE")
-            catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), db)
+            catalog = apply(catalog, ddl.DropTables("table", (statement.table,), if_exists=True), db)
             catalog = apply(catalog, statement, db)
         except DdlError as error:
             raise SetupError("USAGE", details=f"table definition {number}: {error.detail}") from None
@@ -199,13 +181,13 @@ class _Run:
             return StatementReport(one, UNKNOWN, reason)
         if one.statement is None:
             return StatementReport(one, SAFE, one.note + ".")
-        if isinstance(one.statement, NoRowEffect) and one.kind == "FLASHBACK TO TIMESTAMP":
+        if isinstance(one.statement, ddl.NoRowEffect) and one.kind == "FLASHBACK TO TIMESTAMP":
             return StatementReport(
                 one, UNKNOWN, "FLASHBACK to a time restores tables and rows for which no event is sent."
             )
         return self._apply_statement(one, one.statement)
 
-    def _apply_statement(self, one: ParsedStatement, statement: Statement) -> StatementReport:
+    def _apply_statement(self, one: ParsedStatement, statement: ddl.Statement) -> StatementReport:
         ids: tuple[TableId, ...] = ()
         try:
             ids = affected_tables(self.catalog, statement, one.db)
@@ -228,7 +210,7 @@ class _Run:
         tables = tuple(map(str, dict.fromkeys(ids)))
         if unsure:
             self.catalog = after
-            if isinstance(statement, CreateTable) and statement.like is not None:
+            if isinstance(statement, ddl.CreateTable) and statement.like is not None:
                 self.lost.update(dict.fromkeys((i.folded for i in ids), unsure[0][1]))
             return StatementReport(
                 one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
@@ -249,13 +231,13 @@ class _Run:
             report = replace(report, verdict=UNKNOWN, reason=reason)
         return replace(report, tables=tables, notes=(*report.notes, *notes))
 
-    def _try(self, one: ParsedStatement, statement: Statement) -> TrialResult | None:
+    def _try(self, one: ParsedStatement, statement: ddl.Statement) -> TrialResult | None:
         """What a TiDB says of a statement; None where none is asked, or not about statements of this kind."""
         if self.question.trial is None or not is_tried(statement):
             return None
         return self.question.trial.run(one.sql, statement, one.db, self.catalog, self.session)
 
-    def _refusals(self, one: ParsedStatement, statement: Statement) -> list[Refusal]:
+    def _refusals(self, one: ParsedStatement, statement: ddl.Statement) -> list[Refusal]:
         """What TiCDC sends, TiDB has taken."""
         if self.session.mode is WIRE:
             return []
@@ -263,19 +245,19 @@ class _Run:
         found = [r for r in found if not self.session.permits(r.number, r.text)]
         return [*found, *of_introducers(one.sql, self.session.mode)]
 
-    def _find_doubt(self, id_: TableId, statement: Statement) -> str:
-        if isinstance(statement, (CreateTable, DropTables)):
+    def _find_doubt(self, id_: TableId, statement: ddl.Statement) -> str:
+        if isinstance(statement, (ddl.CreateTable, ddl.DropTables)):
             return ""
         return self.lost.get(id_.folded) or self.lost_all or self.question.unsure(id_)
 
-    def _sources(self, statement: Statement, db: str) -> list[TableId]:
+    def _sources(self, statement: ddl.Statement, db: str) -> list[TableId]:
         """Tables that are there and that a statement asks without changing them."""
-        names = list[TableName | None]()
+        names = list[ddl.TableName | None]()
         match statement:
-            case CreateTable():
+            case ddl.CreateTable():
                 names += [statement.like, *(index.references for index in statement.indexes)]
-            case AlterTable():
-                names += [one.index.references for one in statement.clauses if isinstance(one, AddIndex)]
+            case ddl.AlterTable():
+                names += [one.index.references for one in statement.clauses if isinstance(one, ddl.AddIndex)]
         found = [name.in_db(db) for name in names if name is not None]
         return [id_ for id_ in found if self.catalog.table(id_) is not None]
 
@@ -396,7 +378,7 @@ OTHER_WAY: Final = Advice(
 )
 
 
-def brought_in(statement: Statement, db: str, feed: ChangefeedSettings) -> str:
+def brought_in(statement: ddl.Statement, db: str, feed: ChangefeedSettings) -> str:
     """Why the changefeed stops at a rename, "" where it does not. TiCDC looks at each pair of names by itself."""
     for old, new in _pairs(statement):
         before, after = old.in_db(db), new.in_db(db)
@@ -405,28 +387,16 @@ def brought_in(statement: Statement, db: str, feed: ChangefeedSettings) -> str:
     return ""
 
 
-def _pairs(statement: Statement) -> tuple[tuple[TableName, TableName], ...]:
+def _pairs(statement: ddl.Statement) -> tuple[tuple[ddl.TableName, ddl.TableName], ...]:
     match statement:
-        case RenameTables():
+        case ddl.RenameTables():
             return statement.pairs
-        case AlterTable():
-            return tuple((statement.table, c.new) for c in statement.clauses if isinstance(c, RenameTo))
+        case ddl.AlterTable():
+            return tuple((statement.table, c.new) for c in statement.clauses if isinstance(c, ddl.RenameTo))
     return ()
 
 
 # ---- one table of a statement
-class CheckState(Protocol):
-    """What one dry run holds between its statements."""
-
-    question: CheckInput
-    view: RegisteredSchemas
-    changefeed: ChangefeedSettings
-    catalog: Catalog
-    session: Session
-    pending: dict[str, list[Content]]
-    assumed: dict[str, str]
-
-
 @dataclass(slots=True)
 class TableFinding:
     """What was found out about one table."""
@@ -444,7 +414,7 @@ class TableFinding:
 class TableCheck:
     """One table of a statement."""
 
-    def __init__(self, run: CheckState, change: TableChange, statement: ParsedStatement) -> None:
+    def __init__(self, run: _Run, change: TableChange, statement: ParsedStatement) -> None:
         self.run, self.change, self.statement = run, change, statement
         self.sent = self._as_sent(change)
         self.out = TableFinding()
@@ -478,7 +448,7 @@ class TableCheck:
             return out
         outputs = targets(self.run.changefeed, None, change.before, self.run.view)
         out.risks = self._risks(outputs)
-        out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", _untried)]
+        out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", lambda _: "")]
         for target in outputs or [usual_target(change.before.id, self.run.changefeed)]:
             self._registry_state(target, self._publish_before(target))
         word = "is gone" if change.after is None else "leaves what the changefeed replicates"
@@ -631,7 +601,7 @@ class TableCheck:
             self.out.verdict = UNKNOWN if failed.unsure else STOP
             self.out.reason = failed.unsure or f"TiCDC can't write {sent.id} in Avro: {failed.error}."
         first = self.out.schemas[0].target
-        self.out.advice = advise(self.change, first, [], self.out.risks, "", _untried)
+        self.out.advice = advise(self.change, first, [], self.out.risks, "", lambda _: "")
         return self.out
 
     def _other_modes(self, sent: Table, outputs: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
@@ -652,10 +622,6 @@ class TableCheck:
             self.out.verdict, self.out.reason = verdict, reason
         elif verdict == self.out.verdict != SAFE:
             self.out.reason += " " + reason
-
-
-def _untried(_: Mapping[str, str]) -> str:
-    return ""
 
 
 _STOPS: Final = ("checksum-order",)

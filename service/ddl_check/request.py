@@ -14,11 +14,10 @@ from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots
-from ticdc_bridge.service.ddl_check.listed_schemas import RegisteredSchemas
 from ticdc_bridge.service.ddl_check.report import CheckReport
+from ticdc_bridge.service.ddl_check.subjects import RegisteredSchemas
 from ticdc_bridge.service.ddl_check.trial import Trial
-from ticdc_bridge.service.history.model import State
-from ticdc_bridge.service.history.ports import HistoryReader
+from ticdc_bridge.service.history.model import HistoryReader, State
 
 _DOUBTFUL = {
     State.PARTIAL: "only a part of it is known",
@@ -51,20 +50,17 @@ class CheckRequest:
 
 
 def answer_request(
-    request: CheckRequest,
-    view: RegisteredSchemas,
-    history: HistoryReader | None = None,
-    trial: Trial | None = None,
+    request: CheckRequest, view: RegisteredSchemas, history: HistoryReader | None = None, trial: Trial | None = None
 ) -> CheckReport:
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
     catalog, zone = new_catalog(), ""
-    unsure: Callable[[TableId], str] = _no_doubt
+    unsure: Callable[[TableId], str] | None = None
     databases_of: Callable[[str], Sequence[str]] | None = None
     if history is not None and (request.history is not None or history.changefeeds()):
         feed = history.changefeed(request.history)
         catalog, zone = history.catalog_at(feed.name, request.at), feed.zone
         unsure, databases_of = _doubts(history, feed.name, request.at), _databases_in_history(history, feed.name)
-    return run_check(request, catalog, view, unsure, zone, databases_of=databases_of, trial=trial)
+    return run_check(request, catalog, view, unsure or (lambda _: ""), zone, databases_of=databases_of, trial=trial)
 
 
 def run_check(
@@ -83,10 +79,11 @@ def run_check(
         details = f"sql_mode {unknown[:40]!r} is none of TiDB's: {', '.join(sorted(SQL_MODES))}"
         raise SetupError("USAGE", details=details)
     full_catalog = with_snapshots(catalog, request.tables, request.db)
-    names = {(i.db.lower(), i.table.lower()) for text in request.tables if (i := _created_table(text, request.db))}
+    statements = [parse(text, SHOW, request.db) for text in request.tables]
+    names = {one.table.in_db(request.db).folded for one in statements if isinstance(one, CreateTable)}
 
     def doubt(id_: TableId) -> str:
-        return "" if (id_.db.lower(), id_.table.lower()) in names else unsure(id_)
+        return "" if id_.folded in names else unsure(id_)
 
     question = CheckInput(
         request.sql,
@@ -102,15 +99,6 @@ def run_check(
         trial,
     )
     return check(question, view)
-
-
-def _no_doubt(_: TableId) -> str:
-    return ""
-
-
-def _created_table(text: str, db: str) -> TableId | None:
-    statement = parse(text, SHOW, db)
-    return statement.table.in_db(db) if isinstance(statement, CreateTable) else None
 
 
 def _databases_in_history(history: HistoryReader, changefeed: str) -> Callable[[str], Sequence[str]]:

@@ -39,12 +39,8 @@ class TableRule:
     text: Callable[[TableChange, SubjectTarget | None], str] | str
 
 
-def _no_ddl(target: SubjectTarget | None) -> bool:
-    return target is not None and target.protocol in AVRO
-
-
 def _unsent_note(target: SubjectTarget | None) -> str:
-    return _UNSENT if _no_ddl(target) else ""
+    return _UNSENT if target is not None and target.protocol in AVRO else ""
 
 
 def _is_keyless(table: Table | None) -> bool:
@@ -164,10 +160,6 @@ def _is_int_narrowed(old: Column, new: Column) -> bool:
     return c > a or d < b
 
 
-def _sign(old: Column, new: Column) -> bool:
-    return old.unsigned != new.unsigned and old.type.kind is new.type.kind
-
-
 def _room(c: Column) -> int | None:
     """How much a string column holds, in characters or bytes."""
     if c.type.name in ("char", "varchar", "binary", "varbinary"):
@@ -187,18 +179,6 @@ def _decimals(old: Column, new: Column) -> bool:
     return old.type.kind is Kind.DECIMAL is new.type.kind and None not in (old.length, old.scale, new.length, new.scale)
 
 
-def _fewer_digits(old: Column, new: Column) -> bool:
-    return _decimals(old, new) and (new.length or 0) - (new.scale or 0) < (old.length or 0) - (old.scale or 0)
-
-
-def _fewer_decimals(old: Column, new: Column) -> bool:
-    return _decimals(old, new) and (new.scale or 0) < (old.scale or 0)
-
-
-def _scale(old: Column, new: Column) -> bool:
-    return _decimals(old, new) and new.scale != old.scale
-
-
 def _is_listed(old: Column, new: Column) -> bool:
     return old.type is new.type and old.type.kind in (Kind.ENUM, Kind.SET)
 
@@ -208,24 +188,12 @@ def _is_renumbered(old: Column, new: Column) -> bool:
     return _is_listed(old, new) and new.elements[: len(old.elements)] != old.elements
 
 
-def _is_appended(old: Column, new: Column) -> bool:
-    return _is_listed(old, new) and not _is_renumbered(old, new) and len(new.elements) > len(old.elements)
-
-
 def _lost_elements(old: Column, new: Column) -> bool:
     return _is_listed(old, new) and bool(set(old.elements) - set(new.elements))
 
 
 def _kind(old: Column, new: Column) -> bool:
     return old.type.kind is not new.type.kind
-
-
-def _fraction(old: Column, new: Column) -> bool:
-    return old.type.kind is new.type.kind and old.type.kind in _TEMPORAL and (new.scale or 0) < (old.scale or 0)
-
-
-def _zone(old: Column, new: Column) -> bool:
-    return {old.type.kind, new.type.kind} == {Kind.DATETIME, Kind.TIMESTAMP}
 
 
 PAIR_RULES: Final = (
@@ -237,17 +205,18 @@ PAIR_RULES: Final = (
     PairRule("narrowed", "loss", _is_int_narrowed,
              "`{c}` goes from {old} to {new}, which holds fewer numbers: in strict sql_mode TiDB refuses values that "
              "do not fit, otherwise it cuts them"),
-    PairRule("signedness", "change", _sign,
+    PairRule("signedness", "change", lambda o, n: o.unsigned != n.unsigned and o.type.kind is n.type.kind,
              "`{c}` goes from {old} to {new}: the same bits mean another number to a reader that does not know the "
              "new type"),
     PairRule("shortened", "loss", _is_shorter,
              "`{c}` goes from {old} to {new}: longer values are refused in strict sql_mode, cut otherwise"),
-    PairRule("fewer-digits", "loss", _fewer_digits,
+    PairRule("fewer-digits", "loss",
+             lambda o, n: _decimals(o, n) and (n.length or 0) - (n.scale or 0) < (o.length or 0) - (o.scale or 0),
              "`{c}` goes from {old} to {new}: numbers with more digits before the point do not fit"),
-    PairRule("rounded", "loss", _fewer_decimals,
+    PairRule("rounded", "loss", lambda o, n: _decimals(o, n) and (n.scale or 0) < (o.scale or 0),
              "`{c}` goes from {old} to {new}: TiDB rounds every value that has more digits after the point, "
              "and sends no row event for it"),
-    PairRule("scale", "change", _scale,
+    PairRule("scale", "change", lambda o, n: _decimals(o, n) and n.scale != o.scale,
              "`{c}` goes from {old} to {new}: Avro's rules call this compatible, but bytes written with the old "
              "scale and "
              "read with the new one are another number. Read with the writer's schema (by id), as ours and Confluent's "
@@ -262,15 +231,17 @@ PAIR_RULES: Final = (
              "can't write such a row and the changefeed stops at it"),
     PairRule("elements-order", "change", lambda o, n: _is_renumbered(o, n) and not _lost_elements(o, n),
              "`{c}` has its elements in another order: comparisons and sorting by number change"),
-    PairRule("elements-added", "change", _is_appended,
+    PairRule("elements-added", "change",
+             lambda o, n: _is_listed(o, n) and not _is_renumbered(o, n) and len(n.elements) > len(o.elements),
              "`{c}` has more elements: consumers that list the allowed names must learn them; numbers stay as they "
              "are"),
     PairRule("other-type", "change", _kind,
              "`{c}` goes from {old} to {new}: TiDB converts the rows that are there without sending them again, and "
              "readers see another type from the first new row on"),
-    PairRule("fraction", "loss", _fraction,
+    PairRule("fraction", "loss",
+             lambda o, n: o.type.kind is n.type.kind and o.type.kind in _TEMPORAL and (n.scale or 0) < (o.scale or 0),
              "`{c}` goes from {old} to {new}: TiDB rounds the fractions of seconds away, without row events"),
-    PairRule("zone", "loss", _zone,
+    PairRule("zone", "loss", lambda o, n: {o.type.kind, n.type.kind} == {Kind.DATETIME, Kind.TIMESTAMP},
              "`{c}` goes from {old} to {new}: TIMESTAMP is an instant, DATETIME a wall clock; TiDB converts by the "
              "session's time_zone, and Avro and Open write TIMESTAMP in TiCDC's zone without saying which"),
     PairRule("charset", "change",

@@ -1,36 +1,198 @@
-"""SQL text → statements, and what each says in plain words."""
+"""SQL text → statements, and what each says in plain words.
+
+`Session` holds what USE, SET and PREPARE say of the statements after them, as dumps and migration tools write it;
+`rewrite_not_null` writes the NOT NULL of added columns otherwise and leaves the rest as it was typed.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.action_types import action_type
-from ticdc_bridge.schemas.ddl.parser.lexer import END, OP, LexicalMode, position, readable_tokens, tokens
-from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterDatabase,
-    AlterTable,
-    Clause,
-    CreateDatabase,
-    CreateRelation,
-    CreateTable,
-    DropDatabase,
-    DropTables,
-    FlashbackDatabase,
-    NoColumnEffect,
-    NoRowEffect,
-    RecoverTable,
-    RenameTables,
-    Statement,
-    TruncateTable,
+from ticdc_bridge.schemas.ddl.parser.lexer import (
+    END,
+    NUMBER,
+    OP,
+    QUOTED,
+    STRING,
+    WORD,
+    LexicalMode,
+    Token,
+    position,
+    readable_tokens,
+    tokens,
+    unknown_mode,
 )
+from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.inputs.sql_files import pieces
 from ticdc_bridge.schemas.model.errors import DdlError
-from ticdc_bridge.service.ddl_check.descriptions import CLAUSES, describe_statement
-from ticdc_bridge.service.ddl_check.session import Session, set_note
+from ticdc_bridge.service.ddl_check.table_changes import CLAUSES, describe_statement
+
+_SCOPES: Final = ("SESSION", "LOCAL", "GLOBAL", "PERSIST", "PERSIST_ONLY", "INSTANCE")
+_OWN: Final = ("", "SESSION", "LOCAL")
+_ON: Final = {"1": True, "ON": True, "TRUE": True, "0": False, "OFF": False, "FALSE": False}
+_PERMITS: Final[tuple[tuple[str, bool, Callable[[int, str], bool]], ...]] = (
+    # Upstream `pkg/ddl/foreign_key.go` (fkCheck), `pkg/ddl/modify_column.go`, `pkg/ddl/generated_column.go`.
+    ("foreign_key_checks", False, lambda number, _: number in (1701, 1824, 3730)),
+    ("tidb_allow_remove_auto_inc", True, lambda _, text: "@@tidb_allow_remove_auto_inc" in text),
+    ("tidb_enable_auto_increment_in_generated", True, lambda number, _: number == 3109),
+    ("tidb_enable_strict_double_type_check", False, lambda number, _: number == 1149),
+)
+"""Variables, and at which value TiDB does not give which errors."""
+_SWITCHES: Final = tuple(name for name, _, _ in _PERMITS)
+SQL_MODE: Final = "sql_mode"
+_OF_SESSION: Final = re.compile(r"\b(?:USE|SET|PREPARE|EXECUTE)\b", re.IGNORECASE)
+_HEAD: Final = 1000
+
+
+class Assignment(NamedTuple):
+    """One of SET. scope: "@" for a variable of the user's own. value: None for DEFAULT. known: False where the value
+    is none that the statements tell."""
+
+    scope: str
+    name: str
+    value: str | None
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """db: the current database. mode: how text is read. sql_mode: None for TiDB's default.
+
+    switches: variables that are set. own: the user's variables. prepared: statements by name in lower case.
+    """
+
+    db: str
+    mode: LexicalMode
+    sql_mode: str | None = None
+    switches: Mapping[str, bool] = field(default_factory=dict)
+    own: Mapping[str, str | None] = field(default_factory=dict)
+    prepared: Mapping[str, str] = field(default_factory=dict)
+
+    def after_statement(self, sql: str) -> Session:
+        """After USE, SET, PREPARE and DEALLOCATE PREPARE; anything else changes nothing."""
+        words = self._words(sql)
+        match [token.upper for token in words[:3]]:
+            case ["USE", _] if words[1].kind in (WORD, QUOTED):
+                return replace(self, db=str(words[1].value))
+            case ["SET", *_]:
+                return self._after_set(self.assignments(sql))
+            case ["PREPARE", _, "FROM"]:
+                return self._prepared(str(words[1].value), self._text(words[3:]))
+            case ["DEALLOCATE" | "DROP", "PREPARE", _]:
+                return self._prepared(str(words[2].value), None)
+        return self
+
+    def assignments(self, sql: str) -> list[Assignment]:
+        """Those of a SET; [] of any other statement."""
+        words = self._words(sql)
+        if not words or words[0].upper != "SET":
+            return []
+        return [one for part in _parts(words[1:]) if (one := self._assignment(part))]
+
+    def permits(self, number: int, text: str) -> bool:
+        """Whether a variable that is set lets TiDB run what it refuses else with this error."""
+        return any(self.switches.get(name) is value and when(number, text) for name, value, when in _PERMITS)
+
+    def executed(self, sql: str) -> str:
+        """The statement that EXECUTE runs, "" where it is not known."""
+        words = self._words(sql)
+        if len(words) < 2 or words[0].upper != "EXECUTE":
+            return ""
+        return self.prepared.get(str(words[1].value).lower(), "")
+
+    def _words(self, sql: str) -> list[Token]:
+        """Of a statement that may be about the session; [] of any other, which may be long."""
+        if not _OF_SESSION.search(sql, 0, _HEAD):
+            return []
+        try:
+            found = tokens(sql, self.mode)
+        except DdlError:
+            return []
+        return [token for token in found if token.kind != END]
+
+    def _assignment(self, words: Sequence[Token]) -> Assignment | None:
+        scope = ""
+        if words and words[0].upper == "@":
+            system = len(words) > 1 and words[1].upper == "@"
+            words, scope = words[2 if system else 1 :], "" if system else "@"
+        if len(words) > 1 and words[0].upper in _SCOPES:
+            scope, words = words[0].upper, words[2 if words[1].upper == "." else 1 :]
+        if len(words) < 3 or words[1].upper not in ("=", ":="):
+            return None
+        name, said = str(words[0].value).lower(), words[2:]
+        if scope != "@" and len(said) == 1 and said[0].upper == "DEFAULT":
+            return Assignment(scope, name, None)
+        value = self._value(said)
+        return Assignment(scope, name, value[0] if value else None, value is not None)
+
+    def _value(self, said: Sequence[Token]) -> tuple[str | None] | None:
+        """The value in a tuple, None where it is not known."""
+        if len(said) == 1 and said[0].kind in (WORD, QUOTED, STRING, NUMBER):
+            return (str(said[0].value),)
+        match [token.upper for token in said]:
+            case ["@", _]:
+                name = str(said[1].value).lower()
+                return (self.own[name],) if name in self.own else None
+            case ["@", "@", _] | ["@", "@", "SESSION" | "LOCAL", ".", _] if said[-1].upper == SQL_MODE.upper():
+                return (self.sql_mode,)
+            case ["@", "@", _] | ["@", "@", "SESSION" | "LOCAL", ".", _]:
+                switch = self.switches.get(str(said[-1].value).lower())
+                return (None if switch is None else str(int(switch)),)
+        return None
+
+    def _after_set(self, assignments: Sequence[Assignment]) -> Session:
+        session = self
+        for one in assignments:
+            if one.scope == "@":
+                own = {name: value for name, value in session.own.items() if name != one.name}
+                session = replace(session, own={**own, one.name: one.value} if one.known else own)
+            elif one.scope in _OWN and one.known and one.name == SQL_MODE:
+                session = replace(session, mode=LexicalMode.of_sql_mode(one.value or ""), sql_mode=one.value)
+            elif one.scope in _OWN and one.known and one.name in _SWITCHES:
+                on = _ON.get((one.value or "").upper())
+                switches = {name: value for name, value in session.switches.items() if name != one.name}
+                session = replace(session, switches=switches if on is None else {**switches, one.name: on})
+        return session
+
+    def _text(self, words: Sequence[Token]) -> str | None:
+        value = self._value(words) if words and (words[0].kind == STRING or words[0].upper == "@") else None
+        return value[0] if value else None
+
+    def _prepared(self, name: str, text: str | None) -> Session:
+        others = {key: value for key, value in self.prepared.items() if key != name.lower()}
+        return replace(self, prepared={**others, name.lower(): text} if text else others)
+
+
+def _parts(words: Sequence[Token]) -> Iterator[list[Token]]:
+    """What stands between the commas that are in no parentheses."""
+    part, depth = list[Token](), 0
+    for token in words:
+        depth += (token.upper == "(") - (token.upper == ")")
+        if token.upper == "," and not depth:
+            yield part
+            part = []
+        else:
+            part.append(token)
+    yield part
+
+
+def unknown_mode_set(assignments: Sequence[Assignment]) -> str:
+    """A mode that these set and TiDB does not know; "" for none."""
+    modes = [one.value or "" for one in assignments if one.name == SQL_MODE and one.scope != "@" and one.known]
+    return next((mode for text in modes if (mode := unknown_mode(text))), "")
+
+
+def set_note(assignments: Sequence[Assignment]) -> str:
+    """What to say of a SET of sql_mode to a value that is not known; "" for any other."""
+    if any(one.name == SQL_MODE and one.scope in _OWN and not one.known for one in assignments):
+        return "; what it makes of sql_mode is not known here, so the statements after it are judged under the former"
+    return ""
+
 
 MAX_STATEMENTS: Final = 1000
 SYNTAX_ERROR: Final = 1064
@@ -90,7 +252,7 @@ class ParsedStatement:
     db: str
     kind: str
     clauses: tuple[str, ...] = ()
-    statement: Statement | None = None
+    statement: ddl.Statement | None = None
     ddl_type: int | None = None
     reaches: bool = True
     note: str = ""
@@ -99,9 +261,9 @@ class ParsedStatement:
 
 
 _KINDS: dict[type, str] = {
-    CreateDatabase: "CREATE DATABASE", AlterDatabase: "ALTER DATABASE", DropDatabase: "DROP DATABASE",
-    FlashbackDatabase: "FLASHBACK DATABASE", CreateTable: "CREATE TABLE", AlterTable: "ALTER TABLE",
-    RenameTables: "RENAME TABLE", TruncateTable: "TRUNCATE TABLE", RecoverTable: "RECOVER TABLE",
+    ddl.CreateDatabase: "CREATE DATABASE", ddl.AlterDatabase: "ALTER DATABASE", ddl.DropDatabase: "DROP DATABASE",
+    ddl.FlashbackDatabase: "FLASHBACK DATABASE", ddl.CreateTable: "CREATE TABLE", ddl.AlterTable: "ALTER TABLE",
+    ddl.RenameTables: "RENAME TABLE", ddl.TruncateTable: "TRUNCATE TABLE", ddl.RecoverTable: "RECOVER TABLE",
 }  # fmt: skip
 
 # First word, or two, of a statement that is no DDL → what it means for a changefeed.
@@ -172,40 +334,38 @@ def _not_read(sql: str, line: int, db: str, kind: str, error: DdlError) -> Parse
     return ParsedStatement(sql, line, db, kind, error=error.detail, refused=refused)
 
 
-def _kind(statement: Statement) -> str:
+def _kind(statement: ddl.Statement) -> str:
     match statement:
-        case DropTables():
+        case ddl.DropTables():
             return f"DROP {statement.kind.upper()}"
-        case CreateRelation():
+        case ddl.CreateRelation():
             return f"CREATE {statement.kind.upper()}"
-        case NoRowEffect():
+        case ddl.NoRowEffect():
             return statement.what
-        case CreateTable() if statement.like:
+        case ddl.CreateTable() if statement.like:
             return "CREATE TABLE … LIKE"
     return _KINDS[type(statement)]
 
 
-def _unsent_reason(statement: Statement) -> str:
+def _unsent_reason(statement: ddl.Statement) -> str:
     """Why no event of it reaches a changefeed; "" when one does."""
     match statement:
-        case CreateRelation(kind="sequence") | DropTables(kind="sequence"):
+        case ddl.CreateRelation(kind="sequence") | ddl.DropTables(kind="sequence"):
             return "Sequences do not reach a changefeed"
-        case NoRowEffect():
+        case ddl.NoRowEffect():
             return f"{statement.what} does not reach a changefeed"
-        case CreateTable(temporary="local") | DropTables(temporary="local"):
+        case ddl.CreateTable(temporary="local") | ddl.DropTables(temporary="local"):
             return "A temporary table is the session's own: no changefeed sees it"
-        case AlterTable() if statement.clauses and all(_is_silent(c) for c in statement.clauses):
+        case ddl.AlterTable() if statement.clauses and all(
+            isinstance(c, ddl.NoColumnEffect) and c.what in _NOT_SENT for c in statement.clauses
+        ):
             return "Nothing of it reaches a changefeed, and no column changes"
     return ""
 
 
-def _is_silent(clause: Clause) -> bool:
-    return isinstance(clause, NoColumnEffect) and clause.what in _NOT_SENT
-
-
-def _words(statement: Statement) -> Iterator[str]:
+def _words(statement: ddl.Statement) -> Iterator[str]:
     match statement:
-        case AlterTable():
+        case ddl.AlterTable():
             yield from (CLAUSES[type(c)](c) for c in statement.clauses)
             if not statement.clauses:
                 yield "nothing that is sent"
@@ -255,3 +415,59 @@ def _without_client(text: str, backslashes: bool) -> str:
 
 def _between(gap: str, delimiter: str) -> str:
     return _SENT.sub("; ", gap if delimiter == ";" else gap.replace(";", " "))
+
+
+_BEFORE_NAME = ("ADD", "COLUMN", "EXISTS")
+
+
+def rewrite_not_null(sql: str, mode: LexicalMode, words: Mapping[str, str]) -> str:
+    """The statement with `;` at its end, "" where one of the columns has no NOT NULL.
+
+    words: what stands instead of NOT NULL, by the column's name in lower case.
+    """
+    try:
+        found = tokens(sql, mode)
+    except DdlError:
+        return ""
+    edits: dict[str, tuple[int, int, str]] = {}
+    for at in _definitions(found):
+        name = str(found[at].value).lower()
+        place = _not_null(sql, found, at + 1) if name in words else None
+        if place is not None:
+            edits[name] = (*place[:2], words[name] + place[2])
+    if edits.keys() != words.keys():
+        return ""
+    tail = sql[found[-2].end :]
+    for start, end, text in sorted(edits.values(), reverse=True):
+        sql = sql[:start] + text + sql[end:]
+    # A `;` in the comment of a line would be part of it.
+    return sql if found[-2].upper == ";" else f"{sql}\n;" if "--" in tail or "#" in tail else f"{sql};"
+
+
+def _definitions(found: Sequence[Token]) -> Iterator[int]:
+    """Where the name of an added column stands: after ADD, COLUMN, EXISTS, or in the list that is in their place."""
+    depth, in_list = 0, False
+    for at, token in enumerate(found[1:], 1):
+        before = found[at - 1].upper
+        if token.upper == "(":
+            in_list = in_list or (depth == 0 and before in _BEFORE_NAME)
+        starts = before in _BEFORE_NAME if depth == 0 else in_list and depth == 1 and before in ("(", ",")
+        if token.kind in (WORD, QUOTED) and starts:
+            yield at
+        depth += (token.upper == "(") - (token.upper == ")")
+        in_list = in_list and depth > 0
+
+
+def _not_null(sql: str, found: Sequence[Token], at: int) -> tuple[int, int, str] | None:
+    """Where NOT NULL stands in the definition that goes on at a token, and the comment between its words."""
+    depth = 0
+    while found[at].kind != END:
+        upper = found[at].upper
+        if depth == 0 and upper in (",", ")", ";"):
+            return None
+        depth += (upper == "(") - (upper == ")")
+        if depth == 0 and upper == "NOT" and found[at + 1].upper == "NULL":
+            between = sql[found[at].end : found[at + 1].start]
+            return found[at].start, found[at + 1].end, between if between.strip() else ""
+        at += 1
+    return None

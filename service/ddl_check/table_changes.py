@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, Final
 
 from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterTable,
-    CreateTable,
-    ExchangePartition,
-    NoColumnEffect,
-    RecoverTable,
-    RenameTables,
-    RenameTo,
-    Statement,
-    TableName,
-    TruncateTable,
-)
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
+from ticdc_bridge.schemas.model.spark_types import spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.service.history.statements import column_renames
 
@@ -100,7 +92,7 @@ def _primary(table: Table | None) -> tuple[str, ...]:
     return next((i.columns for i in table.indexes if i.name == PRIMARY), table.primary_key)
 
 
-def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[TableChange]]:
+def changes(catalog: Catalog, statement: ddl.Statement, db: str) -> tuple[Catalog, list[TableChange]]:
     """The catalog after a statement, and each table that it touches. DdlError as `apply`."""
     ids = affected_tables(catalog, statement, db)
     after = apply(catalog, statement, db)
@@ -110,8 +102,8 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
         return after, [TableChange(t, t, rows=rows) for t in same]
     origin = _origins(catalog, statement, db)
     names, rows = column_renames(statement), _rows(statement)
-    many = isinstance(statement, RenameTables) and len(statement.pairs) > 1
-    copied = statement.like if isinstance(statement, CreateTable) else None
+    many = isinstance(statement, ddl.RenameTables) and len(statement.pairs) > 1
+    copied = statement.like if isinstance(statement, ddl.CreateTable) else None
     like = _id(copied.db, copied.table, db) if copied else None
     table_changes: list[TableChange] = []
     for id_ in _unique(ids):
@@ -128,13 +120,13 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
     return after, table_changes
 
 
-def _is_bare(statement: Statement) -> bool:
+def _is_bare(statement: ddl.Statement) -> bool:
     match statement:
-        case RenameTables():
+        case ddl.RenameTables():
             return any(not old.db for old, _ in statement.pairs)
-        case AlterTable():
+        case ddl.AlterTable():
             return not statement.table.db
-        case CreateTable(like=TableName() as copied):
+        case ddl.CreateTable(like=ddl.TableName() as copied):
             return not copied.db
     return False
 
@@ -150,16 +142,16 @@ def _old_spelling(table: Table | None, names: dict[str, str]) -> dict[str, str]:
     return {old: new for old, new in renames.items() if old.lower() != new.lower()}
 
 
-def _origins(catalog: Catalog, statement: Statement, db: str) -> dict[TableId, TableId | None]:
+def _origins(catalog: Catalog, statement: ddl.Statement, db: str) -> dict[TableId, TableId | None]:
     """New name → the name that its table had before; None: it is another table's name now, or free."""
     pairs = []
     match statement:
-        case RenameTables():
+        case ddl.RenameTables():
             pairs = [(_id(a.db, a.table, db), _id(b.db, b.table, db)) for a, b in statement.pairs]
-        case AlterTable():
+        case ddl.AlterTable():
             own = _id(statement.table.db, statement.table.table, db)
             for clause in statement.clauses:
-                if isinstance(clause, RenameTo):
+                if isinstance(clause, ddl.RenameTo):
                     pairs.append((own, _id(clause.new.db, clause.new.table, db)))
     origin: dict[TableId, TableId | None] = {}
     for old, new in pairs:
@@ -181,18 +173,158 @@ _PARTITIONS = {
 }  # fmt: skip
 
 
-def _rows(statement: Statement) -> str:
+def _rows(statement: ddl.Statement) -> str:
     match statement:
-        case TruncateTable():
+        case ddl.TruncateTable():
             return "truncated"
-        case RecoverTable():
+        case ddl.RecoverTable():
             return "recovered"
-        case AlterTable():
+        case ddl.AlterTable():
             for clause in statement.clauses:
-                if isinstance(clause, ExchangePartition):
+                if isinstance(clause, ddl.ExchangePartition):
                     return "partitions exchanged"
-                if isinstance(clause, NoColumnEffect) and clause.what in _PARTITIONS:
+                if isinstance(clause, ddl.NoColumnEffect) and clause.what in _PARTITIONS:
                     return _PARTITIONS[clause.what]
-        case CreateTable():
+        case ddl.CreateTable():
             return ""
     return ""
+
+
+def describe_effect(change: TableChange) -> list[str]:
+    """In plain words, one line a fact; [] where a job sees nothing."""
+    if change.before is None and change.after is None:
+        return []
+    if change.after is None:
+        return [f"no more rows of {change.id}"]
+    if change.before is None:
+        return [f"rows of a new table {change.id}; a job with table='…' counts and skips them"]
+    return list(_lines(change))
+
+
+def _lines(change: TableChange) -> Iterator[str]:
+    before, after = change.before, change.after
+    assert before is not None
+    assert after is not None
+    if change.is_renamed:
+        yield f"rows of {after.id} instead of {before.id}; a job with table='{before.id}' counts and skips them"
+    for column in change.added_columns:
+        if column.virtual:
+            continue
+        yield (
+            f"`{column.name}` {spark_type(column)} in `after` of new rows (NULL in rows written before). A streaming "
+            "job with a table keeps the columns it started with: restart it to see the column; without a table it is "
+            "a new key of the map"
+        )
+    for column in change.dropped_columns:
+        yield f"`{column.name}` is missing from new rows: NULL in a job that started with it"
+    for old, new in change.pairs:
+        if old.name != new.name:
+            yield f"`{new.name}` instead of `{old.name}`: NULL under the old name until the job is restarted"
+        a, b = spark_type(old), spark_type(new)
+        if a != b:
+            yield (
+                f"`{new.name}` as {b} instead of {a}: a streaming job goes on with {a} and reports values that do not "
+                "fit; a Delta sink needs its column changed"
+            )
+    old_key, new_key = change.handle_keys
+    if old_key != new_key:
+        yield f"`key` is {list(new_key)} instead of {list(old_key)}: merges by key must change with it"
+
+
+def name(table: ddl.TableName) -> str:
+    return f"{table.db}.{table.table}" if table.db else table.table
+
+
+def _type(kind: ddl.DataType) -> str:
+    inside = ",".join(str(n) for n in (kind.length, kind.scale) if n is not None)
+    if kind.elements:
+        shown = (f"'{e}'" if isinstance(e, str) else f"x'{e.hex()}'" for e in kind.elements[:10])
+        inside = ",".join(shown) + (",…" if len(kind.elements) > 10 else "")
+    return kind.name.upper() + (f"({inside})" if inside else "") + (" UNSIGNED" if kind.unsigned else "")
+
+
+def _default(value: ddl.DefaultValue | None) -> str:
+    if value is None:
+        return "no default"
+    if value.kind == "null":
+        return "DEFAULT NULL"
+    if value.kind == "now":
+        return "DEFAULT CURRENT_TIMESTAMP" + (f"({value.text})" if value.text else "")
+    text = "0x" + value.bits.hex() if value.kind == "bits" else repr(value.text) if value.kind == "text" else value.text
+    return f"DEFAULT {text or 'CURRENT_DATE'}"
+
+
+def _describe_definition(column: ddl.ColumnDef) -> str:
+    words = [f"`{column.name}` {_type(column.type)}"]
+    words.append("NOT NULL" if column.nullable is False or column.primary_key else "NULL allowed")
+    if column.generated is None:
+        words.append(_default(column.default))
+    else:
+        words.append("generated, " + ("STORED" if column.stored else "VIRTUAL"))
+    words += ["AUTO_INCREMENT"] * column.auto_increment + ["PRIMARY KEY"] * column.primary_key
+    words += ["UNIQUE"] * column.unique_key
+    return ", ".join(words)
+
+
+def _position_text(position: ddl.ColumnPosition | None) -> str:
+    if position is None:
+        return ""
+    return f", after `{position.after}`" if position.after else ", as the first column"
+
+
+def _add_columns(c: ddl.AddColumns) -> str:
+    many = f"add {len(c.columns)} columns: " if len(c.columns) > 1 else "add column "
+    return many + "; ".join(_describe_definition(one) for one in c.columns[:20]) + _position_text(c.position)
+
+
+def _change(c: ddl.ChangeColumn) -> str:
+    renamed = "" if c.old.lower() == c.column.name.lower() else f" and rename it to `{c.column.name}`"
+    return f"change column `{c.old}` to {_describe_definition(c.column)}{renamed}{_position_text(c.position)}"
+
+
+def _add_index(c: ddl.AddIndex) -> str:
+    kinds = {"primary": "primary key", "unique": "unique index", "foreign": "foreign key", "check": "check"}
+    columns = ", ".join(f"`{part}`" if part else "(expression)" for part in c.index.parts)
+    return f"add {kinds.get(c.index.kind, 'index')} {c.index.name or ''} ({columns})".replace("  ", " ")
+
+
+def _options(c: ddl.SetOptions) -> str:
+    options = {"character set": c.options.charset, "collation": c.options.collate, "comment": c.options.comment}
+    parts = [f"{what} {value!r}" for what, value in options.items() if value is not None]
+    return "set the table's " + ", ".join(parts) if parts else "set options that rows don't feel"
+
+
+CLAUSES: Final[dict[type, Callable[[Any], str]]] = {
+    ddl.AddColumns: _add_columns, ddl.ChangeColumn: _change,
+    ddl.RenameColumn: lambda c: f"rename column `{c.old}` to `{c.new}`",
+    ddl.DropColumn: lambda c: f"drop column `{c.name}`",
+    ddl.SetDefault: lambda c: f"column `{c.column}`: {_default(c.default)}", ddl.AddIndex: _add_index,
+    ddl.DropIndex: lambda c: "drop the primary key" if c.name == "PRIMARY" else f"drop index {c.name}",
+    ddl.RenameIndex: lambda c: f"rename index {c.old} to {c.new}",
+    ddl.RenameTo: lambda c: f"rename the table to {name(c.new)}", ddl.SetOptions: _options,
+    ddl.ConvertTo: lambda c: f"convert all text to character set {c.charset or 'DEFAULT'} {c.collate}".rstrip(),
+    ddl.ExchangePartition: lambda c: f"exchange a partition's rows with those of {name(c.table)}",
+    ddl.NoColumnEffect: lambda c: f"{c.what} (no column changes)",
+}  # fmt: skip
+
+
+def describe_statement(statement: ddl.Statement) -> str:
+    """A statement that has no clauses."""
+    match statement:
+        case ddl.CreateTable() if statement.like:
+            return f"create table {name(statement.table)} with the columns of {name(statement.like)}"
+        case ddl.CreateTable():
+            return f"create table {name(statement.table)} with {len(statement.columns)} columns"
+        case ddl.DropTables():
+            return f"drop {statement.kind} " + ", ".join(name(t) for t in statement.tables[:20])
+        case ddl.RenameTables():
+            return "rename " + ", ".join(f"{name(a)} to {name(b)}" for a, b in statement.pairs[:20])
+        case ddl.TruncateTable():
+            return f"remove all rows of {name(statement.table)}"
+        case ddl.DropDatabase():
+            return f"drop database {statement.name} with all its tables"
+        case ddl.RecoverTable():
+            return f"bring back {name(statement.table)}" if statement.table else "bring back the table of a DDL job"
+        case ddl.CreateRelation():
+            return f"create {statement.kind} {name(statement.table)}"
+    return "no table's columns change"

@@ -19,25 +19,16 @@ from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.ddl.executor.show_create import create_statement
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.lexer import QUOTED, SHOW, TYPED, WORD, LexicalMode, tokens
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterTable,
-    CreateTable,
-    DropDatabase,
-    DropTables,
-    RenameTables,
-    Statement,
-    TableName,
-    TruncateTable,
-)
 from ticdc_bridge.schemas.inputs.live_tables import ServerAddress, connect, error_reason
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.ddl_check.refusals import keys
 from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal
-from ticdc_bridge.service.ddl_check.session import Session
+from ticdc_bridge.service.ddl_check.statements import Session
 
 T = TypeVar("T")
 _NO_RIGHT: Final = (1044, 1045, 1142, 1227, 8121)
@@ -123,7 +114,7 @@ class Trial:
             if in_main:
                 signal.signal(signal.SIGINT, before)
 
-    def run(self, sql: str, statement: Statement, db: str, catalog: Catalog, session: Session) -> TrialResult:
+    def run(self, sql: str, statement: ddl.Statement, db: str, catalog: Catalog, session: Session) -> TrialResult:
         """One statement on the tables of the catalog, and on what the statements before it have made of them."""
         try:
             ids = affected_tables(catalog, statement, db)
@@ -212,7 +203,7 @@ class Trial:
     def _use(self, db: str, catalog: Catalog) -> None:
         self._execute(f"USE {quote_name(self._database(db or 'test', catalog))}")
 
-    def _mapped(self, sql: str, mode: LexicalMode, statement: Statement, catalog: Catalog) -> str:
+    def _mapped(self, sql: str, mode: LexicalMode, statement: ddl.Statement, catalog: Catalog) -> str:
         """The statement with scratch databases for those that it names. _Untried where that is not certain."""
         named = [name for name in _names(statement) if name.db]
         tables = {name.table.lower() for name in _names(statement)}
@@ -232,7 +223,7 @@ class Trial:
         mapped = sql
         for start, end, text in reversed(edits):
             mapped = mapped[:start] + text + mapped[end:]
-        expected = _with_databases(statement, scratch)
+        expected = _changed(statement, lambda name: name._replace(db=scratch[name.db.lower()]) if name.db else name)
         try:
             same = parse(mapped, mode) == expected
         except DdlError:
@@ -262,7 +253,7 @@ class Trial:
         self._loaded |= {id_.folded for id_ in missing}
 
     def _make(
-        self, sql: str, mode: LexicalMode, statement: Statement, db: str, catalog: Catalog, sql_mode: str
+        self, sql: str, mode: LexicalMode, statement: ddl.Statement, db: str, catalog: Catalog, sql_mode: str
     ) -> None:
         mapped = self._mapped(sql, mode, statement, catalog)
         self._use(db, catalog)
@@ -271,9 +262,9 @@ class Trial:
             names = ", ".join(f"{name.db or db}.{name.table}" for name in _names(statement))
             raise _Untried(f"TiDB does not take {names} as it is known: {refusal.text} (error {refusal.number})")
 
-    def _history_of(self, needed: set[TableId]) -> list[tuple[int, DdlText, Statement]]:
+    def _history_of(self, needed: set[TableId]) -> list[tuple[int, DdlText, ddl.Statement]]:
         """The definitions that made these tables what they are, in order, each with its number among all."""
-        chosen = list[tuple[int, DdlText, Statement]]()
+        chosen = list[tuple[int, DdlText, ddl.Statement]]()
         for number, one in reversed(list(enumerate(self._definitions)) if needed else []):
             text = one.query.lower()
             if not any(id_.table in text or "drop" in text for id_ in needed):
@@ -282,16 +273,16 @@ class Trial:
                 statement = parse(one.query, one.mode, one.db)
             except DdlError:
                 continue
-            if isinstance(statement, DropDatabase):
+            if isinstance(statement, ddl.DropDatabase):
                 needed = {id_ for id_ in needed if id_.db != statement.name.lower()}
             ids = {id_.folded for id_ in affected_tables(Catalog(), statement, one.db)}
             if needed.isdisjoint(ids) or not is_tried(statement):
                 continue
-            if isinstance(statement, DropTables):
+            if isinstance(statement, ddl.DropTables):
                 needed = needed - ids
                 continue
             chosen.append((number, one, statement))
-            if not isinstance(statement, CreateTable):
+            if not isinstance(statement, ddl.CreateTable):
                 needed = needed | ids
             elif statement.like is not None:
                 needed = (needed - ids) | {statement.like.in_db(one.db).folded}
@@ -300,17 +291,17 @@ class Trial:
         return chosen[::-1]
 
 
-def is_tried(statement: Statement) -> bool:
+def is_tried(statement: ddl.Statement) -> bool:
     """Whether it does something to base tables, and to nothing else of the server: such statements alone are run."""
     match statement:
-        case CreateTable():
+        case ddl.CreateTable():
             return not (statement.from_select or statement.temporary)
-        case DropTables():
+        case ddl.DropTables():
             return statement.kind == "table" and not statement.temporary
-    return isinstance(statement, (AlterTable, RenameTables, TruncateTable))
+    return isinstance(statement, (ddl.AlterTable, ddl.RenameTables, ddl.TruncateTable))
 
 
-def _asked(catalog: Catalog, statement: Statement, ids: Sequence[TableId], db: str) -> list[TableId]:
+def _asked(catalog: Catalog, statement: ddl.Statement, ids: Sequence[TableId], db: str) -> list[TableId]:
     """The tables that TiDB looks at: those that are touched or named, and what foreign keys lead to and from them."""
     found = dict.fromkeys((*ids, *(name.in_db(db) for name in _names(statement))))
     for id_ in [*found]:
@@ -320,9 +311,9 @@ def _asked(catalog: Catalog, statement: Statement, ids: Sequence[TableId], db: s
     return [*found]
 
 
-def _names(value: object) -> Iterator[TableName]:
+def _names(value: object) -> Iterator[ddl.TableName]:
     """All tables that a statement names."""
-    if isinstance(value, TableName):
+    if isinstance(value, ddl.TableName):
         yield value
     elif isinstance(value, tuple):
         for one in value:
@@ -332,14 +323,10 @@ def _names(value: object) -> Iterator[TableName]:
             yield from _names(getattr(value, one.name))
 
 
-def _with_databases(statement: Statement, scratch: Mapping[str, str]) -> Statement:
-    return _changed(statement, lambda name: name._replace(db=scratch[name.db.lower()]) if name.db else name)
-
-
-def _changed(value: T, change: Callable[[TableName], TableName]) -> T:
+def _changed(value: T, change: Callable[[ddl.TableName], ddl.TableName]) -> T:
     """A part of a statement with its tables' names changed."""
     made: Any = value
-    if isinstance(value, TableName):
+    if isinstance(value, ddl.TableName):
         made = change(value)
     elif isinstance(value, tuple):
         made = tuple(_changed(one, change) for one in value)

@@ -1,4 +1,8 @@
-"""One event of a history: from the rows before it to the rows it makes. Nothing is written here."""
+"""One event of a history: from the rows before it to the rows it makes. Nothing is written here.
+
+`seal` puts events into a history in whatever order they come: each is applied at its own position, and later ones that
+depend on a name it changed are applied anew. A late event costs what it changes, not the history.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,10 @@ from typing import Final, TypeVar
 
 from ticdc_bridge.schemas.ddl.executor.apply import apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterTable,
-    CreateDatabase,
-    CreateTable,
-    DropDatabase,
-    DropTables,
-    FlashbackDatabase,
-    RecoverTable,
-    RenameTables,
-    RenameTo,
-    Statement,
-    TableName,
-)
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.service.history.compare import difference
+from ticdc_bridge.service.history.changes import difference
 from ticdc_bridge.service.history.lazy_catalog import LazyNames, catalog
 from ticdc_bridge.service.history.model import (
     DatabaseRow,
@@ -33,6 +25,7 @@ from ticdc_bridge.service.history.model import (
     EventOutcome,
     EventRows,
     HistoryRows,
+    HistoryTransaction,
     Key,
     NameRow,
     State,
@@ -60,7 +53,7 @@ class EventApplication(EventRows):
         self.out.involved = involved_names(self.record, statement)
         try:
             if self.record.kind == "snapshot":
-                assert isinstance(statement, CreateTable)
+                assert isinstance(statement, ddl.CreateTable)
                 self.snapshot(self._table_of_create(statement))
             else:
                 self._apply(statement)
@@ -75,7 +68,7 @@ class EventApplication(EventRows):
         self.out.drift.append(Drift(*of))
 
     # ---- snapshots
-    def _table_of_create(self, statement: CreateTable) -> Table:
+    def _table_of_create(self, statement: ddl.CreateTable) -> Table:
         id_ = statement.table.in_db(self.record.db)
         if not id_.db:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {id_.table} in? None is named")
@@ -119,27 +112,28 @@ class EventApplication(EventRows):
         return row is not None and row.form is not None and not difference(self.rows.table(row.form, row.id), table)
 
     # ---- statements
-    def _apply(self, statement: Statement) -> None:
+    def _apply(self, statement: ddl.Statement) -> None:
         before = catalog(self.rows, self.position)
-        if isinstance(statement, CreateTable):
+        if isinstance(statement, ddl.CreateTable):
             before = self._forget_existing(before, statement)
         elif (
-            isinstance(statement, CreateDatabase) and self.rows.database(statement.name.lower(), self.position) is None
+            isinstance(statement, ddl.CreateDatabase)
+            and self.rows.database(statement.name.lower(), self.position) is None
         ):
             # It may be known by tables that were shown; what it is itself, is told only now.
             before = replace(before, databases=before.databases.without(statement.name))
         after = apply(before, statement, self.record.db)
         moved = self._find_moved(statement)
         for key, tables, relations, dropped in self._changed_names(after):
-            self._row(key, tables, relations, dropped, moved, isinstance(statement, CreateTable))
+            self._row(key, tables, relations, dropped, moved, isinstance(statement, ddl.CreateTable))
         self._drop_unknown(statement)
-        if isinstance(statement, FlashbackDatabase):
+        if isinstance(statement, ddl.FlashbackDatabase):
             self._keep_dropped(statement)
         carried = self.record.carried
         if carried is not None:
             self._verify(carried)
 
-    def _forget_existing(self, before: Catalog, statement: CreateTable) -> Catalog:
+    def _forget_existing(self, before: Catalog, statement: ddl.CreateTable) -> Catalog:
         """TiDB accepted the CREATE, so what was there has gone unseen; the CREATE says all about what is there now."""
         id_ = statement.table.in_db(self.record.db)
         table = before.table(id_)
@@ -229,31 +223,31 @@ class EventApplication(EventRows):
             dropped=dropped_form,
         )
 
-    def _find_moved(self, statement: Statement) -> dict[Key, NameRow]:
+    def _find_moved(self, statement: ddl.Statement) -> dict[Key, NameRow]:
         """New name → the row of the logical table that has it after the statement, where names change."""
         db, moved_rows = self.record.db, dict[Key, NameRow | None]()
 
-        def now(name: TableName) -> NameRow | None:
+        def now(name: ddl.TableName) -> NameRow | None:
             key = key_of(name.in_db(db))
             return moved_rows[key] if key in moved_rows else self.row_before(key)
 
         match statement:
-            case RenameTables():
+            case ddl.RenameTables():
                 for old, new in statement.pairs:
                     row = now(old)
                     moved_rows[key_of(old.in_db(db))], moved_rows[key_of(new.in_db(db))] = None, row
-            case AlterTable():
+            case ddl.AlterTable():
                 for clause in statement.clauses:
-                    if isinstance(clause, RenameTo):
+                    if isinstance(clause, ddl.RenameTo):
                         moved_rows[key_of(clause.new.in_db(db))] = now(statement.table)
-            case CreateTable() if statement.like:
+            case ddl.CreateTable() if statement.like:
                 like = now(statement.like)
                 key = key_of(statement.table.in_db(db))
                 if like is not None and like.state is State.PARTIAL:  # a copy knows no more than what it is copied from
                     moved_rows[key] = NameRow(
                         like.id, like.position, like.state, self.new_id(key), None, like.since, like.reason
                     )
-            case RecoverTable() if statement.table:
+            case ddl.RecoverTable() if statement.table:
                 row = now(statement.table)
                 if row is not None and row.dropped is not None:
                     key = key_of(statement.table._replace(table=statement.new or statement.table.table).in_db(db))
@@ -261,23 +255,23 @@ class EventApplication(EventRows):
                         row.id, row.position, State.KNOWN, row.dropped[0], row.dropped[1], dropped=row.dropped
                     )
                     moved_rows[key] = back
-            case FlashbackDatabase():
+            case ddl.FlashbackDatabase():
                 name = (statement.new or statement.name).lower()
                 for row in self.rows.names(statement.name.lower(), self.position):
                     moved_rows[name, row.id.table.lower()] = row
         # Only what a RECOVER brings back is no longer to be brought back.
-        recovered = isinstance(statement, RecoverTable)
+        recovered = isinstance(statement, ddl.RecoverTable)
         return {
             key: row if recovered else replace(row, dropped=None) for key, row in moved_rows.items() if row is not None
         }
 
-    def _drop_unknown(self, statement: Statement) -> None:
+    def _drop_unknown(self, statement: ddl.Statement) -> None:
         """Dropping what is not known makes it gone all the same."""
-        if isinstance(statement, DropDatabase) and statement.name.lower() not in self.out.databases:
+        if isinstance(statement, ddl.DropDatabase) and statement.name.lower() not in self.out.databases:
             if self.rows.names(statement.name.lower(), self.position) or not statement.if_exists:
                 self._database(statement.name.lower(), None)
             return
-        if not isinstance(statement, DropTables) or statement.temporary == "local":
+        if not isinstance(statement, ddl.DropTables) or statement.temporary == "local":
             return
         for name in statement.tables:
             id_ = name.in_db(self.record.db)
@@ -289,7 +283,7 @@ class EventApplication(EventRows):
                 table_id = old.table_id if old else ""
                 self.put(id_, State.GONE, since=self.position.commit_ts, table_id=table_id, dropped=dropped_form)
 
-    def _keep_dropped(self, statement: FlashbackDatabase) -> None:
+    def _keep_dropped(self, statement: ddl.FlashbackDatabase) -> None:
         """What was dropped or truncated before its database was: that comes back as itself, so FLASHBACK TABLE finds
         it."""
         name = statement.name.lower()
@@ -340,7 +334,7 @@ def record_unread(rows: HistoryRows, record: DdlRecord, error: DdlError) -> Even
     return event_rows.out
 
 
-def record_unapplied(rows: HistoryRows, record: DdlRecord, statement: Statement, error: DdlError) -> EventOutcome:
+def record_unapplied(rows: HistoryRows, record: DdlRecord, statement: ddl.Statement, error: DdlError) -> EventOutcome:
     """As `record_unread`, of the tables that the statement names."""
     event_rows, db = EventRows(rows, record), record.db
     event_rows.out.error = error.detail
@@ -348,20 +342,16 @@ def record_unapplied(rows: HistoryRows, record: DdlRecord, statement: Statement,
     state = State.PARTIAL if unseen else State.ERROR
     reason = _NOT_SEEN if unseen else f"a DDL statement can't be applied: {error.detail}"
     match statement:
-        case RenameTables():
-            _move_names(
-                event_rows,
-                [(o.in_db(db), n.in_db(db)) for o, n in statement.pairs],
-                reason,
-            )
-        case AlterTable():
+        case ddl.RenameTables():
+            _move_names(event_rows, [(o.in_db(db), n.in_db(db)) for o, n in statement.pairs], reason)
+        case ddl.AlterTable():
             id_ = statement.table.in_db(db)
-            renames = [c.new for c in statement.clauses if isinstance(c, RenameTo)]
+            renames = [c.new for c in statement.clauses if isinstance(c, ddl.RenameTo)]
             if renames:
                 _move_names(event_rows, [(id_, n.in_db(db)) for n in renames], reason, keep=False)
             else:
                 _put_unknown(event_rows, id_, state, reason)
-        case CreateTable():
+        case ddl.CreateTable():
             _put_unknown(event_rows, statement.table.in_db(db), state, reason)
         case _:
             if record.table:
@@ -415,3 +405,40 @@ def _move_names(rows: EventRows, pairs: list[tuple[TableId, TableId]], reason: s
     carried = rows.record.carried
     if carried is not None and key_of(carried.id) in now:
         _put_unknown(rows, carried.id, State.PARTIAL, reason)
+
+
+def seal(book: HistoryTransaction, record: DdlRecord) -> EventOutcome:
+    """Apply one event, and again the later ones that it concerns."""
+    late = record.position < book.newest()
+    outcome = EventApplication(book, record).run()
+    book.write(record, outcome, again=False)
+    if late:
+        apply_again(book, record, {*outcome.names, *((db, "") for db in outcome.databases)})
+    return outcome
+
+
+def apply_again(book: HistoryTransaction, record: DdlRecord, dirty: set[Key]) -> int:
+    """Apply anew the events after `record` that depend on names which are not what they were. How many that were."""
+    at, count = record.position, 0
+    while dirty:
+        following = book.next_event(at, dirty)
+        if following is None:
+            break
+        names, databases = book.rows_at(following.position)
+        outcome = EventApplication(book, following).run()
+        book.write(following, outcome, again=True)
+        at, count = following.position, count + 1
+        for key in names.keys() | outcome.names.keys():
+            old, new = names.get(key), outcome.names.get(key)
+            _mark(dirty, key, old is not None and new is not None and old.content == new.content)
+        for db in databases.keys() | outcome.databases.keys():
+            was, now = databases.get(db), outcome.databases.get(db)
+            _mark(dirty, (db, ""), was is not None and was == now)
+    return count
+
+
+def _mark(dirty: set[Key], key: Key, same: bool) -> None:
+    if same:
+        dirty.discard(key)
+    else:
+        dirty.add(key)

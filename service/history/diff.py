@@ -12,25 +12,25 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from ticdc_bridge.schemas.ddl.executor.show_create import show_create
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterDatabase,
-    CreateDatabase,
-    CreateRelation,
-    CreateTable,
-    DropDatabase,
-    FlashbackDatabase,
-    RecoverTable,
-)
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.history.changes import NamePaths, StructureChange, changes
-from ticdc_bridge.service.history.contradictions import Contradiction
-from ticdc_bridge.service.history.model import DatabaseRow, DdlRecord, HistoryState, Key, NameRow, State, key_of
+from ticdc_bridge.service.history.model import (
+    Contradiction,
+    DatabaseRow,
+    DdlRecord,
+    HistoryState,
+    Key,
+    NameRow,
+    State,
+    key_of,
+    time_text,
+)
 from ticdc_bridge.service.history.statements import statement_or_none
-from ticdc_bridge.service.history.times import time_text
 
 TableKind = Literal["created", "described", "dropped", "recreated", "renamed", "changed", "unknown"]
-_CREATING: Final = (CreateTable, CreateRelation, RecoverTable, FlashbackDatabase)
-_OF_DATABASES: Final = (CreateDatabase, AlterDatabase, DropDatabase, FlashbackDatabase)
+_CREATING: Final = (ddl.CreateTable, ddl.CreateRelation, ddl.RecoverTable, ddl.FlashbackDatabase)
+_OF_DATABASES: Final = (ddl.CreateDatabase, ddl.AlterDatabase, ddl.DropDatabase, ddl.FlashbackDatabase)
 _DESCRIBED: Final = "it was described in between, not created: what it was before is not known"
 _NOT_FOLLOWED: Final = "a DDL in between was not understood: columns of the same name are taken for the same"
 
@@ -122,19 +122,15 @@ class HistoryDiff:
         feed, period, end = self.span.feed, self.span.period, None if limit is None else offset + limit
         counts = Counter(one.kind for one in self.tables)
         return {
-            "changefeed": feed.name,
-            "sealed_ts": feed.sealed_ts,
+            "changefeed": feed.name, "sealed_ts": feed.sealed_ts,
             "from": {"at": period.from_ts, "time": time_text(period.from_ts)},
-            "to": {"at": period.to_ts, "time": time_text(period.to_ts)},
-            "inclusive": period.inclusive,
-            "resolved": period.to_ts <= feed.sealed_ts,
-            "pending": self.span.pending,
+            "to": {"at": period.to_ts, "time": time_text(period.to_ts)}, "inclusive": period.inclusive,
+            "resolved": period.to_ts <= feed.sealed_ts, "pending": self.span.pending,
             "counts": {kind: counts[kind] for kind in get_args(TableKind) if counts[kind]},
-            "databases": self.databases,
-            "tables": [one.form() for one in self.tables[offset:end]],
+            "databases": self.databases, "tables": [one.form() for one in self.tables[offset:end]],
             "other_statements": self.others,
             "next_offset": end if end is not None and end < len(self.tables) else None,
-        }
+        }  # fmt: skip
 
 
 def diff(span: HistorySpan) -> HistoryDiff:
@@ -268,7 +264,7 @@ def _databases(span: HistorySpan) -> Iterator[dict[str, Any]]:
         forms = [None if row is None else {"charset": row.charset, "collate": row.collate} for row in (was, now)]
         if forms[0] == forms[1]:
             continue
-        created = was is None and isinstance(statements[0], (CreateDatabase, FlashbackDatabase))
+        created = was is None and isinstance(statements[0], (ddl.CreateDatabase, ddl.FlashbackDatabase))
         kind = "dropped" if now is None else "created" if created else "changed"
         yield {"kind": kind, "db": rows[-1].name, "before": forms[0], "after": forms[1]}
 

@@ -18,9 +18,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.schemas.model.values import zone
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.contradictions import Contradiction
-from ticdc_bridge.service.history.model import State, TableVersionRow
-from ticdc_bridge.service.history.times import time_text
+from ticdc_bridge.service.history.model import Contradiction, State, TableVersionRow, time_text
 
 Form = Literal["sql", "jsonl"]
 _NOT_EXACT: Final = (State.PARTIAL, State.ERROR, State.UNKNOWN)
@@ -96,7 +94,11 @@ class HistoryExport:
                 return f"it is {row.state} since commit_ts {row.since}: {row.reason}"
             if contradiction is not None and row.is_live:
                 return str(contradiction)
-            if row.table is not None and row.is_live and (columns := _unzoned(self._zoned(row))):
+            if (
+                row.table is not None
+                and row.is_live
+                and (columns := [c.name for c in self._zoned(row).columns if c.default_unzoned])
+            ):
                 return _UNZONED.format(", ".join(columns))
         return ""
 
@@ -131,10 +133,6 @@ class HistoryExport:
         table = self._zoned(row)
         zone = {"zone": "UTC"} if literal_timestamps(table) else {}
         return _json({**head, "query": show_create(table, unknown=_NOT_KEPT), "mode": "show", **zone})
-
-
-def _unzoned(table: Table) -> list[str]:
-    return [column.name for column in table.columns if column.default_unzoned]
 
 
 def _one_line(text: str) -> str:

@@ -14,16 +14,9 @@ from typing import Any, Final
 
 from ticdc_bridge.schemas.ddl.executor.show_create import show_create
 from ticdc_bridge.schemas.ddl.executor.versions import literal_timestamps
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, SQL_MODES, LexicalMode, unknown_mode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterTable,
-    CreateTable,
-    DropTables,
-    RecoverTable,
-    RenameTables,
-    TruncateTable,
-)
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.debezium.schema_changes import table_after
 from ticdc_bridge.schemas.model.errors import WireError
@@ -31,11 +24,9 @@ from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_t
 from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, DdlRecord
-from ticdc_bridge.service.history.ports import HistoryReader
+from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, DdlRecord, HistoryReader, clean, tso_of
 from ticdc_bridge.service.history.table_schemas import table_of_schemas
-from ticdc_bridge.service.history.times import clean, tso_of
-from ticdc_bridge.service.registry_view import RegistryView
+from ticdc_bridge.service.registry.view import RegistryView
 
 _NOT_TOLD: Final = "Debezium's tableChanges do not tell some of its defaults"
 
@@ -90,13 +81,13 @@ def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
     modes = {"wire": LexicalMode(backslashes=False), "show": SHOW}
     statement = parse(query, modes.get(mode) or LexicalMode.of_sql_mode(sql_mode), db)
     match statement:
-        case AlterTable() | CreateTable() | TruncateTable():
+        case ddl.AlterTable() | ddl.CreateTable() | ddl.TruncateTable():
             return statement.table.table
-        case RenameTables():
+        case ddl.RenameTables():
             return statement.pairs[-1][1].table
-        case DropTables():
+        case ddl.DropTables():
             return statement.tables[0].table
-        case RecoverTable() if statement.table:
+        case ddl.RecoverTable() if statement.table:
             return statement.new or statement.table.table
     return ""
 

@@ -10,14 +10,54 @@ Rows of a history as they are stored, and what the rules need from a store to re
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 from uuid import NAMESPACE_OID, uuid5
 
+from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
+from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history import table_codec
+
+
+def clean(text: str) -> str:
+    """The text without lone surrogates and NUL characters, which are shown as escapes."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def tso_of(text: str) -> int:
+    """A commit_ts, or an RFC 3339 time: then the last TSO of its millisecond. RegistryError INVALID_TIME."""
+    if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MAX_TSO:
+        return int(text)
+    match = _TIME.fullmatch(text)
+    if match is not None:
+        day, clock, fraction, zone = match.groups()
+        try:
+            moment = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone in 'Zz' else zone}")
+            ms = (moment - _EPOCH) // timedelta(milliseconds=1) + int((fraction or "0")[:3].ljust(3, "0"))
+        except (ValueError, OverflowError):
+            ms = -1
+        if 0 <= ms < tso_physical_ms(MAX_TSO):
+            return ms_to_tso(ms + 1) - 1
+    raise RegistryError("INVALID_TIME", text=text[:80])
+
+
+def time_text(tso: int) -> str:
+    """The time of a TSO, to the millisecond, in UTC."""
+    moment = _EPOCH + timedelta(milliseconds=min(tso_physical_ms(tso), 253_402_300_799_999))
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
+
 
 DEFAULT_CHANGEFEED: Final = "default"
 EventKind = Literal["ddl", "snapshot"]
@@ -333,3 +373,91 @@ class EventRows:
         """The same for the same event, so that a history made anew has the same ids."""
         where = f"{self.record.changefeed}/{self.position.commit_ts}/{self.position.ordinal}/{key[0]}/{key[1]}"
         return str(uuid5(NAMESPACE_OID, where))
+
+
+WHAT_TO_DO: Final = (
+    "give a snapshot of it: POST /history/snapshot, or ticdc-bridge history snapshot, with its SHOW CREATE TABLE"
+)
+OF_VERSION: Final[tuple[DriftKind, ...]] = ("columns", "type", "flags", "payload")
+"""Kinds of drift whose `version_ts` is the commit_ts of the version that they contradict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """since: the first commit_ts of a row or message that contradicts. count: of them. details: in words, by kind."""
+
+    since: int
+    count: int
+    kinds: tuple[str, ...]
+    details: tuple[str, ...]
+
+    def form(self) -> dict[str, Any]:
+        return {
+            "since": self.since, "time": time_text(self.since), "count": self.count, "kinds": list(self.kinds),
+            "detail": "; ".join(self.details), "what_to_do": WHAT_TO_DO,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"{self.count} rows or messages since commit_ts {self.since} contradict it: {'; '.join(self.details)}"
+
+
+def contradiction(row: NameRow, to_ts: int | None, drifts: Collection[Drift]) -> Contradiction | None:
+    """What of the drift is about this version. to_ts: the commit_ts of the next version, up to which rows have it."""
+    own = sorted((one for one in drifts if _is_about(one, row, to_ts)), key=lambda one: one.commit_ts)
+    if not own:
+        return None
+    kinds, details = (tuple(dict.fromkeys(texts)) for texts in ([d.kind for d in own], [d.detail for d in own]))
+    return Contradiction(own[0].commit_ts, sum(one.count for one in own), kinds, details)
+
+
+def _is_about(one: Drift, row: NameRow, to_ts: int | None) -> bool:
+    if one.version_ts != row.from_ts or (to_ts is not None and one.commit_ts > to_ts):
+        return False
+    return one.kind in OF_VERSION or (one.kind == "gap" and row.state is State.GONE)
+
+
+def by_name(drifts: Collection[Drift]) -> dict[Key, list[Drift]]:
+    names: dict[Key, list[Drift]] = {}
+    for one in drifts:
+        names.setdefault(key_of((one.db, one.table)), []).append(one)
+    return names
+
+
+class HistoryReader(Protocol):
+    """Sealed histories. Errors: RegistryError STORE_FAILED or STORE_TIMEOUT; UNKNOWN_CHANGEFEED where one is named.
+
+    changefeed: None means the only one there is.
+    """
+
+    def changefeeds(self) -> list[HistoryState]:
+        """All of them, by name."""
+
+    def changefeed(self, name: str | None = None) -> HistoryState:
+        """One of them. RegistryError UNKNOWN_CHANGEFEED, or WHICH_CHANGEFEED where there are several."""
+
+    def catalog_at(self, changefeed: str | None = None, ts: int | None = None) -> Catalog:
+        """The tables as they are just after every DDL with commit_ts <= ts (None: now); read when they are asked for.
+
+        Tables that are not KNOWN or PARTIAL with columns are not in it.
+        """
+
+    def version_at(
+        self, changefeed: str | None, db: str, table: str, ts: int | None = None, *, inclusive: bool = False
+    ) -> TableVersionRow | None:
+        """The newest version with commit_ts < ts (<= with `inclusive`); without ts the newest. None: nothing is known
+        of this name until ts."""
+
+    def versions_of(
+        self, changefeed: str | None, ids: Collection[TableId], *, newest: bool = False
+    ) -> dict[TableId, list[TableVersionRow]]:
+        """All versions of each name, oldest first, or only the newest."""
+
+    def contradictions(
+        self, changefeed: str | None, versions: Sequence[tuple[NameRow, int | None]]
+    ) -> list[Contradiction | None]:
+        """What rows and messages say against each version (with its to_ts), None for nothing."""
+
+    def tables(
+        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000, part: str = ""
+    ) -> list[NameRow]:
+        """The newest row of each name, by name in lower case; part: of those with this text in `db.table`."""

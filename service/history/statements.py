@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterDatabase,
-    AlterTable,
-    ChangeColumn,
-    CreateDatabase,
-    CreateRelation,
-    CreateTable,
-    DropColumn,
-    DropDatabase,
-    DropTables,
-    ExchangePartition,
-    FlashbackDatabase,
-    RecoverTable,
-    RenameColumn,
-    RenameIndex,
-    RenameTables,
-    RenameTo,
-    Statement,
-    TruncateTable,
-)
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.service.history.model import ALL, DdlRecord, Key, key_of
 
@@ -31,18 +12,18 @@ ALTERED = "altered"
 """Mode of a statement that could not be kept as it was: it is never read, so that nobody takes it for the original."""
 
 
-def statement_of(record: DdlRecord) -> Statement:
+def statement_of(record: DdlRecord) -> ddl.Statement:
     """DdlError where it can't be read; also for a snapshot whose statement is no CREATE TABLE."""
     if record.mode == ALTERED:
         raise DdlError("DDL_NOT_APPLICABLE", details="it holds a NUL character or half a surrogate pair")
     mode = {"wire": WIRE, "show": SHOW}.get(record.mode) or LexicalMode.of_sql_mode(record.sql_mode)
     statement = parse(record.query, mode, record.db)
-    if record.kind == "snapshot" and not (isinstance(statement, CreateTable) and statement.like is None):
+    if record.kind == "snapshot" and not (isinstance(statement, ddl.CreateTable) and statement.like is None):
         raise DdlError("DDL_NOT_APPLICABLE", details="a snapshot is the CREATE TABLE that SHOW CREATE TABLE prints")
     return statement
 
 
-def statement_or_none(record: DdlRecord | None) -> Statement | None:
+def statement_or_none(record: DdlRecord | None) -> ddl.Statement | None:
     """The statement of a DDL event that could be read; None for a snapshot, and where there is no event."""
     if record is None or record.kind == "snapshot" or record.mode == "form":
         return None
@@ -52,63 +33,63 @@ def statement_or_none(record: DdlRecord | None) -> Statement | None:
         return None
 
 
-def involved_names(record: DdlRecord, statement: Statement | None) -> set[Key]:
+def involved_names(record: DdlRecord, statement: ddl.Statement | None) -> set[Key]:
     """The names a statement is about or reads; those of a record that could not be read are the message's own."""
     db = record.db
     own = {(db.lower(), record.table.lower())} if record.table else set()
     match statement:
         case None:
             return own
-        case CreateTable():
+        case ddl.CreateTable():
             like = {key_of(statement.like.in_db(db))} if statement.like else set()
             return {key_of(statement.table.in_db(db)), (key_of(statement.table.in_db(db))[0], ""), *like}
-        case AlterTable():
+        case ddl.AlterTable():
             keys = {key_of(statement.table.in_db(db))}
             for clause in statement.clauses:
-                if isinstance(clause, RenameTo):
+                if isinstance(clause, ddl.RenameTo):
                     keys.add(key_of(clause.new.in_db(db)))
-                elif isinstance(clause, ExchangePartition):
+                elif isinstance(clause, ddl.ExchangePartition):
                     keys.add(key_of(clause.table.in_db(db)))
             return keys
-        case CreateRelation() | TruncateTable():
+        case ddl.CreateRelation() | ddl.TruncateTable():
             return {key_of(statement.table.in_db(db))}
-        case DropTables():
+        case ddl.DropTables():
             return {key_of(name.in_db(db)) for name in statement.tables}
-        case RenameTables():
+        case ddl.RenameTables():
             return {key_of(name.in_db(db)) for pair in statement.pairs for name in pair}
-        case RecoverTable():
+        case ddl.RecoverTable():
             if statement.table is None:
                 return own
             key = key_of(statement.table.in_db(db))
             return {key, (key[0], statement.new.lower() or key[1])}
-        case CreateDatabase() | AlterDatabase():
+        case ddl.CreateDatabase() | ddl.AlterDatabase():
             return {((statement.name or db).lower(), "")}
-        case DropDatabase() | FlashbackDatabase():
+        case ddl.DropDatabase() | ddl.FlashbackDatabase():
             names = {statement.name.lower()}
-            if isinstance(statement, FlashbackDatabase) and statement.new:
+            if isinstance(statement, ddl.FlashbackDatabase) and statement.new:
                 names.add(statement.new.lower())
             return {(name, part) for name in names for part in ("", ALL)}
     return set()
 
 
-def column_renames(statement: Statement | None) -> dict[str, str]:
+def column_renames(statement: ddl.Statement | None) -> dict[str, str]:
     """What a statement renames: old names, in lower case → new ones."""
     renames = {}
-    for clause in statement.clauses if isinstance(statement, AlterTable) else ():
-        if isinstance(clause, RenameColumn):
+    for clause in statement.clauses if isinstance(statement, ddl.AlterTable) else ():
+        if isinstance(clause, ddl.RenameColumn):
             renames[clause.old.lower()] = clause.new
-        elif isinstance(clause, ChangeColumn):
+        elif isinstance(clause, ddl.ChangeColumn):
             renames[clause.old.lower()] = clause.column.name
     return renames
 
 
-def dropped_columns(statement: Statement | None) -> set[str]:
+def dropped_columns(statement: ddl.Statement | None) -> set[str]:
     """Names, in lower case, of the columns that a statement drops."""
-    clauses = statement.clauses if isinstance(statement, AlterTable) else ()
-    return {clause.name.lower() for clause in clauses if isinstance(clause, DropColumn)}
+    clauses = statement.clauses if isinstance(statement, ddl.AlterTable) else ()
+    return {clause.name.lower() for clause in clauses if isinstance(clause, ddl.DropColumn)}
 
 
-def key_renames(statement: Statement | None) -> dict[str, str]:
+def key_renames(statement: ddl.Statement | None) -> dict[str, str]:
     """As `column_renames`, of keys."""
-    clauses = statement.clauses if isinstance(statement, AlterTable) else ()
-    return {clause.old.lower(): clause.new for clause in clauses if isinstance(clause, RenameIndex)}
+    clauses = statement.clauses if isinstance(statement, ddl.AlterTable) else ()
+    return {clause.old.lower(): clause.new for clause in clauses if isinstance(clause, ddl.RenameIndex)}

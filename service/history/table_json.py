@@ -81,39 +81,27 @@ def _result(
     # IF NOT EXISTS of what exists, and other statements without effect, touch nothing.
     tables = [] if after is before else [t for i in unique if (t := after.table(i))]
     return {
-        "script": recorded["script"],
-        "seq": recorded["seq"],
-        "ok": error is None,
-        "error": error,
-        "tables": [table_form(t) for t in tables],
-        "gone": [list(i) for i in dropped_ids],
-    }
+        "script": recorded["script"], "seq": recorded["seq"], "ok": error is None, "error": error,
+        "tables": [table_form(t) for t in tables], "gone": [list(i) for i in dropped_ids],
+    }  # fmt: skip
 
 
 def table_form(table: Table) -> dict[str, Any]:
     """A table as a JSON object; types as SHOW CREATE TABLE writes them, default values as texts."""
     return {
-        "db": table.id.db,
-        "table": table.id.table,
-        "columns": [column_form(c) for c in table.columns],
+        "db": table.id.db, "table": table.id.table, "columns": [column_form(c) for c in table.columns],
         "primary_key": next((list(i.columns) for i in table.indexes if i.name == PRIMARY), []),
         "unique_keys": {i.name: list(i.columns) for i in table.indexes if i.unique and i.name != PRIMARY},
-    }
+    }  # fmt: skip
 
 
 def column_form(column: Column) -> dict[str, Any]:
     """A column as a JSON object, as `table_form`."""
     default = default_text(column)
     return {
-        "name": column.name,
-        "type": type_text(column),
-        "nullable": column.nullable,
-        "charset": column.charset,
-        "collate": column.collate,
-        "default": {"hex": default.hex()} if isinstance(default, bytes) else default,
-        "default_is_expr": column.default_is_expr,
-        "auto_increment": column.auto_increment,
-        "generated": column.generated,
-        "stored": column.generated is not None and not column.virtual,
+        "name": column.name, "type": type_text(column), "nullable": column.nullable, "charset": column.charset,
+        "collate": column.collate, "default": {"hex": default.hex()} if isinstance(default, bytes) else default,
+        "default_is_expr": column.default_is_expr, "auto_increment": column.auto_increment,
+        "generated": column.generated, "stored": column.generated is not None and not column.virtual,
         "comment": column.comment,
-    }
+    }  # fmt: skip

@@ -1,6 +1,9 @@
 """What TiCDC and Spark make of a table: every schema that follows from a version, or why one does not.
 
 Tables from what people have at hand: a registered Avro schema, or a message that describes one.
+
+Which registered schemas are of a version, `links` and `registry_drift` say. Tables that Avro names alike (`a-b` and
+`a_b`) are distinguished by the subject's name, where TiCDC's topic has theirs in it.
 """
 
 from __future__ import annotations
@@ -18,18 +21,20 @@ from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_recor
 from ticdc_bridge.schemas.formats.debezium import json_schema
 from ticdc_bridge.schemas.model import spark_types
 from ticdc_bridge.schemas.model.errors import DdlError, WireError
+from ticdc_bridge.schemas.model.names import sanitise_name, topic_part
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.service.history.model import HistoryReader, TableVersionRow
 from ticdc_bridge.service.history.table_json import table_form
+from ticdc_bridge.service.registry.model import VersionRow
+from ticdc_bridge.service.registry.view import RegistryView
 
 # What an Avro type of TiCDC's can be besides the column's own type; Avro writes all of them alike.
 AVRO_FOLDS: dict[str, str] = {
-    "int": "TINYINT, SMALLINT, MEDIUMINT or INT",
-    "mediumint": "TINYINT, SMALLINT or MEDIUMINT, UNSIGNED",
-    "text": "a character type of any length",
-    "blob": "a binary type of any length",
-}
+    "int": "TINYINT, SMALLINT, MEDIUMINT or INT", "mediumint": "TINYINT, SMALLINT or MEDIUMINT, UNSIGNED",
+    "text": "a character type of any length", "blob": "a binary type of any length",
+}  # fmt: skip
 _FRACTIONS = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
@@ -139,11 +144,9 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
         for part, columns in (("value", view.columns), ("key", tuple(c for c in view.columns if c.primary_key))):
             # Most tables have neither DECIMAL nor BIGINT UNSIGNED, and then their modes do not matter.
             alike = (
-                part,
-                mode.decimal if any(c.type.kind is Kind.DECIMAL for c in columns) else "",
-                mode.bigint if any(c.is_unsigned64 for c in columns) else "",
-                mode.extension and part == "value",
-            )
+                part, mode.decimal if any(c.type.kind is Kind.DECIMAL for c in columns) else "",
+                mode.bigint if any(c.is_unsigned64 for c in columns) else "", mode.extension and part == "value",
+            )  # fmt: skip
             if alike not in cache:
                 cache[alike] = _schema(part, mode, view, mode.options(keyspace))
             one = replace(cache[alike], mode=mode)
@@ -153,12 +156,9 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
                 line[f"{part}_problem"] = one.problem
         lines.append(line)
     body = {
-        "table": table_form(table),
-        "show_create": show_create(table),
-        "avro": lines,
-        "debezium": _debezium(table),
+        "table": table_form(table), "show_create": show_create(table), "avro": lines, "debezium": _debezium(table),
         "spark": _spark(table),
-    }
+    }  # fmt: skip
     return TableSchemas(tuple(schemas), body)
 
 
@@ -222,3 +222,131 @@ class TableSchemaCache:
             schemas = derive(table, keyspace)
             self._kept.put(key, schemas)
         return schemas
+
+
+_ALL = (1 << 31) - 1
+_AT_ONCE = 200
+_MOST = 1000
+
+
+def registry_drift(
+    history: HistoryReader, changefeed: str, view: RegistryView, derivations: TableSchemaCache
+) -> list[Json]:
+    """Subjects whose newest version no known version of the table gives, at most 1,000.
+
+    TiCDC registers at the first row after a DDL, so the schema of an older version is no drift; a subject of a table
+    that the history does not know is none either.
+    """
+    subjects = [(one, _record_names(one.content.text)) for one in view.ticdc_subjects()]
+    names = tables_by_avro_name(history, changefeed) if subjects else {}
+    judged = [(one, record, owners(one.subject, ids)) for one, record in subjects if (ids := names.get(record[1:]))]
+    judge, drifts = _Judge(derivations, view), list[Json]()
+    for start in range(0, len(judged), _AT_ONCE):
+        left = judged[start : start + _AT_ONCE]  # in the end: what no version gives
+        for newest in (True, False):  # most are the newest versions': the others are read for the rest only
+            every = {id_ for _, _, tables in left for id_ in tables}
+            versions = history.versions_of(changefeed, every, newest=newest) if every else {}
+            left = [
+                (one, record, tables)
+                for one, record, tables in left
+                if not any(judge.gives(versions[id_], record[0], one.content.text) for id_ in tables)
+            ]
+        for one, _, tables in left:
+            detail = "the newest schema is that of no known version of the table"
+            if len(tables) > 1:
+                detail += f", nor of {', '.join(map(str, tables[1:]))}, which Avro names alike"
+            head = {"subject": one.subject, "version": one.version, "id": one.id}
+            drifts.append({"kind": "registry", "db": tables[0].db, "table": tables[0].table, **head, "detail": detail})
+        if len(drifts) >= _MOST:
+            break
+    return drifts[:_MOST]
+
+
+def _record_names(schema: str) -> tuple[str, str, str]:
+    """(keyspace, database, table) of a schema's record, the names in lower case; "" where it is none."""
+    record = json.loads(schema)
+    if not isinstance(record, dict) or not isinstance(record.get("namespace"), str):
+        return "", "", ""
+    keyspace, _, db = record["namespace"].rpartition(".")
+    return keyspace, db.lower(), str(record.get("name")).lower()
+
+
+def tables_by_avro_name(history: HistoryReader, changefeed: str) -> dict[tuple[str, str], list[TableId]]:
+    """A changefeed's tables by their names as Avro writes them, in small letters."""
+    tables: dict[tuple[str, str], list[TableId]] = {}
+    for row in history.tables(changefeed, limit=_ALL):
+        tables.setdefault(row.id.sanitised.folded, []).append(row.id)
+    return tables
+
+
+def owners(subject: str, tables: list[TableId]) -> list[TableId]:
+    """Of tables that Avro names alike, those that the subject's name fits best: all where it tells nothing."""
+    if len(tables) < 2:
+        return tables
+    text = subject.lower()
+    fits = [sum(topic_part(name).lower() in text for name in id_) for id_ in tables]
+    return [id_ for id_, fit in zip(tables, fits, strict=True) if fit == max(fits)]
+
+
+def is_of(history: HistoryReader, changefeed: str, table: TableId, subject: str) -> bool:
+    """Whether a subject with a schema of the table is not that of another one, which Avro names alike."""
+    names = ({own, *_named_alike(subject, own)} for own in table)
+    others = [id_ for id_ in map(TableId._make, product(*names)) if id_.folded != table.folded]
+    known = [id_ for id_ in others if history.version_at(changefeed, *id_) is not None]
+    return table in owners(subject, [table, *known])
+
+
+def _named_alike(subject: str, name: str) -> Iterator[str]:
+    """The parts of a subject's name that Avro would name as it names this."""
+    form, size = sanitise_name(name).lower(), len(name)
+    parts = (subject[start : start + size] for start in range(len(subject) - size + 1))
+    return (part for part in parts if sanitise_name(part).lower() == form)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    derivations: TableSchemaCache
+    view: RegistryView
+
+    def gives(self, versions: list[TableVersionRow], keyspace: str, schema: str) -> bool:
+        """Whether a version gives this schema, newest first; one whose schema can't be told may."""
+        for row in reversed(versions):
+            if row.table is None:
+                if row.is_live:
+                    return True
+                continue
+            derived = self.derivations.of(row.table, row.form, keyspace).schemas
+            if any(one.text is None and one.part == "value" for one in derived):
+                return True
+            texts = (one.text for one in derived if one.text is not None)
+            if any(self.view.canonical(text) == schema for text in (*texts, *rarer_schemas(row.table, keyspace))):
+                return True
+        return False
+
+
+def links(
+    history: HistoryReader, changefeed: str, table: TableId, of_versions: list[TableSchemas], view: RegistryView
+) -> list[list[Json]]:
+    """Of each version of a table the subject versions with one of its schemas, each with the modes in which TiCDC
+    writes it so.
+    """
+    holders = view.holding({s.text for derived in of_versions for s in derived.schemas if s.text is not None})
+    own = {
+        subject: is_of(history, changefeed, table, subject)
+        for subject in {row.subject for rows in holders.values() for row in rows}
+    }
+    holders = {text: [row for row in rows if own[row.subject]] for text, rows in holders.items()}
+    return [_links(derived, holders) for derived in of_versions]
+
+
+def _links(derived: TableSchemas, holders: dict[str, list[VersionRow]]) -> list[Json]:
+    modes: dict[tuple[str, str], list[AvroModes]] = {}
+    for one in derived.schemas:
+        if one.text is not None:
+            modes.setdefault((one.text, one.part), []).append(one.mode)
+    result = []
+    for (text, part), of in modes.items():
+        for holder in holders[text]:
+            head = {"subject": holder.subject, "version": holder.version, "id": holder.id, "part": part}
+            result.append({**head, "modes": [mode.to_json() for mode in of]})
+    return sorted(result, key=lambda link: (link["subject"], link["version"]))

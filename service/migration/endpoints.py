@@ -22,9 +22,8 @@ from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
 from ticdc_bridge.service.migration.snapshot import Key, SchemaComparison, Snapshot, parse_versions, snapshot_of
 from ticdc_bridge.service.migration.topic_records import TopicRecord, records_of
 from ticdc_bridge.service.migration.topic_replay import Replay
-from ticdc_bridge.service.registry.config import LEVEL
+from ticdc_bridge.service.registry.config import LEVEL, READWRITE
 from ticdc_bridge.service.registry.deadline import retry_until
-from ticdc_bridge.service.registry.mode import READWRITE
 from ticdc_bridge.service.registry.model import StoredVersion
 from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER
 from ticdc_bridge.service.registry.ports import Store

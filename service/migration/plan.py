@@ -61,14 +61,10 @@ class MigrationPlan:
         """How many changes of each sort, the sorts without any left out."""
         added = [stored for stored in self.add if not stored.deleted]
         counted = {
-            "versions": len(added),
-            "soft-deleted versions": len(self.add) - len(added),
-            "soft deletes": len(self.delete),
-            "configs": len(self.configs),
-            "modes": len(self.modes),
-            "contexts": len(self.contexts),
-            "id marks": len(self.marks),
-        }
+            "versions": len(added), "soft-deleted versions": len(self.add) - len(added),
+            "soft deletes": len(self.delete), "configs": len(self.configs), "modes": len(self.modes),
+            "contexts": len(self.contexts), "id marks": len(self.marks),
+        }  # fmt: skip
         return {what: number for what, number in counted.items() if number}
 
     def add_conflicts(self, conflicts: Iterable[Conflict]) -> None:
@@ -247,15 +243,9 @@ def fingerprint(snapshot: Snapshot) -> str:
         content = stored.content
         references = [[one.name, one.subject, one.version] for one in content.references]
         row = [
-            *key,
-            stored.id,
-            stored.deleted,
-            content.kind,
-            content.text,
-            references,
-            content.metadata or None,
+            *key, stored.id, stored.deleted, content.kind, content.text, references, content.metadata or None,
             content.rule_set,
-        ]
+        ]  # fmt: skip
         digest.update(_json(row).encode("utf-8", "replace"))
     rest = [snapshot.configs, snapshot.modes, sorted(snapshot.contexts), snapshot.marks]
     digest.update(json.dumps(rest, sort_keys=True).encode())

@@ -14,8 +14,7 @@ from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot
 from ticdc_bridge.service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
-from ticdc_bridge.service.registry.config import LEVEL
-from ticdc_bridge.service.registry.mode import READWRITE
+from ticdc_bridge.service.registry.config import LEVEL, READWRITE
 from ticdc_bridge.service.registry.model import Content, Metadata, StoredVersion
 from ticdc_bridge.service.registry.names import (
     BELOW_ALL,

@@ -9,19 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
 
-from ticdc_bridge.clients.http import (
-    CONNECTIONS,
-    HttpClient,
-    HttpResponse,
-    escape_name,
-)
+from ticdc_bridge.clients.http import CONNECTIONS, HttpClient, HttpResponse, escape_name
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.rest_reader import is_nameable, schema_body
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, order_by_references, targets
-from ticdc_bridge.service.registry.config import FIELDS
-from ticdc_bridge.service.registry.mode import IMPORT, READWRITE
+from ticdc_bridge.service.registry.config import FIELDS, IMPORT, READWRITE
 from ticdc_bridge.service.registry.model import StoredVersion
 from ticdc_bridge.service.registry.names import BELOW_ALL, DEFAULT_CONTEXT, SERVER, context_of, prefix_of
 
@@ -71,7 +65,13 @@ class RestTarget:
             self.left_out.append(f"{len(unseen)} contexts without subjects ({', '.join(unseen)}): REST can't make them")
         final = {**target.modes, **plan.modes}
         with self._import_mode(scopes_of(plan, target), before=target.modes, after=final):
-            self._register(plan.add)
+            # Each version after those it refers to, several at a time.
+            done, total = 0, len(plan.add)
+            with ThreadPoolExecutor(CONNECTIONS) as pool:
+                for level in levels(plan.add):
+                    for _ in pool.map(self._register_one, level):
+                        done += 1
+                        self._report("written", done, total)
             deletions = [source.versions[key] for key in plan.delete]
             self._delete([*(stored for stored in plan.add if stored.deleted), *deletions])
             for context, number in plan.marks.items():
@@ -112,15 +112,6 @@ class RestTarget:
 
     def _put_mode(self, scope: str, mode: str) -> None:
         self._ask_ok("PUT", f"{_path('/mode', scope)}?force=true", {"mode": mode})
-
-    def _register(self, versions: list[StoredVersion]) -> None:
-        """Each version after those it refers to, several at a time."""
-        done, total = 0, len(versions)
-        with ThreadPoolExecutor(CONNECTIONS) as pool:
-            for level in levels(versions):
-                for _ in pool.map(self._register_one, level):
-                    done += 1
-                    self._report("written", done, total)
 
     def _register_one(self, stored: StoredVersion) -> None:
         body = {**schema_body(stored.content), "id": stored.id, "version": stored.version}

@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from ticdc_bridge.clients.kafka import (
-    KafkaErrors,
-    TopicWriter,
-    extents,
-    library,
-    make_client,
-    partition_counts,
-    read_range,
-)
+from ticdc_bridge.clients import kafka
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
@@ -32,7 +24,7 @@ class SchemasTopic:
 
     def exists(self) -> bool:
         """True if there is such a topic. SetupError USAGE for one that is no registry's."""
-        count = partition_counts(self._settings, None).get(self.name)
+        count = kafka.partition_counts(self._settings, None).get(self.name)
         if count not in (None, 1):
             details = f"topic {self.name!r} has {count} partitions; a registry's topic has one"
             raise SetupError("USAGE", details=details)
@@ -43,8 +35,8 @@ class SchemasTopic:
         if not self.exists():
             details = f"there is no topic {self.name!r} at {self._settings['bootstrap.servers']}"
             raise SetupError("USAGE", details=details)
-        start, high = extents(self.name, self._settings)[0]
-        for message in read_range(self.name, 0, start, high, self._settings):
+        start, high = kafka.extents(self.name, self._settings)[0]
+        for message in kafka.read_range(self.name, 0, start, high, self._settings):
             offset = message.offset or 0
             where = f"topic {self.name} partition 0 offset {offset}"
             yield TopicRecord(message.key, message.value, where, message.timestamp)
@@ -52,15 +44,15 @@ class SchemasTopic:
 
     def create(self) -> None:
         """Make the topic: one partition, compacted, as registries want it."""
-        with KafkaErrors(self._settings["bootstrap.servers"]):
-            admin = make_client(library().admin.AdminClient, self._settings)
-            topic = library().admin.NewTopic(self.name, num_partitions=1, config={"cleanup.policy": "compact"})
+        with kafka.KafkaErrors(self._settings["bootstrap.servers"]):
+            admin = kafka.make_client(kafka.library().admin.AdminClient, self._settings)
+            topic = kafka.library().admin.NewTopic(self.name, num_partitions=1, config={"cleanup.policy": "compact"})
             admin.create_topics([topic])[self.name].result(timeout=_TIMEOUT)
 
     def write(self, records: Iterable[TopicRecord], total: int) -> None:
         """Write records in order, each with its time. An error says how many were written for certain."""
         servers = self._settings["bootstrap.servers"]
-        writer = TopicWriter(self.name, self._settings)
+        writer = kafka.TopicWriter(self.name, self._settings)
         try:
             for record in records:
                 writer.write(Message(record.key, record.value, partition=0, timestamp=record.ts))

@@ -127,10 +127,7 @@ def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tup
     content = stored.content
     try:
         texts = referenced_texts(
-            _Versions(among.versions),
-            context_of(stored.subject),
-            content.references,
-            deleted=True,
+            _Versions(among.versions), context_of(stored.subject), content.references, deleted=True
         )
         parsed = registry.parse(content.kind, content.text, texts, strict=False)
         text, alike, readable = parsed.text, likeness(parsed.unordered_text()), is_valid(parsed)

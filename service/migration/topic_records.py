@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, order_by_references, reference
-from ticdc_bridge.service.registry.config import FIELDS, LEVEL
-from ticdc_bridge.service.registry.metadata import properties
-from ticdc_bridge.service.registry.mode import MODES
-from ticdc_bridge.service.registry.model import Content, StoredVersion
+from ticdc_bridge.service.registry.config import FIELDS, LEVEL, MODES, properties
+from ticdc_bridge.service.registry.model import Content, StoredVersion, read_rule_set
 from ticdc_bridge.service.registry.names import MAX_VERSION, SERVER, normalize_subject
-from ticdc_bridge.service.registry.rule_sets import read_rule_set
 from ticdc_bridge.service.schema_types.base import LEVELS
 
 MARKS: Final = "highIds"
@@ -194,16 +191,10 @@ def schema_record(stored: StoredVersion) -> TopicRecord:
     """A version, soft-deleted or not."""
     content = stored.content
     value = {
-        "subject": stored.subject,
-        "version": stored.version,
-        "id": stored.id,
-        "schemaType": content.kind,
+        "subject": stored.subject, "version": stored.version, "id": stored.id, "schemaType": content.kind,
         "references": [{"name": r.name, "subject": r.subject, "version": r.version} for r in content.references],
-        "metadata": content.metadata,
-        "ruleSet": content.rule_set,
-        "schema": content.text,
-        "deleted": stored.deleted,
-    }
+        "metadata": content.metadata, "ruleSet": content.rule_set, "schema": content.text, "deleted": stored.deleted,
+    }  # fmt: skip
     # Metadata without anything in it is not the same as none: it counts in the schema's identity.
     full = {name: part for name, part in value.items() if part is not None and part != []}
     key = {"keytype": "SCHEMA", "subject": stored.subject, "version": stored.version, "magic": 1}

@@ -8,21 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from ticdc_bridge.service.errors import RegistryError
+from ticdc_bridge.service.migration import topic_records
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, same_schema
-from ticdc_bridge.service.migration.topic_records import (
-    MARKS,
-    BrokenRecord,
-    TopicRecord,
-    positive_number,
-    read_config,
-    read_key,
-    read_mode,
-    read_schema,
-    read_scope,
-    read_subject,
-    read_value,
-    read_version,
-)
 from ticdc_bridge.service.registry.model import Content
 from ticdc_bridge.service.registry.names import check_name, context_of, covers, qualify
 
@@ -49,42 +36,42 @@ class Replay:
     _holders: dict[tuple[str, int], dict[Key, Content]] = field(default_factory=dict)
     _numbers: dict[str, set[int]] = field(default_factory=dict)
 
-    def apply(self, record: TopicRecord) -> None:
+    def apply(self, record: topic_records.TopicRecord) -> None:
         """Take one record in; what is wrong with it is noted, never raised."""
         try:
-            key = read_key(record)
+            key = topic_records.read_key(record)
             keytype = key["keytype"]
             self.kinds[keytype] += 1
             handler = _HANDLERS.get(keytype)
             if handler is None:
                 self.unknown[keytype] += 1
                 return
-            handler(self, key, read_value(record), record)
-        except BrokenRecord as error:
+            handler(self, key, topic_records.read_value(record), record)
+        except topic_records.BrokenRecord as error:
             self.broken_count += 1
             if len(self.broken) < _KEPT_PROBLEMS:
                 self.broken.append(f"{record.where}: {error}" if record.where else str(error))
 
-    def apply_all(self, records: Iterable[TopicRecord]) -> Replay:
+    def apply_all(self, records: Iterable[topic_records.TopicRecord]) -> Replay:
         for record in records:
             self.apply(record)
         return self
 
     # ---- schemas
 
-    def _schema(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
-        stored_key = read_version(key)
+    def _schema(self, key: dict[str, Any], value: Value, record: topic_records.TopicRecord) -> None:
+        stored_key = topic_records.read_version(key)
         if value is None:
             self._forget(stored_key)
             return
-        stored = read_schema(stored_key, value, self.now if record.ts is None else record.ts)
+        stored = topic_records.read_schema(stored_key, value, self.now if record.ts is None else record.ts)
         stored = replace(stored, content=self._number_references(stored.subject, stored.content))
         context = context_of(stored.subject)
         holders = self._holders.setdefault((context, stored.id), {})
         for other, content in holders.items():
             if other != stored_key and not same_schema(content, stored.content):
                 # Confluent's server ignores such a record and goes on with the first schema.
-                raise BrokenRecord(
+                raise topic_records.BrokenRecord(
                     f"id {stored.id} stands for another schema already, that of {other[0]} version {other[1]}; "
                     f"{stored_key[0]} version {stored_key[1]} brings a different one"
                 )
@@ -114,42 +101,42 @@ class Replay:
             if not holders:
                 del self._holders[context_of(stored.subject), stored.id]
 
-    def _delete_subject(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+    def _delete_subject(self, key: dict[str, Any], value: Value, record: topic_records.TopicRecord) -> None:
         if value is None:
             return
-        subject, last = read_subject(key), positive_number(value, "version")
+        subject, last = topic_records.read_subject(key), topic_records.positive_number(value, "version")
         for version in self._numbers.get(subject, ()):
             if version <= last:
                 stored = self.snapshot.versions[subject, version]
                 self.snapshot.versions[subject, version] = replace(stored, deleted=True)
 
-    def _clear_subject(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+    def _clear_subject(self, key: dict[str, Any], value: Value, record: topic_records.TopicRecord) -> None:
         if value is None:
             return
-        scope = read_scope(key)
+        scope = topic_records.read_scope(key)
         for stored_key, stored in list(self.snapshot.versions.items()):
             if stored.deleted and covers(scope, stored_key[0]):
                 self._forget(stored_key)
 
     # ---- what belongs to a scope
 
-    def _config(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
-        scope = read_scope(key)
+    def _config(self, key: dict[str, Any], value: Value, record: topic_records.TopicRecord) -> None:
+        scope = topic_records.read_scope(key)
         if value is None:
             self.snapshot.configs.pop(scope, None)
             return
-        config, unknown = read_config(value)
+        config, unknown = topic_records.read_config(value)
         if self._check_scope(scope, "CONFIG"):
             self.snapshot.configs[scope] = config
         for name in unknown:
             self.left_out[f"config field {name}"] += 1
 
-    def _mode(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
-        scope = read_scope(key)
+    def _mode(self, key: dict[str, Any], value: Value, record: topic_records.TopicRecord) -> None:
+        scope = topic_records.read_scope(key)
         if value is None:
             self.snapshot.modes.pop(scope, None)
             return
-        mode = read_mode(value)
+        mode = topic_records.read_mode(value)
         if self._check_scope(scope, "MODE"):
             self.snapshot.modes[scope] = mode
 
@@ -162,10 +149,10 @@ class Replay:
             return False
         return True
 
-    def _context(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
+    def _context(self, key: dict[str, Any], value: Value, record: topic_records.TopicRecord) -> None:
         context = key.get("context")
         if not isinstance(context, str) or not context.startswith("."):
-            raise BrokenRecord("a CONTEXT key without a context")
+            raise topic_records.BrokenRecord("a CONTEXT key without a context")
         if context == ".":
             return
         if value is None:
@@ -173,20 +160,15 @@ class Replay:
         else:
             self.snapshot.contexts.add(context)
 
-    def _noop(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
-        marks = (value or {}).get(MARKS) or {}
+    def _noop(self, key: dict[str, Any], value: Value, record: topic_records.TopicRecord) -> None:
+        marks = (value or {}).get(topic_records.MARKS) or {}
         if not isinstance(marks, dict) or not all(map(is_number, marks.values())):
-            raise BrokenRecord(f"{MARKS} is no object of numbers")
+            raise topic_records.BrokenRecord(f"{topic_records.MARKS} is no object of numbers")
         for context, number in marks.items():
             self.snapshot.mark(context, number)
 
 
-_HANDLERS: Final[dict[str, Callable[[Replay, dict[str, Any], Value, TopicRecord], None]]] = {
-    "SCHEMA": Replay._schema,
-    "DELETE_SUBJECT": Replay._delete_subject,
-    "CLEAR_SUBJECT": Replay._clear_subject,
-    "CONFIG": Replay._config,
-    "MODE": Replay._mode,
-    "CONTEXT": Replay._context,
-    "NOOP": Replay._noop,
-}
+_HANDLERS: Final[dict[str, Callable[[Replay, dict[str, Any], Value, topic_records.TopicRecord], None]]] = {
+    "SCHEMA": Replay._schema, "DELETE_SUBJECT": Replay._delete_subject, "CLEAR_SUBJECT": Replay._clear_subject,
+    "CONFIG": Replay._config, "MODE": Replay._mode, "CONTEXT": Replay._context, "NOOP": Replay._noop,
+}  # fmt: skip

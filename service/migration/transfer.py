@@ -1,4 +1,7 @@
-"""Moving a registry from one place to another, and what is said about it on stderr."""
+"""Moving a registry from one place to another, and what is said about it on stderr.
+
+`verify` compares two registries and writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,17 @@ from ticdc_bridge.service.migration.endpoints import (
     Endpoint,
     Planner,
     ReadResult,
+    RestEndpoint,
     WriteResult,
     endpoint_of,
     planner_of,
+    schema_comparison,
 )
-from ticdc_bridge.service.migration.plan import Conflict
+from ticdc_bridge.service.migration.plan import compare
 from ticdc_bridge.service.migration.progress import progress
+from ticdc_bridge.service.migration.rest_reader import UNKNOWN_MARK
 from ticdc_bridge.service.migration.snapshot import Snapshot
-from ticdc_bridge.service.registry.names import context_of
+from ticdc_bridge.service.registry.names import SERVER, context_of
 from ticdc_bridge.service.server.logs import print_line
 from ticdc_bridge.service.store import store_exists
 
@@ -78,7 +84,11 @@ def write_and_report(what: str, target: Endpoint, source: ReadResult, options: T
     result = target.write(source.snapshot, planner(source.snapshot, options), dry_run=options.dry_run)
     plan = result.plan
     if plan.conflicts:
-        tell_conflicts(plan.conflicts)
+        by_kind: dict[str, list[str]] = {}
+        for conflict in plan.conflicts:
+            by_kind.setdefault(conflict.kind, []).append(conflict.what)
+        for kind, some in by_kind.items():
+            print_list(f"{len(some)} × {kind}:", some)
         print_line(f"{what}: {len(plan.conflicts)} conflicts; nothing was written")
         return SAYS_NO
     tell_result(what, result, options)
@@ -122,14 +132,6 @@ def tell_read(result: ReadResult, label: str = "read") -> None:
         print_line(f"left out: {number} × {reason}")
 
 
-def tell_conflicts(conflicts: list[Conflict]) -> None:
-    by_kind: dict[str, list[str]] = {}
-    for conflict in conflicts:
-        by_kind.setdefault(conflict.kind, []).append(conflict.what)
-    for kind, some in by_kind.items():
-        print_list(f"{len(some)} × {kind}:", some)
-
-
 def tell_result(what: str, result: WriteResult, options: TransferOptions) -> None:
     plan = result.plan
     if result.unread:
@@ -160,3 +162,77 @@ def print_list(title: str, lines: Iterable[str]) -> None:
         print(f"  {line}", file=sys.stderr)
     if len(lines) > _SHOWN:
         print(f"  … and {len(lines) - _SHOWN} more", file=sys.stderr)
+
+
+_CANNOT_TELL: Final = 2
+
+
+def verify(source: str, target: str, options: TransferOptions) -> int:
+    """Compare two registries: counts by kind, and each difference by its name.
+
+    Returns:
+        0 if they are equal, 1 if they differ, 2 if what was compared is equal but something could not be read.
+
+    Raises:
+        SetupError: One of them can't be reached.
+    """
+    with (
+        progress(print_line) as report,
+        endpoint_of(source, replace(options.reading, report=report), create=False) as origin,
+        endpoint_of(target, replace(options.writing, report=report), create=False) as destination,
+    ):
+        print_line(f"verify: {origin.name} and {destination.name}")
+        # REST lists no settings of names without versions: they are asked for by the names that the other one has.
+        if isinstance(destination, RestEndpoint):
+            theirs = origin.read()
+            ours = destination.read(theirs.snapshot)
+            theirs = origin.read(ours.snapshot) if isinstance(origin, RestEndpoint) else theirs
+        else:
+            ours = destination.read()
+            theirs = origin.read(ours.snapshot)
+        tell_read(theirs, "source")
+        tell_read(ours, "target")
+        return _report(
+            theirs, ours, options, over_rest=isinstance(origin, RestEndpoint) or isinstance(destination, RestEndpoint)
+        )
+
+
+def _report(source: ReadResult, target: ReadResult, options: TransferOptions, *, over_rest: bool) -> int:
+    theirs, ours = source.snapshot, target.snapshot
+    leave_out(theirs, options)
+    if options.no_modes:
+        ours.modes = {}
+    unknown = [
+        f"{number} × {reason}" for result in (source, target) for reason, number in sorted(result.left_out.items())
+    ]
+    unknown += [f"broken: {record}" for record in (*source.broken, *target.broken)]
+    # Drop what one of them could not tell: it is no difference.
+    unread = source.unread | target.unread
+    for snapshot in (theirs, ours):
+        snapshot.versions = {key: stored for key, stored in snapshot.versions.items() if key not in unread}
+        if "/config" in unread:
+            snapshot.configs = {scope: config for scope, config in snapshot.configs.items() if scope == SERVER}
+        if "/mode" in unread:
+            snapshot.modes = {scope: mode for scope, mode in snapshot.modes.items() if scope == SERVER}
+    if over_rest:
+        # REST tells the highest id only of contexts that have versions, and some servers tell none.
+        unsure = theirs.marks.keys() ^ ours.marks.keys()
+        if UNKNOWN_MARK in {*source.left_out, *target.left_out}:
+            unsure |= theirs.marks.keys()
+        elif unsure:
+            unknown.append(f"the highest id ever used in contexts without versions: {', '.join(sorted(unsure))}")
+        for marks in (theirs.marks, ours.marks):
+            for context in unsure:
+                marks.pop(context, None)
+    differences = 0
+    for found in compare(theirs, ours, schema_comparison(theirs, ours)):
+        differences += len(found.differences)
+        counts = f"{found.kind}: {found.equal} equal, {len(found.differences)} different"
+        print_list(f"{counts}:" if found.differences else counts, found.differences)
+    if unknown:
+        print_list("not compared:", unknown)
+    if differences:
+        print_line(f"verify: {differences} differences")
+        return SAYS_NO
+    print_line("verify: can't tell; what could be compared is equal" if unknown else "verify: equal")
+    return _CANNOT_TELL if unknown else 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import config, metadata
+from ticdc_bridge.service.registry import config
 from ticdc_bridge.service.registry.model import Content, NewSchema, StoredVersion, StoredWarning
 from ticdc_bridge.service.registry.names import LATEST
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
@@ -75,8 +75,8 @@ def check_against(
     """Messages of the check of `parsed` against `olds` (ascending); [] when it fits."""
     messages = reserved_fields(olds, parsed, content) if rules.validate_fields else []
     if rules.group is not None:
-        value = metadata.properties(content.metadata).get(rules.group)
-        olds = [old for old in olds if metadata.properties(old.content.metadata).get(rules.group) == value]
+        value = config.properties(content.metadata).get(rules.group)
+        olds = [old for old in olds if config.properties(old.content.metadata).get(rules.group) == value]
     if not rules.level.transitive:
         olds = olds[-1:]
     problems: list[str] = []
@@ -92,8 +92,8 @@ def check_against(
 
 def reserved_fields(olds: list[StoredVersion], parsed: ParsedSchema, content: Content) -> list[str]:
     """Reserved field names must stay reserved and must not be used (metadata property `confluent:reserved`)."""
-    now = metadata.reserved_names(content.metadata)
-    before = metadata.reserved_names(olds[-1].content.metadata) if olds else set()
+    now = config.reserved_names(content.metadata)
+    before = config.reserved_names(olds[-1].content.metadata) if olds else set()
     used = now & set(parsed.field_names()) if isinstance(parsed, HasFields) else set()
     return [_RESERVED_GONE.format(name) for name in sorted(before - now)] + [
         _RESERVED_USED.format(name) for name in sorted(used)

@@ -1,6 +1,12 @@
 """Configuration of a subject, a context or the whole server, and what is in force for a subject.
 
 `service.registry.names` says which config counts where.
+
+Modes say what may be written:
+
+    READWRITE                     everything; ids are ours
+    READONLY, READONLY_OVERRIDE   nothing
+    IMPORT, FORWARD               schemas with a given id only; nothing is checked or filled in
 """
 
 from __future__ import annotations
@@ -10,23 +16,77 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry.metadata import merge_metadata
-from ticdc_bridge.service.registry.mode import check_writable
 from ticdc_bridge.service.registry.model import Metadata
 from ticdc_bridge.service.registry.names import (
+    BELOW_ALL,
     DEFAULTED,
     SERVER,
     chain,
     check_subject,
     context_of,
+    context_text,
+    covers,
     name_of,
     normalize_subject,
     qualify,
     scope_of,
 )
-from ticdc_bridge.service.registry.ports import StoreReader
+from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types.base import LEVELS, Level
+
+# ---- metadata of schemas: what a config adds to it, and the version number that some carry
+VERSION: Final = "confluent:version"
+RESERVED: Final = "confluent:reserved"
+
+
+def merge_metadata(below: Metadata | None, above: Metadata | None) -> Metadata | None:
+    """Both together; where they differ, `above` counts."""
+    if below is None or above is None:
+        return above if below is None else below
+    parts = {
+        "tags": {**below.get("tags", {}), **above.get("tags", {})},
+        "properties": {**below.get("properties", {}), **above.get("properties", {})},
+    }
+    both: dict[str, Any] = {name: dict(sorted(part.items())) for name, part in parts.items() if part}
+    sensitive = sorted({*below.get("sensitive", ()), *above.get("sensitive", ())})
+    return both | ({"sensitive": sensitive} if sensitive else {})
+
+
+def metadata_text(metadata: Metadata | None) -> str:
+    """As Confluent prints it inside error texts."""
+    if metadata is None:
+        return "null"
+    tags = ", ".join(f"{path}=[{', '.join(names)}]" for path, names in metadata.get("tags", {}).items())
+    values = ", ".join(f"{name}={value}" for name, value in properties(metadata).items())
+    return (
+        f"Metadata{{tags={{{tags}}}, properties={{{values}}}, sensitive=[{', '.join(metadata.get('sensitive', ()))}]}}"
+    )
+
+
+def properties(metadata: Metadata | None) -> Mapping[str, str]:
+    values: Mapping[str, str] = (metadata or {}).get("properties", {})
+    return values
+
+
+def with_version(metadata: Metadata | None, version: int) -> Metadata:
+    """Metadata that records a version number."""
+    return merge_metadata(metadata, {"properties": {VERSION: str(version)}}) or {}
+
+
+def without_version(metadata: Metadata | None) -> Metadata | None:
+    """Metadata without the version number recorded in it; None if nothing else is."""
+    if VERSION not in properties(metadata):
+        return metadata
+    others = {name: value for name, value in properties(metadata).items() if name != VERSION}
+    rest = {**(metadata or {}), "properties": others}
+    return {name: part for name, part in rest.items() if part} or None
+
+
+def reserved_names(metadata: Metadata | None) -> set[str]:
+    """The field names that the metadata keeps free."""
+    return {name.strip() for name in (properties(metadata).get(RESERVED) or "").split(",")} - {""}
+
 
 LEVEL: Final = "compatibilityLevel"
 
@@ -51,36 +111,21 @@ def _keep_value(value: Any) -> Any:
     return value
 
 
-def _drop_value(value: Any) -> Any:
-    """Confluent's community server drops rule sets without a word."""
-    return None
-
-
 # Name in a request → (name stored, how a value is read); the order is the order of the keys in answers.
 FIELDS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
-    "alias": ("alias", _keep_value),
-    "aliasForDeks": ("aliasForDeks", _keep_value),
-    "normalize": ("normalize", _keep_value),
-    "validateFields": ("validateFields", _keep_value),
-    "validateNewSchemas": ("validateNewSchemas", _keep_value),
-    "validateRules": ("validateRules", _keep_value),
-    "compatibility": (LEVEL, _level),
-    "compatibilityPolicy": ("compatibilityPolicy", _policy),
-    "compatibilityGroup": ("compatibilityGroup", _keep_value),
-    "defaultMetadata": ("defaultMetadata", _keep_value),
+    "alias": ("alias", _keep_value), "aliasForDeks": ("aliasForDeks", _keep_value),
+    "normalize": ("normalize", _keep_value), "validateFields": ("validateFields", _keep_value),
+    "validateNewSchemas": ("validateNewSchemas", _keep_value), "validateRules": ("validateRules", _keep_value),
+    "compatibility": (LEVEL, _level), "compatibilityPolicy": ("compatibilityPolicy", _policy),
+    "compatibilityGroup": ("compatibilityGroup", _keep_value), "defaultMetadata": ("defaultMetadata", _keep_value),
     "overrideMetadata": ("overrideMetadata", _keep_value),
-    "defaultRuleSet": ("defaultRuleSet", _drop_value),
-    "overrideRuleSet": ("overrideRuleSet", _drop_value),
-}
+    # Confluent's community server drops rule sets without a word.
+    "defaultRuleSet": ("defaultRuleSet", lambda _: None), "overrideRuleSet": ("overrideRuleSet", lambda _: None),
+}  # fmt: skip
 _ORDER: Final = [stored for stored, _ in FIELDS.values()]
 _INHERITED: Final = (
-    "normalize",
-    "validateFields",
-    "validateNewSchemas",
-    "validateRules",
-    "compatibilityPolicy",
-    "compatibilityGroup",
-)
+    "normalize", "validateFields", "validateNewSchemas", "validateRules", "compatibilityPolicy", "compatibilityGroup",
+)  # fmt: skip
 
 Config = dict[str, Any]
 
@@ -228,3 +273,110 @@ def nearest_config(registry: Registry, scope: str, stored: Mapping[str, Config])
 def config_chain(scope: str) -> list[str]:
     """The scopes whose configs count for `scope`, nearest first."""
     return list(dict.fromkeys([*chain(scope), SERVER]))
+
+
+# ---- modes: what may be written to a subject, a context or the server
+READWRITE: Final = "READWRITE"
+IMPORT: Final = "IMPORT"
+FORWARD: Final = "FORWARD"
+MODES: Final = (READWRITE, "READONLY", "READONLY_OVERRIDE", IMPORT, FORWARD)
+
+_READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
+_GIVEN_IDS: Final = (IMPORT, FORWARD)
+
+
+def find_mode(tx: StoreReader, subject: str | None) -> str:
+    """The mode in force for a subject, or for the server (None)."""
+    return nearest_mode(subject, tx.modes(chain(subject or SERVER)))
+
+
+def nearest_mode(subject: str | None, stored: Mapping[str, str]) -> str:
+    """The mode in force, of those stored for scopes."""
+    return next((stored[scope] for scope in chain(subject or SERVER) if scope in stored), READWRITE)
+
+
+def takes_ids(mode: str) -> bool:
+    """True if schemas come with their ids, unchecked."""
+    return mode in _GIVEN_IDS
+
+
+def check_register(mode: str, subject: str, schema_id: int | None) -> None:
+    """Raises READ_ONLY, NOT_IN_IMPORT_MODE, NOT_IN_READ_WRITE_MODE."""
+    if mode in _READ_ONLY:
+        raise _mode_error("READ_ONLY", subject)
+    if schema_id is not None and not takes_ids(mode):
+        raise _mode_error("NOT_IN_IMPORT_MODE", subject)
+    if schema_id is None and mode != READWRITE:
+        raise _mode_error("NOT_IN_READ_WRITE_MODE", subject)
+
+
+def check_writable(tx: StoreReader, subject: str | None) -> None:
+    """Deleting and configuring need a mode that is not read-only. Raises READ_ONLY."""
+    if find_mode(tx, subject) in _READ_ONLY:
+        raise _mode_error("READ_ONLY", subject)
+
+
+def _mode_error(code: str, subject: str | None) -> RegistryError:
+    return RegistryError(code, subject="null" if subject is None else subject, context=context_text(subject))
+
+
+def get_mode(registry: Registry, subject: str | None, *, default_to_global: bool) -> str:
+    """The mode of a scope (None: the server). Raises MODE_NOT_CONFIGURED."""
+    scope = subject or SERVER
+    with registry.store.read() as tx:
+        if default_to_global:
+            return find_mode(tx, subject)
+        own = tx.modes([scope]).get(scope)
+    if own is None and scope not in DEFAULTED:
+        raise RegistryError("MODE_NOT_CONFIGURED", subject=subject)
+    return own or READWRITE
+
+
+def update_mode(registry: Registry, subject: str | None, mode: str | None, *, force: bool = False) -> None:
+    """Set the mode of a scope; None removes it.
+
+    IMPORT needs a scope without undeleted subjects, unless `force`; what is soft-deleted there goes for good.
+    Raises INVALID_SUBJECT, INVALID_MODE, FORWARD_NOT_GLOBAL, SUBJECTS_EXIST, REFERENCED.
+    """
+    scope = scope_of(subject)
+    new_mode = None if mode is None else mode.upper()
+    if new_mode is not None and new_mode not in MODES:
+        raise RegistryError("INVALID_MODE")
+    if new_mode == FORWARD and scope != BELOW_ALL:
+        raise RegistryError("FORWARD_NOT_GLOBAL")
+    with registry.store.write() as tx:
+        if new_mode == IMPORT and not force and find_mode(tx, subject) != IMPORT:
+            make_room(tx, scope)
+        tx.put_mode(scope, new_mode)
+
+
+def make_room(tx: StoreWriter, scope: str) -> None:
+    """Remove what is soft-deleted in a scope where nothing else is. Raises SUBJECTS_EXIST, REFERENCED."""
+    subjects = [(subject, live) for subject, live in tx.subjects() if covers(scope, subject)]
+    if any(live for _, live in subjects):
+        raise RegistryError("SUBJECTS_EXIST")
+    going = {subject for subject, _ in subjects}
+    for subject in sorted(going):
+        for row in tx.versions(subject):
+            if any(referrer.subject not in going for referrer in tx.referrers(subject, row.version)):
+                raise RegistryError("REFERENCED", subject=subject, version=row.version)
+    for subject in going:
+        tx.remove(subject, [row.version for row in tx.versions(subject)])
+
+
+def delete_mode(registry: Registry, subject: str | None, *, recursive: bool = False) -> str | None:
+    """Remove a mode and return what it was; `recursive`: also those of all names in a context (the server's: in the
+    default one), and None if it had none itself.
+
+    Raises SUBJECT_NOT_FOUND if a subject or context has none.
+    """
+    scope = subject or SERVER
+    with registry.store.write() as tx:
+        own = tx.modes([scope]).get(scope)
+        if own is None and scope not in DEFAULTED and not recursive:
+            raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+        tx.put_mode(scope, None)
+        for other in tx.all_modes() if recursive and not name_of(scope) else ():
+            if context_of(other) == context_of(scope):
+                tx.put_mode(other, None)
+    return own or READWRITE if scope in DEFAULTED else own

@@ -64,14 +64,10 @@ def edges_of(registry: Registry, **filters: str) -> list[dict[str, Any]]:
             if all(value in ("", values[name]) for name, value in filters.items()):
                 edges.append(
                     {
-                        **dict.fromkeys(_PROGRESS),
-                        **edge,
-                        "subjects": [],
-                        "rows": one.rows,
-                        "first": one.first,
+                        **dict.fromkeys(_PROGRESS), **edge, "subjects": [], "rows": one.rows, "first": one.first,
                         "last": one.last,
                     }
-                )
+                )  # fmt: skip
         subjects = defaultdict[int, list[dict[str, Any]]](list)
         for row in tx.holders_of(DEFAULT_CONTEXT, {edge["schema_id"] for edge in edges} - {None}):
             subjects[row.id].append({"subject": row.subject, "version": row.version})

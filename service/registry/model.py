@@ -1,13 +1,65 @@
-"""Values the registry works with. Frozen: a value that was read is not changed in place."""
+"""Values the registry works with. Frozen: a value that was read is not changed in place.
+
+Rule sets say what serializers do to data by a schema. They are kept, not looked into; a client's registration can't
+bring one (Confluent's community server drops it), an import can.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ticdc_bridge.service.registry.rule_sets import RuleSet
 from ticdc_bridge.service.schema_types.base import Tags
+
+RuleSet = Mapping[str, Any]
+"""`{"migrationRules": [..], "domainRules": [..], "encodingRules": [..], "enableAt": ..}`, empty parts left out."""
+
+_GROUPS: Final = ("migrationRules", "domainRules", "encodingRules")
+_TEXTS: Final = ("name", "doc", "kind", "mode", "type")
+_ACTIONS: Final = ("expr", "onSuccess", "onFailure")
+_DEFAULTS: Final = {"kind": "TRANSFORM", "mode": "WRITEREAD"}
+_TRUE: Final = b"\x01"
+
+
+# The order of a rule's keys in records and answers → how each is read
+_FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(_TEXTS, lambda value: value), "tags": lambda value: sorted(set(value)),
+    "params": lambda value: dict(sorted(value.items())), **dict.fromkeys(_ACTIONS, lambda value: value),
+}  # fmt: skip
+
+
+def read_rule_set(value: Any) -> RuleSet | None:
+    """A rule set as Confluent would write it; None for none. Raises ValueError."""
+    if value is None:
+        return None
+    try:
+        groups = {name: [_rule(one) for one in value.get(name) or ()] for name in _GROUPS}
+        rule_set: dict[str, Any] = {name: rules for name, rules in groups.items() if rules}
+        return rule_set | ({"enableAt": value["enableAt"]} if value.get("enableAt") else {})
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"ruleSet: {error}") from None
+
+
+def _rule(value: Mapping[str, Any]) -> dict[str, Any]:
+    full = {**_DEFAULTS, **{name: part for name, part in value.items() if part is not None}}
+    read = {name: reader(full[name]) for name, reader in _FIELDS.items() if full.get(name)}
+    return read | {"disabled": full.get("disabled") is True}
+
+
+def update_hash(digest: hashlib._Hash, rule_set: RuleSet) -> None:
+    """A rule set's part in the identity of a schema (upstream `RuleSet.updateHash`, `Rule.updateHash`)."""
+    for group in _GROUPS:
+        for rule in rule_set.get(group, ()):
+            parts = [rule.get(name, "") for name in _TEXTS]
+            parts += rule.get("tags", ())
+            parts += [text for pair in rule.get("params", {}).items() for text in pair]
+            parts += [rule.get(name, "") for name in _ACTIONS]
+            digest.update("".join(map(str, parts)).encode("utf-8", "replace"))
+            if rule["disabled"]:
+                digest.update(_TRUE)
+
 
 LAST_COUNTED: Final = 2**30
 """New ids are counted on from ids that were imported up to here; higher ones stand apart, so none can end the count."""

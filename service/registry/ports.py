@@ -5,6 +5,9 @@ A transaction sees one state of the store. A write transaction is alone: nobody 
 look first and write after. Leaving the block normally makes the writes durable before it returns; an exception undoes
 them. A store in trouble raises BridgeError STORE_FAILED or STORE_TIMEOUT; one of the latter, `deadline.Outage`, says
 that nothing was written and that doing all of it again may help.
+
+A transaction notes what it reads in the read set of its request, and tells the listeners what it changed, so that an
+answer can be kept until a part that it was made from changes. A part is coarser than a query.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
 
 from ticdc_bridge.service.registry.model import (
     Content,
@@ -24,7 +28,38 @@ from ticdc_bridge.service.registry.model import (
     StoredWarning,
     VersionRow,
 )
-from ticdc_bridge.service.registry.read_set import Listener
+
+Part = tuple[str, ...]
+ANYTHING: Final[Part] = ("anything",)
+"""Changes with every write (the store adds it): lists, counts, and whatever has no part of its own."""
+CONTEXTS: Final[Part] = ("contexts",)
+
+
+@dataclass(slots=True)
+class ReadSet:
+    """The parts that a request read, whether it went on to write, and the path of the route that answered it."""
+
+    parts: set[Part] = field(default_factory=set)
+    wrote: bool = False
+    route: str = ""
+
+
+current_reads: ContextVar[ReadSet | None] = ContextVar("reads", default=None)
+"""Set for the time of a request whose answer may be kept; threads that work for it inherit it."""
+
+
+class Listener(Protocol):
+    """Told of each change. From `before_change` to `after_change` it must not trust what it reads about these parts."""
+
+    def before_change(self, parts: Collection[Part]) -> None:
+        """These parts are about to change."""
+
+    def after_change(self, parts: Collection[Part]) -> None:
+        """The change is there for every reader, or was given up."""
+
+    def forget(self) -> None:
+        """Anything may have changed, e.g. because another process wrote."""
+
 
 T = TypeVar("T")
 X = TypeVar("X")

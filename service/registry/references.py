@@ -8,12 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import metadata, mode
-from ticdc_bridge.service.registry.model import Content, Metadata, NewSchema, Reference, StoredVersion
+from ticdc_bridge.service.registry import config
+from ticdc_bridge.service.registry.model import (
+    Content,
+    Metadata,
+    NewSchema,
+    Reference,
+    RuleSet,
+    StoredVersion,
+    update_hash,
+)
 from ticdc_bridge.service.registry.names import context_of, guid, qualify
 from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.registry.rule_sets import RuleSet, update_hash
 from ticdc_bridge.service.schema_types.base import (
     ChecksFields,
     HoldsTags,
@@ -29,10 +36,7 @@ _PRESENT = b"\x01"
 
 
 def identity(
-    text: str,
-    references: Sequence[Reference] = (),
-    metadata: Metadata | None = None,
-    rule_set: RuleSet | None = None,
+    text: str, references: Sequence[Reference] = (), metadata: Metadata | None = None, rule_set: RuleSet | None = None
 ) -> bytes:
     """MD5 over the canonical text, the references, the metadata and the rule set. The schema type is not part of it."""
     digest = hashlib.md5(text.encode("utf-8", "replace"), usedforsecurity=False)
@@ -98,7 +102,7 @@ def parse_with_references(
     """
     registry.check_kind(new.kind)
     context = context_of(subject)
-    normalize = normalize and not mode.imports(mode.find_mode(tx, subject))
+    normalize = normalize and not config.takes_ids(config.find_mode(tx, subject))
     references = tuple(resolve_latest(tx, context, reference) for reference in new.references)
     missing: SoftDeletedReference | None = None
     try:
@@ -140,7 +144,7 @@ def parse_valid(
         if not strict:
             parsed.check_validity()
     except SchemaValidityError:
-        if not mode.imports(mode.find_mode(tx, subject)):
+        if not config.takes_ids(config.find_mode(tx, subject)):
             raise
     return parsed or registry.parse(new.kind, new.text, texts, strict=False)
 
@@ -235,7 +239,7 @@ def invalid_schema_error(subject: str, new: NewSchema, reason: ValueError) -> Re
     numbers = sent if isinstance(reason, SchemaValidityError) else "version=null,id=null"
     schema_text = (
         f"{{subject={subject},{numbers},guid={guid(identity(new.text, new.references, new.metadata))},"
-        f"schemaType={new.kind},references={references},metadata={metadata.error_text(new.metadata)},"
+        f"schemaType={new.kind},references={references},metadata={config.metadata_text(new.metadata)},"
         f"ruleSet=null,schema={text},schemaTags=null,ts=null,deleted=null}}"
     )
     if isinstance(reason, SchemaValidityError):

@@ -5,13 +5,16 @@ Contexts: name spaces with ids of their own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import config, mode
-from ticdc_bridge.service.registry.metadata import properties
-from ticdc_bridge.service.registry.model import StoredVersion, VersionRow
-from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, LATEST, context_of, name_of, prefix_of
+from ticdc_bridge.service.registry import config
+from ticdc_bridge.service.registry.config import properties
+from ticdc_bridge.service.registry.model import ListedVersion, StoredVersion, VersionRow
+from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, LATEST, chain, context_of, name_of, prefix_of
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.registry import Registry
 
@@ -153,7 +156,7 @@ def delete_subject(registry: Registry, subject: str, *, permanent: bool = False)
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
         if not permanent and not live:
             raise RegistryError("SUBJECT_SOFT_DELETED", subject=subject)
-        mode.check_writable(tx, subject)
+        config.check_writable(tx, subject)
         going = rows if permanent else live
         for row in going:
             refuse_referenced(tx, row, permanent=permanent, inside=subject)
@@ -180,7 +183,7 @@ def delete_version(registry: Registry, subject: str, version: int, *, permanent:
             raise RegistryError("VERSION_NOT_FOUND", version=version)
         if not permanent and row.deleted:
             raise RegistryError("VERSION_SOFT_DELETED", subject=subject, version=version)
-        mode.check_writable(tx, subject)
+        config.check_writable(tx, subject)
         refuse_referenced(tx, row, permanent=permanent)
         if permanent and not row.deleted:
             raise RegistryError("VERSION_NOT_SOFT_DELETED", subject=subject, version=version)
@@ -207,3 +210,80 @@ def remove(tx: StoreWriter, subject: str, rows: list[VersionRow], *, permanent: 
     if not tx.versions(subject):  # the subject's config and mode go with its last version, as at Confluent
         tx.drop_config(subject)
         tx.put_mode(subject, None)
+
+
+# ---- as lists show them
+@dataclass(frozen=True, slots=True)
+class SubjectOverview:
+    """versions: all, soft-deleted ones too, ascending; those of the subject that is meant, where this is an alias.
+
+    level, mode: in force. own_level, own_mode: they come from the subject's own config, its own mode.
+    """
+
+    subject: str
+    versions: list[ListedVersion]
+    level: str
+    own_level: bool
+    mode: str
+    own_mode: bool
+
+
+def find_subjects(
+    registry: Registry, *, name: str = "", schema_id: int | None = None, column: str = "", deleted: bool = False
+) -> list[str]:
+    """Subjects with `name` in their names, whatever its case, and a version with this id in any context, or a field
+    `column` in their latest schema (parts of a name count too); `deleted` counts what is soft-deleted."""
+    with registry.store.read() as tx:
+        subjects = [one for one, live in tx.subjects() if (live or deleted) and name.casefold() in one.casefold()]
+        if schema_id is not None:
+            holders = {row.subject for row in tx.holders_of(None, [schema_id], deleted=deleted)}
+        elif column:
+            holders = _with_column(tx, column, deleted)
+        else:
+            return subjects
+    return [one for one in subjects if one in holders]
+
+
+def _with_column(tx: StoreReader, column: str, deleted: bool) -> set[str]:
+    as_json = json.dumps(column, ensure_ascii=False)[1:-1]
+    field = re.compile(r'"name"\s*:\s*"[^"]*' + re.escape(as_json), re.IGNORECASE)
+    return {
+        one.subject
+        for one in tx.newest("", column if as_json == column else "", deleted=deleted)
+        if (
+            field.search(one.content.text)
+            if one.content.kind == "AVRO"
+            else column.casefold() in one.content.text.casefold()
+        )
+    }
+
+
+def describe_subjects(registry: Registry, subjects: Sequence[str]) -> list[SubjectOverview]:
+    """The rows that lists show of subjects that may be read."""
+    scopes = list(dict.fromkeys(scope for subject in subjects for scope in chain(subject)))
+    if not scopes:
+        return []
+    with registry.store.read() as tx:
+        configs, modes = tx.configs(scopes), tx.modes(scopes)
+        meant = {subject: _alias_target(subject, configs.get(subject, {})) for subject in subjects}
+        versions: dict[str, list[ListedVersion]] = {}
+        for row in tx.versions_of(list(meant.values())):
+            versions.setdefault(row.subject, []).append(row)
+    return [
+        SubjectOverview(
+            subject,
+            versions.get(meant[subject], []),
+            config.nearest_config(registry, subject, configs)[config.LEVEL],
+            subject in configs,
+            config.nearest_mode(subject, modes),
+            subject in modes,
+        )
+        for subject in subjects
+    ]
+
+
+def _alias_target(subject: str, own: config.Config) -> str:
+    try:
+        return config.resolve_alias(subject, own)
+    except RegistryError:  # an alias that can be no subject has no versions
+        return ""

@@ -22,15 +22,12 @@ class Level:
 LEVELS: Final = {
     level.name: level
     for level in (
-        Level("NONE", False, False, False),
-        Level("BACKWARD", True, False, False),
-        Level("BACKWARD_TRANSITIVE", True, False, True),
-        Level("FORWARD", False, True, False),
-        Level("FORWARD_TRANSITIVE", False, True, True),
-        Level("FULL", True, True, False),
+        Level("NONE", False, False, False), Level("BACKWARD", True, False, False),
+        Level("BACKWARD_TRANSITIVE", True, False, True), Level("FORWARD", False, True, False),
+        Level("FORWARD_TRANSITIVE", False, True, True), Level("FULL", True, True, False),
         Level("FULL_TRANSITIVE", True, True, True),
     )
-}
+}  # fmt: skip
 
 
 _SHOWN_SCHEMA = 10240

@@ -11,8 +11,7 @@ from ticdc_bridge.service.schema_types.avro import logical_types, tags
 from ticdc_bridge.service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
 from ticdc_bridge.service.schema_types.avro.compatibility import AmbiguousAlias, incompatibilities
 from ticdc_bridge.service.schema_types.avro.model import Array, Map, NamedType, Node, Record, Union
-from ticdc_bridge.service.schema_types.avro.names import check_names
-from ticdc_bridge.service.schema_types.avro.parse import parse
+from ticdc_bridge.service.schema_types.avro.parse import check_names, parse
 from ticdc_bridge.service.schema_types.base import Comparable, ReferencedText, TaggedPart, Tags
 
 

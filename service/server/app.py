@@ -18,7 +18,6 @@ from ticdc_bridge.service.api import (
     ddl_check,
     errors,
     history,
-    history_extracts,
     kafka,
     lineage,
     metrics,
@@ -27,15 +26,14 @@ from ticdc_bridge.service.api import (
     server_info,
     subjects,
 )
-from ticdc_bridge.service.api import trackers as trackers_api
 from ticdc_bridge.service.api.authentication import Authentication
 from ticdc_bridge.service.api.fast_path.answer_cache import CachedAnswers
 from ticdc_bridge.service.api.fast_path.registration_batches import RegistrationBatcher
+from ticdc_bridge.service.api.kafka_topics import make_topics
 from ticdc_bridge.service.api.middleware import CompressedAnswers, RawPaths
 from ticdc_bridge.service.api.request import Services
 from ticdc_bridge.service.api.routing import Permissions
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
-from ticdc_bridge.service.kafka_topics import make_topics
 from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.server.settings import STRICT, Settings
@@ -52,30 +50,14 @@ _KEPT_BYTES = 48 * 1024 * 1024  # of answers that are kept for those who may do 
 _VIEW_BYTES = 8 * 1024 * 1024  # for another set of rights
 
 ROUTERS = (
-    subjects.router,
-    subjects.overview_router,
-    schemas.router,
-    server_info.router,
-    compatibility.router,
-    config_and_mode.config_router,
-    config_and_mode.mode_router,
-    server_info.contexts_router,
-    server_info.health_router,
-    metrics.router,
-    history.router,
-    trackers_api.router,
-    history_extracts.router,
-    ddl_check.router,
-    lineage.router,
-    kafka.router,
-    openapi.router,
-)
+    subjects.router, subjects.overview_router, schemas.router, server_info.router, compatibility.router,
+    config_and_mode.config_router, config_and_mode.mode_router, server_info.contexts_router, server_info.health_router,
+    metrics.router, history.router, ddl_check.router, lineage.router, kafka.router, openapi.router,
+)  # fmt: skip
 
 
 def create_app(
-    settings: Settings | None = None,
-    store: SqlStore | None = None,
-    view: Callable[[Store], Store] = lambda it: it,
+    settings: Settings | None = None, store: SqlStore | None = None, view: Callable[[Store], Store] = lambda it: it
 ) -> FastAPI:
     """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
 

@@ -26,10 +26,8 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "ts": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": mask_credentials(record.getMessage()),
-        }
+            "level": record.levelname.lower(), "logger": record.name, "message": mask_credentials(record.getMessage()),
+        }  # fmt: skip
         request_id = REQUEST_ID.get()
         if request_id is not None:
             line["request_id"] = request_id

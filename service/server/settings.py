@@ -30,10 +30,6 @@ def _listeners(text: str) -> Values:
     raise ValueError(f"no http://HOST:PORT in {text!r}")
 
 
-def _authentication(text: str) -> Values:
-    return {} if text.upper() == "NONE" else {"expects_auth": True}
-
-
 def _one(name: str) -> Callable[[str], Values]:
     return lambda text: {name: text}
 
@@ -48,7 +44,7 @@ ALIASES: Final[dict[str, Callable[[str], Values]]] = {
     "KARAPACE_SERVER_TLS_CAFILE": _one("tls_client_ca"),
     # Its file can't be read here (other hashes, and regular expressions); nobody must take that for protection.
     "KARAPACE_REGISTRY_AUTHFILE": lambda _: {"expects_auth": True},
-    "SCHEMA_REGISTRY_AUTHENTICATION_METHOD": _authentication,
+    "SCHEMA_REGISTRY_AUTHENTICATION_METHOD": lambda text: {} if text.upper() == "NONE" else {"expects_auth": True},
     # The name a Confluent server advertises to others of its cluster; there is no cluster here.
     "SCHEMA_REGISTRY_HOST_NAME": _one("advertised_host"),
     "SCHEMA_REGISTRY_LISTENERS": _listeners,

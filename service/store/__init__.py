@@ -1,6 +1,6 @@
 """The SQL store of the registry and of table histories: tables, queries, transactions, and opening one by its URL.
 
-It keeps the promises of `service.registry.ports` and `service.history.ports`, and all SQL is here; what a database does
+It keeps the promises of `service.registry.ports` and `service.history.model`, and all SQL is here; what a database does
 differently is in `dialects`. No rule of the registry or of a history belongs here, and nothing of HTTP.
 """
 
@@ -68,8 +68,5 @@ def _postgres(url: str, wait_seconds: float, connections: int) -> Dialect:
 
 
 _SCHEMES: Final[dict[str, Callable[[str, float, int], Dialect]]] = {
-    "sqlite": _sqlite,
-    "postgresql": _postgres,
-    "postgresql+psycopg": _postgres,
-    "postgres": _postgres,
-}
+    "sqlite": _sqlite, "postgresql": _postgres, "postgresql+psycopg": _postgres, "postgres": _postgres,
+}  # fmt: skip

@@ -21,19 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    insert,
-    inspect,
-    select,
-)
+import sqlalchemy as sa
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.store.dialects import Dialect
@@ -46,7 +34,7 @@ VERSION: Final = 1
 
 _BATCH: Final = 500
 _LONGEST_LINE: Final = 256 * 1024 * 1024
-_PLAIN: Final = (String, Boolean, Integer, BigInteger)  # Text is a String
+_PLAIN: Final = (sa.String, sa.Boolean, sa.Integer, sa.BigInteger)  # Text is a String
 
 
 @dataclass(slots=True)
@@ -86,29 +74,25 @@ def backup(dialect: Dialect, target: Path) -> Contents:
     if not dialect.exists():
         raise SetupError("USAGE", details=f"store {dialect.url!r} does not exist")
     with read_database(dialect) as connection:
-        table_names = inspect(connection).get_table_names()
+        table_names = sa.inspect(connection).get_table_names()
         layout = read_layout(connection) if facts.name in table_names else None
         if layout is None:
             raise SetupError("USAGE", details=f"store {dialect.url!r} holds no registry")
         refuse(layout, f"store {dialect.url!r}")
-        columns = existing_columns(connection, table_names)
+        # The tables and columns of ours that a store has; an older layout lacks some.
+        there = {}
+        for table in metadata.sorted_tables:
+            if table.name in table_names:
+                names = {one["name"] for one in sa.inspect(connection).get_columns(table.name)}
+                there[table.name] = [column.name for column in table.columns if column.name in names]
+        columns = there
         try:
             return _write(target, layout, columns, connection, dialect)
         except OSError as error:
             raise SetupError("USAGE", details=f"can't write {target}: {error.strerror or error}") from None
 
 
-def existing_columns(connection: Connection, table_names: list[str]) -> dict[str, list[str]]:
-    """The tables and columns of ours that a store has; an older layout lacks some."""
-    there = {}
-    for table in metadata.sorted_tables:
-        if table.name in table_names:
-            names = {one["name"] for one in inspect(connection).get_columns(table.name)}
-            there[table.name] = [column.name for column in table.columns if column.name in names]
-    return there
-
-
-def _write(target: Path, layout: int, columns: Columns, connection: Connection, dialect: Dialect) -> Contents:
+def _write(target: Path, layout: int, columns: Columns, connection: sa.Connection, dialect: Dialect) -> Contents:
     contents = Contents(dict.fromkeys(columns, 0))
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
@@ -128,12 +112,12 @@ def _write(target: Path, layout: int, columns: Columns, connection: Connection, 
     return contents
 
 
-def lines(connection: Connection, columns: Columns, dialect: Dialect) -> Iterator[tuple[str, bytes]]:
+def lines(connection: sa.Connection, columns: Columns, dialect: Dialect) -> Iterator[tuple[str, bytes]]:
     """Every row of these tables and columns as its table and its line, in the order of a backup."""
     for name, some in columns.items():
         table = metadata.tables[name]
         there = [table.c[column] for column in some]
-        query = select(*there).order_by(*(dialect.sort_key(column) for column in table.primary_key))
+        query = sa.select(*there).order_by(*(dialect.sort_key(column) for column in table.primary_key))
         binary = [is_binary(column) for column in there]
         with connection.execute(query, execution_options={"yield_per": _BATCH}) as rows:
             for row in rows:
@@ -146,9 +130,9 @@ def lines(connection: Connection, columns: Columns, dialect: Dialect) -> Iterato
                 yield name, _line([name, values])
 
 
-def is_binary(column: Column[Any]) -> bool:
+def is_binary(column: sa.Column[Any]) -> bool:
     """True if the values are bytes. Raises TypeError for a type that a backup can't hold exactly."""
-    if isinstance(column.type, LargeBinary):
+    if isinstance(column.type, sa.LargeBinary):
         return True
     if not isinstance(column.type, _PLAIN):
         raise TypeError(f"{column}: a backup holds text, numbers, booleans and bytes, not {column.type!r}")
@@ -186,23 +170,23 @@ def restore(store: SqlStore, dialect: Dialect, source: Path) -> tuple[Contents, 
     return contents, False
 
 
-def measure_contents(connection: Connection, columns: Columns, dialect: Dialect) -> Contents:
+def measure_contents(connection: sa.Connection, columns: Columns, dialect: Dialect) -> Contents:
     contents = Contents(dict.fromkeys(columns, 0))
     for table, line in lines(connection, columns, dialect):
         contents.add(table, line)
     return contents
 
 
-def _fill(connection: Connection, columns: Columns, rows: Iterator[bytes]) -> None:
+def _fill(connection: sa.Connection, columns: Columns, rows: Iterator[bytes]) -> None:
     parsed = (json.loads(line) for line in rows)
     entries = itertools.takewhile(lambda one: isinstance(one, list), parsed)
     for name, some in itertools.groupby(entries, key=lambda one: one[0]):
         table = metadata.tables[name]
         while batch := [_row(table, columns[name], values) for _, values in itertools.islice(some, _BATCH)]:
-            connection.execute(insert(table), batch)
+            connection.execute(sa.insert(table), batch)
 
 
-def _row(table: Table, columns: list[str], values: list[Any]) -> dict[str, Any]:
+def _row(table: sa.Table, columns: list[str], values: list[Any]) -> dict[str, Any]:
     return {
         name: base64.b64decode(value) if value is not None and is_binary(table.c[name]) else value
         for name, value in zip(columns, values, strict=True)

@@ -7,21 +7,7 @@ from collections import defaultdict, namedtuple
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Integer,
-    Row,
-    Select,
-    and_,
-    bindparam,
-    exists,
-    func,
-    or_,
-    select,
-    tuple_,
-)
+import sqlalchemy as sa
 
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.history import table_codec
@@ -43,16 +29,16 @@ from ticdc_bridge.service.store.statements import PreparedStatement, chunks
 _MOST_KEYS = 100
 
 
-def at_or_before(table: Any, position: HistoryPosition) -> ColumnElement[bool]:
+def at_or_before(table: Any, position: HistoryPosition) -> sa.ColumnElement[bool]:
     """Rows before a position."""
     at = table.c.commit_ts
-    return and_(at <= position.commit_ts, or_(at < position.commit_ts, table.c.ordinal < position.ordinal))
+    return sa.and_(at <= position.commit_ts, sa.or_(at < position.commit_ts, table.c.ordinal < position.ordinal))
 
 
-def after(table: Any, position: Any) -> ColumnElement[bool]:
+def after(table: Any, position: Any) -> sa.ColumnElement[bool]:
     """Rows after a position, or after another row's columns."""
     at = table.c.commit_ts
-    return and_(at >= position.commit_ts, or_(at > position.commit_ts, table.c.ordinal > position.ordinal))
+    return sa.and_(at >= position.commit_ts, sa.or_(at > position.commit_ts, table.c.ordinal > position.ordinal))
 
 
 _OF_NAME: Final = ("table_id", "since", "reason", "ddl", "relation")
@@ -86,7 +72,7 @@ def name_values(changefeed: int, row: NameRow) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def database_row(row: Row[Any]) -> DatabaseRow:
+def database_row(row: sa.Row[Any]) -> DatabaseRow:
     at = HistoryPosition(row.commit_ts, row.ordinal)
     return DatabaseRow(row.name, at, bool(row.live), row.charset, row.collate, row.ddl)
 
@@ -115,44 +101,46 @@ def record_values(changefeed: int, record: DdlRecord, carried: bytes | None) -> 
     }  # fmt: skip
 
 
-def drift_row(changefeed: str, row: Row[Any]) -> Drift:
+def drift_row(changefeed: str, row: sa.Row[Any]) -> Drift:
     fields = row._mapping  # a Row has a method `count`
     return Drift(changefeed, table=row.tbl, **{name: fields[name] for name in _OF_DRIFT})
 
 
-def _name_is() -> ColumnElement[bool]:
+def _name_is() -> sa.ColumnElement[bool]:
     c = sql.names.c
-    return and_(
-        c.changefeed == bindparam("feed"), c.db_key == bindparam("db_"), c.table_key == bindparam("table_")
+    return sa.and_(
+        c.changefeed == sa.bindparam("feed"), c.db_key == sa.bindparam("db_"), c.table_key == sa.bindparam("table_")
     )  # fmt: skip
 
 
-def _rows_beyond(later: bool) -> ColumnElement[bool]:
+def _rows_beyond(later: bool) -> sa.ColumnElement[bool]:
     """Rows of names before, or after, a position (`ts_`, `ordinal_`)."""
-    c, ts, ordinal = sql.names.c, bindparam("ts_", type_=BigInteger), bindparam("ordinal_", type_=Integer)
+    c, ts, ordinal = sql.names.c, sa.bindparam("ts_", type_=sa.BigInteger), sa.bindparam("ordinal_", type_=sa.Integer)
     if later:
-        return and_(c.commit_ts >= ts, or_(c.commit_ts > ts, c.ordinal > ordinal))
-    return and_(c.commit_ts <= ts, or_(c.commit_ts < ts, c.ordinal < ordinal))
+        return sa.and_(c.commit_ts >= ts, sa.or_(c.commit_ts > ts, c.ordinal > ordinal))
+    return sa.and_(c.commit_ts <= ts, sa.or_(c.commit_ts < ts, c.ordinal < ordinal))
 
 
 # Built once: building a statement costs more than answering it.
 _NEWEST_FIRST = (sql.names.c.commit_ts.desc(), sql.names.c.ordinal.desc())
 _OLDEST_FIRST = (sql.names.c.commit_ts, sql.names.c.ordinal)
-_BEFORE = PreparedStatement(select(sql.names).where(_name_is(), _rows_beyond(False)).order_by(*_NEWEST_FIRST).limit(1))
-_FOLLOWING = PreparedStatement(
-    select(sql.names).where(_name_is(), _rows_beyond(True)).order_by(*_OLDEST_FIRST).limit(1)
+_BEFORE = PreparedStatement(
+    sa.select(sql.names).where(_name_is(), _rows_beyond(False)).order_by(*_NEWEST_FIRST).limit(1)
 )
-_FORM = PreparedStatement(select(sql.forms.c.body).where(sql.forms.c.form == bindparam("form_")))
-_EVENT = PreparedStatement(select(sql.events).where(sql.events.c.seq == bindparam("seq_")))
+_FOLLOWING = PreparedStatement(
+    sa.select(sql.names).where(_name_is(), _rows_beyond(True)).order_by(*_OLDEST_FIRST).limit(1)
+)
+_FORM = PreparedStatement(sa.select(sql.forms.c.body).where(sql.forms.c.form == sa.bindparam("form_")))
+_EVENT = PreparedStatement(sa.select(sql.events).where(sql.events.c.seq == sa.bindparam("seq_")))
 _Name: Any = namedtuple("_Name", sql.names.c.keys())  # type: ignore[misc]
 _Event: Any = namedtuple("_Event", sql.events.c.keys())  # type: ignore[misc]
 _PENDING_UP_TO = PreparedStatement(
-    select(func.count()).where(
-        sql.events.c.changefeed == bindparam("feed"),
+    sa.select(sa.func.count()).where(
+        sql.events.c.changefeed == sa.bindparam("feed"),
         sql.events.c.state == "pending",
-        sql.events.c.commit_ts <= bindparam("ts_"),
-        func.lower(sql.events.c.db) == bindparam("db_"),
-        func.lower(sql.events.c.tbl) == bindparam("table_"),
+        sql.events.c.commit_ts <= sa.bindparam("ts_"),
+        sa.func.lower(sql.events.c.db) == sa.bindparam("db_"),
+        sa.func.lower(sql.events.c.tbl) == sa.bindparam("table_"),
     )
 )
 
@@ -160,7 +148,7 @@ _PENDING_UP_TO = PreparedStatement(
 class HistoryQueries:
     """Reads one changefeed's history on a connection. tables: decoded forms, kept beyond it."""
 
-    def __init__(self, connection: Connection, changefeed: int, name: str, tables: table_codec.TableCache) -> None:
+    def __init__(self, connection: sa.Connection, changefeed: int, name: str, tables: table_codec.TableCache) -> None:
         self.connection = connection
         self._changefeed, self._changefeed_name = changefeed, name
         self._tables = tables
@@ -175,7 +163,7 @@ class HistoryQueries:
 
     def database(self, db: str, before: HistoryPosition) -> DatabaseRow | None:
         c = sql.databases.c
-        query = select(sql.databases).where(c.changefeed == self._changefeed, c.db_key == db)
+        query = sa.select(sql.databases).where(c.changefeed == self._changefeed, c.db_key == db)
         newest = (c.commit_ts.desc(), c.ordinal.desc())
         row = self.connection.execute(
             query.where(at_or_before(sql.databases, before)).order_by(*newest).limit(1)
@@ -184,7 +172,7 @@ class HistoryQueries:
 
     def names(self, db: str, before: HistoryPosition) -> list[NameRow]:
         c = sql.names.c
-        query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
+        query = sa.select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
         rows = self.connection.execute(
             query.where(at_or_before(sql.names, before)).order_by(c.table_key, c.commit_ts, c.ordinal)
         )
@@ -193,7 +181,7 @@ class HistoryQueries:
 
     def any_name(self, db: str, before: HistoryPosition) -> NameRow | None:
         c = sql.names.c
-        query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
+        query = sa.select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
         row = self.connection.execute(query.where(at_or_before(sql.names, before)).limit(1)).first()
         return None if row is None else name_row(row)
 
@@ -202,7 +190,7 @@ class HistoryQueries:
         c, rows = sql.names.c, dict[Key, list[NameRow]]({key: [] for key in keys})
         query = (self._newest() if newest else self._all_names()).order_by(c.commit_ts, c.ordinal)
         for some in chunks(keys):
-            for row in self.connection.execute(query.where(tuple_(c.db_key, c.table_key).in_(some))):
+            for row in self.connection.execute(query.where(sa.tuple_(c.db_key, c.table_key).in_(some))):
                 rows[row.db_key, row.table_key].append(name_row(row))
         return rows
 
@@ -218,8 +206,8 @@ class HistoryQueries:
         query = self._all_names().where(~at_or_before(sql.names, start), at_or_before(sql.names, end))
         wanted = [key == name.lower() for key, name in ((c.db_key, db), (c.table_key, table)) if name]
         if wanted:
-            ids = select(c.table_id).where(c.changefeed == self._changefeed, c.table_id != "", *wanted)
-            query = query.where(or_(and_(*wanted), c.table_id.in_(ids)))
+            ids = sa.select(c.table_id).where(c.changefeed == self._changefeed, c.table_id != "", *wanted)
+            query = query.where(sa.or_(sa.and_(*wanted), c.table_id.in_(ids)))
         for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal)):
             rows.setdefault((row.db_key, row.table_key), []).append(name_row(row))
         return rows
@@ -229,7 +217,7 @@ class HistoryQueries:
     ) -> dict[str, list[DatabaseRow]]:
         """As `rows_between`, of databases."""
         c, rows = sql.databases.c, dict[str, list[DatabaseRow]]()
-        query = select(sql.databases).where(c.changefeed == self._changefeed)
+        query = sa.select(sql.databases).where(c.changefeed == self._changefeed)
         query = query.where(~at_or_before(sql.databases, start), at_or_before(sql.databases, end))
         query = query.where(c.db_key == db.lower()) if db else query
         for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal)):
@@ -239,7 +227,9 @@ class HistoryQueries:
     def count_pending(self, ts: int) -> int:
         """How many events up to ts are not sealed."""
         c = sql.events.c
-        query = select(func.count()).where(c.changefeed == self._changefeed, c.state == "pending", c.commit_ts <= ts)
+        query = sa.select(sa.func.count()).where(
+            c.changefeed == self._changefeed, c.state == "pending", c.commit_ts <= ts
+        )
         return int(self.connection.execute(query).scalar_one())
 
     def pending_up_to(self, key: Key, ts: int) -> int:
@@ -256,17 +246,17 @@ class HistoryQueries:
             return []  # no name holds it, and PostgreSQL refuses to look for it
         if part:
             name = c.db_key + "." + c.table_key
-            query = query.where(func.replace(name, part.lower(), "") != name)
+            query = query.where(sa.func.replace(name, part.lower(), "") != name)
         rows = self.connection.execute(query.order_by(c.db_key, c.table_key).offset(offset).limit(limit))
         return [name_row(row) for row in rows]
 
-    def _all_names(self) -> Select[Any]:
-        return select(sql.names).where(sql.names.c.changefeed == self._changefeed)
+    def _all_names(self) -> sa.Select[Any]:
+        return sa.select(sql.names).where(sql.names.c.changefeed == self._changefeed)
 
-    def _newest(self) -> Select[Any]:
+    def _newest(self) -> sa.Select[Any]:
         c, later = sql.names.c, sql.names.alias()
-        same = and_(*(later.c[name] == c[name] for name in ("changefeed", "db_key", "table_key")))
-        return self._all_names().where(~exists().where(same, after(later, c)))
+        same = sa.and_(*(later.c[name] == c[name] for name in ("changefeed", "db_key", "table_key")))
+        return self._all_names().where(~sa.exists().where(same, after(later, c)))
 
     # ---- forms
     def table(self, form: bytes, id_: TableId) -> Table:
@@ -294,11 +284,11 @@ class HistoryQueries:
             yield form, bytes(_FORM(self.connection, form_=form).fetchone()[0])
             return
         for some in chunks(forms):
-            for form, body in self.connection.execute(select(c.form, c.body).where(c.form.in_(some))):
+            for form, body in self.connection.execute(sa.select(c.form, c.body).where(c.form.in_(some))):
                 yield bytes(form), bytes(body)
 
     # ---- events
-    def records(self, query: Select[Any]) -> list[DdlRecord]:
+    def records(self, query: sa.Select[Any]) -> list[DdlRecord]:
         return self._records(self.connection.execute(query).all())
 
     def _records(self, rows: Sequence[Any]) -> list[DdlRecord]:
@@ -315,40 +305,40 @@ class HistoryQueries:
 
     def events(self, seqs: Collection[int]) -> list[DdlRecord]:
         c = sql.events.c
-        return [one for some in chunks(seqs) for one in self.records(select(sql.events).where(c.seq.in_(some)))]
+        return [one for some in chunks(seqs) for one in self.records(sa.select(sql.events).where(c.seq.in_(some)))]
 
     def pending_events(self) -> list[DdlRecord]:
         c = sql.events.c
-        query = select(sql.events).where(c.changefeed == self._changefeed, c.state == "pending")
+        query = sa.select(sql.events).where(c.changefeed == self._changefeed, c.state == "pending")
         return self.records(query.order_by(c.commit_ts, c.ordinal))
 
     def newest(self) -> HistoryPosition:
         c = sql.events.c
-        query = select(c.commit_ts, c.ordinal).where(c.changefeed == self._changefeed, c.state != "pending")
+        query = sa.select(c.commit_ts, c.ordinal).where(c.changefeed == self._changefeed, c.state != "pending")
         row = self.connection.execute(query.order_by(c.commit_ts.desc(), c.ordinal.desc()).limit(1)).first()
         return FIRST if row is None else HistoryPosition(*row)
 
     def next_event(self, position: HistoryPosition, keys: Collection[Key]) -> DdlRecord | None:
         c, i = sql.events.c, sql.involved.c
-        query = select(i.commit_ts, i.ordinal).where(i.changefeed == self._changefeed, after(sql.involved, position))
+        query = sa.select(i.commit_ts, i.ordinal).where(i.changefeed == self._changefeed, after(sql.involved, position))
         row = self.connection.execute(query.where(_concerns(keys)).order_by(i.commit_ts, i.ordinal).limit(1)).first()
         if row is None:
             return None
-        place = and_(c.commit_ts == row.commit_ts, c.ordinal == row.ordinal)
-        return self.records(select(sql.events).where(c.changefeed == self._changefeed, place))[0]
+        place = sa.and_(c.commit_ts == row.commit_ts, c.ordinal == row.ordinal)
+        return self.records(sa.select(sql.events).where(c.changefeed == self._changefeed, place))[0]
 
     def rows_at(self, position: HistoryPosition) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
         results: list[Any] = []
         for table in (sql.names, sql.databases):
-            here = and_(table.c.commit_ts == position.commit_ts, table.c.ordinal == position.ordinal)
+            here = sa.and_(table.c.commit_ts == position.commit_ts, table.c.ordinal == position.ordinal)
             results.append(
-                self.connection.execute(select(table).where(table.c.changefeed == self._changefeed, here)).all()
+                self.connection.execute(sa.select(table).where(table.c.changefeed == self._changefeed, here)).all()
             )
         names = [name_row(row) for row in results[0]]
         return {key_of(row.id): row for row in names}, {row.db_key: database_row(row) for row in results[1]}
 
 
-def _concerns(keys: Collection[Key]) -> ColumnElement[bool]:
+def _concerns(keys: Collection[Key]) -> sa.ColumnElement[bool]:
     """Events that depend on one of the names; with very many names, all those of their databases."""
     i = sql.involved.c
     by_db: dict[str, set[str]] = {}
@@ -356,4 +346,4 @@ def _concerns(keys: Collection[Key]) -> ColumnElement[bool]:
         by_db.setdefault(db, {ALL}).add(table)
     if sum(map(len, by_db.values())) > _MOST_KEYS:
         return i.db_key.in_(list(by_db))
-    return or_(*(and_(i.db_key == db, i.table_key.in_(list(tables))) for db, tables in by_db.items()))
+    return sa.or_(*(sa.and_(i.db_key == db, i.table_key.in_(list(tables))) for db, tables in by_db.items()))

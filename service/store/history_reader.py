@@ -1,4 +1,4 @@
-"""Table histories in the registry's store. Keeps the promises of `service.history.ports`."""
+"""Table histories in the registry's store. Keeps the promises of `service.history.model`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from ticdc_bridge.schemas.ddl.executor.versions import in_utc
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history import lazy_catalog, table_codec
-from ticdc_bridge.service.history.contradictions import OF_VERSION, Contradiction, by_name, contradiction
 from ticdc_bridge.service.history.diff import HistorySpan, Period
 from ticdc_bridge.service.history.model import (
     END,
     FIRST,
     LAST_ORDINAL,
+    OF_VERSION,
     AsOf,
+    Contradiction,
     DdlRecord,
     Drift,
     HistoryPosition,
@@ -30,6 +31,8 @@ from ticdc_bridge.service.history.model import (
     Place,
     State,
     TableVersionRow,
+    by_name,
+    contradiction,
     key_of,
 )
 from ticdc_bridge.service.store import tables as sql

@@ -13,9 +13,8 @@ from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.service.history import table_codec
-from ticdc_bridge.service.history.apply_event import EventApplication
+from ticdc_bridge.service.history.apply_event import EventApplication, apply_again, seal
 from ticdc_bridge.service.history.model import FIRST, Batch, BatchOutcome, DdlRecord, Place, RebuildOutcome
-from ticdc_bridge.service.history.timeline import apply_again, seal
 from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
 from ticdc_bridge.service.store import tables as sql
 from ticdc_bridge.service.store.history_writer import HistoryRowWriter, NameCache

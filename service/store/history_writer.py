@@ -25,8 +25,8 @@ from ticdc_bridge.service.history.model import (
     HistoryPosition,
     Key,
     NameRow,
+    clean,
 )
-from ticdc_bridge.service.history.times import clean
 from ticdc_bridge.service.store import tables as sql
 from ticdc_bridge.service.store.history_queries import HistoryQueries, database_values, name_values, record_values
 
@@ -270,7 +270,14 @@ class HistoryRowWriter:
         for record in arrived.values():
             carried = None if record.carried is None else self.keep(record.carried)
             rows.setdefault(sql.events, []).append(record_values(self._changefeed, record, carried))
-        self._write_forms()
+        new, self._forms = self._forms, {}
+        c, forms = sql.forms.c, list(new)
+        for start in range(0, len(forms), _CHUNK):
+            query = select(c.form).where(c.form.in_(forms[start : start + _CHUNK]))
+            for (known_form,) in self._sql.execute(query):
+                del new[bytes(known_form)]
+        if new:
+            self._sql.execute(insert(sql.forms), [{"form": form, "body": body} for form, body in new.items()])
         for table, values in rows.items():
             self._sql.execute(insert(table), values)
         if settled_records:
@@ -280,16 +287,6 @@ class HistoryRowWriter:
         drift, self._drift = self._drift, {}
         for key, (one, counted) in drift.items():
             self._put_drift(key, one, counted)
-
-    def _write_forms(self) -> None:
-        new, self._forms = self._forms, {}
-        c, forms = sql.forms.c, list(new)
-        for start in range(0, len(forms), _CHUNK):
-            query = select(c.form).where(c.form.in_(forms[start : start + _CHUNK]))
-            for (known_form,) in self._sql.execute(query):
-                del new[bytes(known_form)]
-        if new:
-            self._sql.execute(insert(sql.forms), [{"form": form, "body": body} for form, body in new.items()])
 
     def _put_drift(self, key: bytes, one: Drift, counted: bool) -> None:
         c = sql.drift.c

@@ -14,11 +14,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from ticdc_bridge.service.registry.metadata import VERSION, properties
+from ticdc_bridge.service.registry.config import VERSION, properties
 from ticdc_bridge.service.registry.model import Content, StoredVersion, StoredWarning, VersionRow
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT
-from ticdc_bridge.service.registry.ports import ReadAhead
-from ticdc_bridge.service.registry.read_set import Part
+from ticdc_bridge.service.registry.ports import Part, ReadAhead
 from ticdc_bridge.service.store import statements
 from ticdc_bridge.service.store.dialects import WriteSession
 from ticdc_bridge.service.store.rows import Row, schema_row, version_of_row, version_row

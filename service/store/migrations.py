@@ -23,12 +23,6 @@ from ticdc_bridge.service.store.tables import LAYOUT, contexts, counters, facts,
 from ticdc_bridge.service.store.transaction import imported_id
 
 
-def migrate(connection: Connection, layout: int) -> None:
-    """From `layout` to LAYOUT, step by step."""
-    for step in range(layout, LAYOUT):
-        STEPS[step](connection)
-
-
 def from_1(connection: Connection) -> None:
     """Layout 1 had no list of contexts, and a reference without a context meant the default one, wherever it stood."""
     used = select(versions.c.context).where(versions.c.context != DEFAULT_CONTEXT).distinct()
@@ -118,7 +112,9 @@ def lay_out(connection: Connection, url: str) -> bool:
 
 def bring_up(connection: Connection, layout: int) -> None:
     """From an older layout to the current one, step by step."""
-    migrate(connection, layout)
+    # From `layout` to LAYOUT, step by step.
+    for step in range(layout, LAYOUT):
+        STEPS[step](connection)
     connection.execute(update(facts).where(facts.c.name == LAYOUT_FACT).values(value=str(LAYOUT)))
 
 

@@ -38,16 +38,10 @@ def schema_row(context: str, schema_id: int, content: Content) -> Row:
     refs = json.dumps([[one.name, one.subject, one.version] for one in content.references], ensure_ascii=False)
     metadata = metadata_text(content)
     return {
-        "context": context,
-        "id": schema_id,
-        "identity": content.identity,
-        "kind": content.kind,
-        "text": content.text,
-        "refs": refs,
-        "metadata": metadata,
-        "likeness": None if content.references else content.likeness,
+        "context": context, "id": schema_id, "identity": content.identity, "kind": content.kind, "text": content.text,
+        "refs": refs, "metadata": metadata, "likeness": None if content.references else content.likeness,
         "digest": row_digest(schema_id, content.identity, content.kind, content.text, refs, metadata),
-    }
+    }  # fmt: skip
 
 
 def version_row(context: str, subject: str, version: int, schema_id: int, ts: int) -> Row:

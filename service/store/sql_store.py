@@ -15,8 +15,7 @@ from sqlalchemy import Connection, exc
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage, retry_until, seconds_left
-from ticdc_bridge.service.registry.ports import Collect
-from ticdc_bridge.service.registry.read_set import Listener
+from ticdc_bridge.service.registry.ports import Collect, Listener
 from ticdc_bridge.service.store.dialects import Dialect, driver, drop
 from ticdc_bridge.service.store.migrations import lay_out, read_layout
 from ticdc_bridge.service.store.transaction import Transaction

@@ -11,31 +11,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    CompoundSelect,
-    Connection,
-    Executable,
-    LargeBinary,
-    Select,
-    Text,
-    and_,
-    bindparam,
-    case,
-    cast,
-    func,
-    insert,
-    literal_column,
-    null,
-    or_,
-    select,
-    union_all,
-    update,
-)
+import sqlalchemy as sa
 
-from ticdc_bridge.service.registry.metadata import VERSION
+from ticdc_bridge.service.registry.config import VERSION
 from ticdc_bridge.service.store.tables import configs, counters, modes, schemas, versions
 
 _CHUNK: Final = 5000
@@ -51,13 +29,13 @@ class PreparedStatement:
     `columns`: those that an INSERT or UPDATE sets. Values go to the driver unconverted, so plain types only.
     """
 
-    def __init__(self, statement: Executable, *columns: str) -> None:
+    def __init__(self, statement: sa.Executable, *columns: str) -> None:
         self._statement = statement
         self._columns = list(columns) or None
-        self._reads = isinstance(statement, Select | CompoundSelect)
+        self._reads = isinstance(statement, sa.Select | sa.CompoundSelect)
         self._texts: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
 
-    def __call__(self, connection: Connection, **values: Any) -> Any:
+    def __call__(self, connection: sa.Connection, **values: Any) -> Any:
         text, names, fixed = self._text_for(connection)
         cursor: Any = connection.connection.cursor()
         parameters = [values[name] if name in values else fixed[name] for name in names]
@@ -70,13 +48,13 @@ class PreparedStatement:
             cursor.execute(text, findable)
         return cursor
 
-    def text_and_values(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[Any]]:
+    def text_and_values(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[Any]]:
         """What `WriteSession.write_together` takes: an INSERT of many rows, or another statement with its one row."""
         text, names, _ = self._text_for(connection)
         head, values, one_row = text.partition(" VALUES ")
         return head + values + ", ".join([one_row] * len(rows)), [row[name] for row in rows for name in names]
 
-    def _text_for(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
+    def _text_for(self, connection: sa.Connection) -> tuple[str, list[str], dict[str, Any]]:
         parts = self._texts.get(connection.dialect.name)
         if parts is None:
             compiled: Any = self._statement.compile(dialect=connection.dialect, column_keys=self._columns)  # type: ignore[attr-defined]
@@ -90,9 +68,9 @@ def _escape_nul(value: Any) -> Any:
     return value.replace("\0", "\1") if isinstance(value, str) else value
 
 
-ROW = select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
-_SCHEMA_OF = and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
-FULL = select(
+ROW = sa.select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
+_SCHEMA_OF = sa.and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
+FULL = sa.select(
     versions.c.subject,
     versions.c.version,
     versions.c.id,
@@ -105,21 +83,21 @@ FULL = select(
     schemas.c.metadata,
     schemas.c.digest,
 ).join_from(versions, schemas, _SCHEMA_OF)
-LISTED = select(*ROW.selected_columns, schemas.c.kind, versions.c.ts).join_from(versions, schemas, _SCHEMA_OF)
-HOLDING = select(schemas.c.identity, versions.c.subject, versions.c.version, versions.c.id)
+LISTED = sa.select(*ROW.selected_columns, schemas.c.kind, versions.c.ts).join_from(versions, schemas, _SCHEMA_OF)
+HOLDING = sa.select(schemas.c.identity, versions.c.subject, versions.c.version, versions.c.id)
 HOLDING = HOLDING.join_from(versions, schemas, _SCHEMA_OF)
 
 
-_FULL_OF = FULL.where(versions.c.subject == bindparam("subject"))
+_FULL_OF = FULL.where(versions.c.subject == sa.bindparam("subject"))
 _LIVE = ~versions.c.deleted
-_SAME = and_(schemas.c.identity == bindparam("identity"), schemas.c.kind == bindparam("kind"))
+_SAME = sa.and_(schemas.c.identity == sa.bindparam("identity"), schemas.c.kind == sa.bindparam("kind"))
 _NUMBERED = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
-_ALIKE = or_(schemas.c.refs != "[]", _NUMBERED)
+_ALIKE = sa.or_(schemas.c.refs != "[]", _NUMBERED)
 
 
-def _any_of(column: Column[Any], number: int, name: str = "one") -> ColumnElement[bool]:
+def _any_of(column: sa.Column[Any], number: int, name: str = "one") -> sa.ColumnElement[bool]:
     """True if a column is one of `number` values, named as by `number_parameters`."""
-    return column.in_([bindparam(f"{name}{place}") for place in range(number)])
+    return column.in_([sa.bindparam(f"{name}{place}") for place in range(number)])
 
 
 def number_parameters(values: Sequence[T], name: str = "one") -> dict[str, T]:
@@ -135,13 +113,13 @@ def pad(values: Sequence[T]) -> list[T]:
 @lru_cache(64)
 def configs_of(number: int) -> PreparedStatement:
     """The configs of so many scopes."""
-    return PreparedStatement(select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, number)))
+    return PreparedStatement(sa.select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, number)))
 
 
 @lru_cache(64)
 def modes_of(number: int) -> PreparedStatement:
     """The modes of so many scopes."""
-    return PreparedStatement(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, number)))
+    return PreparedStatement(sa.select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, number)))
 
 
 @lru_cache(64)
@@ -156,11 +134,11 @@ def repeats_of(number: int) -> PreparedStatement:
     """Subject and identity of the undeleted versions of so many subjects with one of so many identities."""
     of_subjects = _any_of(versions.c.subject, number, "subject")
     same = _any_of(schemas.c.identity, number, "identity")
-    query = select(versions.c.subject, schemas.c.identity).join_from(versions, schemas, _SCHEMA_OF)
+    query = sa.select(versions.c.subject, schemas.c.identity).join_from(versions, schemas, _SCHEMA_OF)
     return PreparedStatement(query.where(of_subjects, same, ~versions.c.deleted))
 
 
-_NO_TEXT, _NO_NUMBER, _NO_BYTES = (cast(null(), kind) for kind in (Text, BigInteger, LargeBinary))
+_NO_TEXT, _NO_NUMBER, _NO_BYTES = (sa.cast(sa.null(), kind) for kind in (sa.Text, sa.BigInteger, sa.LargeBinary))
 
 
 @lru_cache(64)
@@ -171,26 +149,26 @@ def ahead_of(subjects: int, scopes: int, contents: int) -> PreparedStatement:
 
     Parameters: `subject`, `scope` and `identity` of `number_parameters`, and `context`.
     """
-    is_deleted = case((versions.c.deleted, 1), else_=0)
+    is_deleted = sa.case((versions.c.deleted, 1), else_=0)
     none, empty, v, s = _NO_NUMBER, _NO_TEXT, versions.c, schemas.c
     parts = (
-        select(literal_column("0"), v.subject, empty, v.version, v.id, is_deleted, _NO_BYTES).where(
+        sa.select(sa.literal_column("0"), v.subject, empty, v.version, v.id, is_deleted, _NO_BYTES).where(
             _any_of(v.subject, subjects, "subject")
         ),
-        select(literal_column("1"), configs.c.scope, configs.c.body, none, none, none, _NO_BYTES).where(
+        sa.select(sa.literal_column("1"), configs.c.scope, configs.c.body, none, none, none, _NO_BYTES).where(
             _any_of(configs.c.scope, scopes, "scope")
         ),
-        select(literal_column("2"), modes.c.scope, modes.c.mode, none, none, none, _NO_BYTES).where(
+        sa.select(sa.literal_column("2"), modes.c.scope, modes.c.mode, none, none, none, _NO_BYTES).where(
             _any_of(modes.c.scope, scopes, "scope")
         ),
-        select(literal_column("3"), s.context, s.kind, none, s.id, none, s.identity).where(
+        sa.select(sa.literal_column("3"), s.context, s.kind, none, s.id, none, s.identity).where(
             _any_of(s.identity, contents, "identity")
         ),
-        select(literal_column("4"), counters.c.context, empty, counters.c.last, none, none, _NO_BYTES).where(
-            counters.c.context == bindparam("context")
+        sa.select(sa.literal_column("4"), counters.c.context, empty, counters.c.last, none, none, _NO_BYTES).where(
+            counters.c.context == sa.bindparam("context")
         ),
     )
-    return PreparedStatement(union_all(*parts))
+    return PreparedStatement(sa.union_all(*parts))
 
 
 @lru_cache(64)
@@ -201,13 +179,15 @@ def compared_of(subjects: int, contents: int) -> PreparedStatement:
     Parameters: `subject`, `identity` and `likeness` of `number_parameters`.
     """
     of_subjects = _any_of(versions.c.subject, subjects, "subject")
-    highest = select(versions.c.subject, func.max(versions.c.version).label("version"))
+    highest = sa.select(versions.c.subject, sa.func.max(versions.c.version).label("version"))
     top = highest.where(of_subjects, _LIVE).group_by(versions.c.subject).subquery()
-    is_highest = and_(versions.c.subject == top.c.subject, versions.c.version == top.c.version)
-    latest = FULL.add_columns(schemas.c.likeness, literal_column("0")).join(top, is_highest)
+    is_highest = sa.and_(versions.c.subject == top.c.subject, versions.c.version == top.c.version)
+    latest = FULL.add_columns(schemas.c.likeness, sa.literal_column("0")).join(top, is_highest)
     same = [_any_of(schemas.c[name], contents, name) for name in ("identity", "likeness")]
-    alike = FULL.add_columns(schemas.c.likeness, literal_column("1")).where(of_subjects, _LIVE, or_(_ALIKE, *same))
-    return PreparedStatement(union_all(latest, alike))
+    alike = FULL.add_columns(schemas.c.likeness, sa.literal_column("1")).where(
+        of_subjects, _LIVE, sa.or_(_ALIKE, *same)
+    )
+    return PreparedStatement(sa.union_all(latest, alike))
 
 
 def chunks(values: Collection[T]) -> Iterator[list[T]]:
@@ -217,13 +197,13 @@ def chunks(values: Collection[T]) -> Iterator[list[T]]:
         yield some
 
 
-_LOOKALIKES = _FULL_OF.where(or_(_ALIKE, schemas.c.likeness == bindparam("likeness"))).order_by(
+_LOOKALIKES = _FULL_OF.where(sa.or_(_ALIKE, schemas.c.likeness == sa.bindparam("likeness"))).order_by(
     versions.c.version.desc()
 )
 _HIGHEST = _FULL_OF.order_by(versions.c.version.desc())
 
 
-VERSION_OF = PreparedStatement(_FULL_OF.where(versions.c.version == bindparam("version")))
+VERSION_OF = PreparedStatement(_FULL_OF.where(versions.c.version == sa.bindparam("version")))
 # by whether soft-deleted versions count
 LATEST = {True: PreparedStatement(_HIGHEST.limit(1)), False: PreparedStatement(_HIGHEST.where(_LIVE).limit(1))}
 BY_CONTENT = {
@@ -231,19 +211,21 @@ BY_CONTENT = {
     False: PreparedStatement(_HIGHEST.where(_SAME, _LIVE).limit(1)),
 }
 LOOKALIKES = {True: PreparedStatement(_LOOKALIKES), False: PreparedStatement(_LOOKALIKES.where(_LIVE))}
-VERSIONS = PreparedStatement(ROW.where(versions.c.subject == bindparam("subject")).order_by(versions.c.version))
+VERSIONS = PreparedStatement(ROW.where(versions.c.subject == sa.bindparam("subject")).order_by(versions.c.version))
 HOLDERS = PreparedStatement(
-    FULL.where(versions.c.context == bindparam("context"), versions.c.id == bindparam("id")).order_by(versions.c.seq)
+    FULL.where(versions.c.context == sa.bindparam("context"), versions.c.id == sa.bindparam("id")).order_by(
+        versions.c.seq
+    )
 )
 # Not min(): SQLite would walk through the ids of the context instead of using the index on identity.
-ID_OF = PreparedStatement(select(schemas.c.id).where(schemas.c.context == bindparam("context"), _SAME))
+ID_OF = PreparedStatement(sa.select(schemas.c.id).where(schemas.c.context == sa.bindparam("context"), _SAME))
 IDS_OF = PreparedStatement(
-    select(schemas.c.context, schemas.c.id)
-    .where(schemas.c.identity == bindparam("identity"))
+    sa.select(schemas.c.context, schemas.c.id)
+    .where(schemas.c.identity == sa.bindparam("identity"))
     .order_by(schemas.c.context, schemas.c.id)
 )
-MAX_ID = PreparedStatement(select(counters.c.last).where(counters.c.context == bindparam("context")))
-FIRST_ID = PreparedStatement(insert(counters), "context", "last")
-NEXT_ID = PreparedStatement(update(counters).where(counters.c.context == bindparam("this")), "last")
-PUT_SCHEMA = PreparedStatement(insert(schemas).inline(), *schemas.c.keys())
-PUT_VERSION = PreparedStatement(insert(versions).inline(), "context", "subject", "version", "id", "ts", "deleted")
+MAX_ID = PreparedStatement(sa.select(counters.c.last).where(counters.c.context == sa.bindparam("context")))
+FIRST_ID = PreparedStatement(sa.insert(counters), "context", "last")
+NEXT_ID = PreparedStatement(sa.update(counters).where(counters.c.context == sa.bindparam("this")), "last")
+PUT_SCHEMA = PreparedStatement(sa.insert(schemas).inline(), *schemas.c.keys())
+PUT_VERSION = PreparedStatement(sa.insert(versions).inline(), "context", "subject", "version", "id", "ts", "deleted")

@@ -20,12 +20,7 @@ from ticdc_bridge.service.registry.model import (
     VersionRow,
 )
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, qualify
-from ticdc_bridge.service.registry.read_set import (
-    ANYTHING,
-    CONTEXTS,
-    Part,
-    current_reads,
-)
+from ticdc_bridge.service.registry.ports import ANYTHING, CONTEXTS, Part, current_reads
 from ticdc_bridge.service.store import statements
 from ticdc_bridge.service.store.rows import content_of, schema_row, version_of_row, version_row
 from ticdc_bridge.service.store.tables import (
@@ -50,14 +45,6 @@ def subject_part(subject: str) -> Part:
 def id_part(context: str, schema_id: int) -> Part:
     """An id, and the versions that hold it."""
     return "id", context, str(schema_id)
-
-
-def config_part(scope: str) -> Part:
-    return "config", scope
-
-
-def mode_part(scope: str) -> Part:
-    return "mode", scope
 
 
 class Transaction:
@@ -214,7 +201,7 @@ class Transaction:
         return self._rows(self._sql.execute(query))
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
-        self._reads.update(map(config_part, scopes))
+        self._reads.update(("config", scope) for scope in scopes)
         rows = statements.configs_of(len(scopes))(self._sql, **statements.number_parameters(scopes))
         return {scope: json.loads(body) for scope, body in rows}
 
@@ -223,7 +210,7 @@ class Transaction:
         return {scope: json.loads(body) for scope, body in self._sql.execute(select(configs.c.scope, configs.c.body))}
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
-        self._reads.update(map(mode_part, scopes))
+        self._reads.update(("mode", scope) for scope in scopes)
         return dict(statements.modes_of(len(scopes))(self._sql, **statements.number_parameters(scopes)).fetchall())
 
     def all_modes(self) -> dict[str, str]:
@@ -328,17 +315,17 @@ class Transaction:
         self._sql.execute(insert(configs).values(scope=scope, body=json.dumps(config, ensure_ascii=False)))
 
     def drop_config(self, scope: str) -> None:
-        self._note([config_part(scope)])
+        self._note([("config", scope)])
         self._sql.execute(delete(configs).where(configs.c.scope == scope))
 
     def put_mode(self, scope: str, mode: str | None) -> None:
-        self._note([mode_part(scope)])
+        self._note([("mode", scope)])
         self._sql.execute(delete(modes).where(modes.c.scope == scope))
         if mode is not None:
             self._sql.execute(insert(modes).values(scope=scope, mode=mode))
 
     def put_context(self, context: str) -> None:
-        if not self._sql.execute(_context(context)).first():
+        if not self._sql.execute(select(contexts.c.context).where(contexts.c.context == context)).first():
             self._note([CONTEXTS])
             self._sql.execute(insert(contexts).values(context=context))
 
@@ -378,10 +365,6 @@ class Transaction:
 def _newest_first(query: Select[Any], deleted: bool) -> Select[Any]:
     query = query if deleted else query.where(~versions.c.deleted)
     return query.order_by(versions.c.version.desc())
-
-
-def _context(context: str) -> Select[Any]:
-    return select(contexts.c.context).where(contexts.c.context == context)
 
 
 def imported_id(context: str, number: int) -> str:

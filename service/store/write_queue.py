@@ -17,8 +17,7 @@ from typing import Final, TypeVar
 
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import seconds_left
-from ticdc_bridge.service.registry.ports import Collect, ReadAhead
-from ticdc_bridge.service.registry.read_set import ANYTHING, Listener, Part
+from ticdc_bridge.service.registry.ports import ANYTHING, Collect, Listener, Part, ReadAhead
 from ticdc_bridge.service.store.dialects import Dialect, WriteSession
 from ticdc_bridge.service.store.joint_transaction import JointTransaction
 from ticdc_bridge.service.store.tables import LAYOUT

@@ -30,8 +30,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.changefeed.reader import read_files
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED
-from ticdc_bridge.service.tracker.kafka_source import KafkaSource
-from ticdc_bridge.service.tracker.sources import FileSource, Source
+from ticdc_bridge.service.tracker.sources import FileSource, KafkaSource, Source
 
 _SETTINGS: Final = ("sink-uri", "config", "schema-registry", "ticdc-version")
 _TEXTS: Final = frozenset(

@@ -14,9 +14,8 @@ from ticdc_bridge.schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Messa
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.service.history.manual_entry import table_after_event
-from ticdc_bridge.service.history.model import DdlRecord
+from ticdc_bridge.service.history.model import DdlRecord, clean
 from ticdc_bridge.service.history.statements import ALTERED
-from ticdc_bridge.service.history.times import clean
 
 MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "debezium-mysql", "debezium-tidb"})
 """Formats whose watermarks come only with TiCDC's extension, or never."""
@@ -81,14 +80,9 @@ def records_of_line(changefeed: str, object_: dict[str, Any]) -> list[DdlRecord]
             raise UnusableEvent(f"mode {mode!r}: wire, typed or show is needed")
         table, kind = object_.get("table", ""), object_.get("ddl_type")
         of = (
-            object_["commit_ts"],
-            object_.get("db", ""),
-            table,
-            object_["query"],
-            kind,
-            mode,
+            object_["commit_ts"], object_.get("db", ""), table, object_["query"], kind, mode,
             object_.get("sql_mode", ""),
-        )
+        )  # fmt: skip
         record = _line(changefeed, *of)
         return [_with_zone(record, object_["zone"]) if object_.get("zone") and mode == "show" else record]
     except (LookupError, TypeError, AttributeError) as error:

@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     )
 
 _COUNTED = (
-    ("new", "DDL events and snapshots that were not known"),
-    ("copies", "Copies of known events"),
-    ("sealed", "Events sealed"),
-    ("failed", "Events sealed that were not understood"),
-    ("late", "Events sealed behind later ones"),
-    ("drift", "Contradictions seen"),
-)
+    ("new", "DDL events and snapshots that were not known"), ("copies", "Copies of known events"),
+    ("sealed", "Events sealed"), ("failed", "Events sealed that were not understood"),
+    ("late", "Events sealed behind later ones"), ("drift", "Contradictions seen"),
+)  # fmt: skip
 
 
 Reports = list[tuple[Progress, float | None]]
@@ -41,19 +38,12 @@ def tracker_forms(changefeeds: Iterable[TrackedChangefeed], reports: Reports) ->
         progress, seconds = by_name.get(one.name, (Progress(one.name), None))
         forms.append(
             {
-                "changefeed": one.name,
-                "topics": list(one.topics),
-                "file": str(one.file) if one.file else None,
-                "format": one.format,
-                "running": not progress.stopped if one.name in by_name else None,
-                "stopped": progress.stopped or None,
-                "behind_seconds": seconds,
-                "lag": progress.lag_by_topic(),
-                "messages": progress.messages,
-                "errors": dict(progress.errors),
-                "skipped": dict(progress.skipped),
+                "changefeed": one.name, "topics": list(one.topics), "file": str(one.file) if one.file else None,
+                "format": one.format, "running": not progress.stopped if one.name in by_name else None,
+                "stopped": progress.stopped or None, "behind_seconds": seconds, "lag": progress.lag_by_topic(),
+                "messages": progress.messages, "errors": dict(progress.errors), "skipped": dict(progress.skipped),
             }
-        )
+        )  # fmt: skip
     return forms
 
 

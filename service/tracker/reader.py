@@ -9,8 +9,7 @@ from ticdc_bridge.schemas.formats.base import Context, Decoder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
-from ticdc_bridge.service.history.model import Batch, Drift, Place
-from ticdc_bridge.service.history.times import clean
+from ticdc_bridge.service.history.model import Batch, Drift, Place, clean
 from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS, UnusableEvent, record_of, records_of_line
 from ticdc_bridge.service.tracker.progress import Progress
 from ticdc_bridge.service.tracker.row_validation import RowValidator

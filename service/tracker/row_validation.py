@@ -10,9 +10,8 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.service.history.compare import difference
-from ticdc_bridge.service.history.model import Drift, DriftKind, Key, State, TableVersionRow
-from ticdc_bridge.service.history.times import clean
+from ticdc_bridge.service.history.changes import difference
+from ticdc_bridge.service.history.model import Drift, DriftKind, Key, State, TableVersionRow, clean
 
 _TYPED = frozenset({"open", "open-tiflow", "craft", "canal-json"})
 """Formats whose rows name the columns' types; the others' types are told by names only, or not at all."""

@@ -18,9 +18,9 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import ClaimChecks, SchemaSource
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, Batch
-from ticdc_bridge.service.history.schema_links import tables_by_avro_name
+from ticdc_bridge.service.history.table_schemas import tables_by_avro_name
 from ticdc_bridge.service.registry.ports import Store
-from ticdc_bridge.service.registry_view import StoreSchemas
+from ticdc_bridge.service.registry.view import StoreSchemas
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient
-from ticdc_bridge.service.ui.pages import PageRouter, form_fields, page
+from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, PageRouter, form_fields, page
 
 router = PageRouter("/ui/dry-run")
 

@@ -23,9 +23,8 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.service.api.request import services
-from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient
-from ticdc_bridge.service.ui.pages import FormError, PageRouter, form, page
-from ticdc_bridge.service.ui.topics import ask_kafka, problem_of
+from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, FormError, PageRouter, form, page
+from ticdc_bridge.service.ui.topics import ask_kafka, format_names, problem_of
 
 router = PageRouter("/ui/explain")
 
@@ -94,7 +93,15 @@ async def ask(request: Request) -> Response:
 async def answer(request: Request) -> Response:
     fields = {**_FILLED_IN, **await form(request)}
     try:
-        filled = _fill_form(fields, await _fetch_message(request, fields["place"].strip()))
+        fetched = await _fetch_message(request, fields["place"].strip())
+        if fields["format"] not in format_names():
+            raise FormError(f"There is no format {fields['format']!r}.")
+        message = fetched or Message(
+            key=_bytes(fields, "key"), value=_bytes(fields, "value"), topic=fields["topic"].strip() or None
+        )
+        if fetched is None and message.key is None and message.value is None:
+            raise FormError("Paste the key or the value of a message.")
+        filled = ExplainForm(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
     except ValueError as problem:
         return _page(request, fields, None, str(problem), 400)
     source = ApiSchemas(ApiClient(request), filled.context)
@@ -139,20 +146,6 @@ def _explain_form(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
     return explain(question)
 
 
-def _fill_form(fields: Mapping[str, str], fetched: Message | None) -> ExplainForm:
-    names, _ = _formats()
-    if fields["format"] not in names:
-        raise FormError(f"There is no format {fields['format']!r}.")
-    message = fetched or Message(
-        key=_bytes(fields, "key"),
-        value=_bytes(fields, "value"),
-        topic=fields["topic"].strip() or None,
-    )
-    if fetched is None and message.key is None and message.value is None:
-        raise FormError("Paste the key or the value of a message.")
-    return ExplainForm(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
-
-
 def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
     """The bytes of a field; nothing filled in is no key, or a tombstone."""
     text, writing = fields[name].strip(), fields["writing"]
@@ -171,14 +164,6 @@ def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
         raise FormError(f'The {name} is {what}. Choose "text" to explain it as plain text.') from None
 
 
-def _formats() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(what may be chosen, what is written)."""
-    from ticdc_bridge.schemas.formats.format_table import FORMATS, WRITTEN
-    from ticdc_bridge.schemas.inspect.auto_decoder import AUTO
-
-    return (AUTO.name, *FORMATS), WRITTEN
-
-
 def _page(
     request: Request,
     fields: Mapping[str, str],
@@ -186,7 +171,8 @@ def _page(
     problem: str = "",
     status: int = 200,
 ) -> Response:
-    names, written = _formats()
+    from ticdc_bridge.schemas.formats.format_table import WRITTEN
+
     return page(
         "explain.html",
         status,
@@ -195,6 +181,6 @@ def _page(
         said=problem,
         fetches=services(request).kafka is not None,
         writings=_WRITINGS,
-        formats=names,
-        others=written,
+        formats=format_names(),
+        others=WRITTEN,
     )

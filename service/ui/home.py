@@ -12,8 +12,7 @@ from typing import Any, Final, Literal
 from fastapi import Request, Response
 
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
-from ticdc_bridge.service.ui.api_client import ApiAnswer, ApiClient, ApiError
-from ticdc_bridge.service.ui.pages import PageRouter, page, segment
+from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, PageRouter, page, segment
 from ticdc_bridge.service.ui.topics import problem_of
 
 router = PageRouter()
@@ -51,16 +50,15 @@ async def home(request: Request) -> Response:
     }
     if any(one.status == 401 for one in answers.values()):
         raise ApiError(next(one for one in answers.values() if one.status == 401))
-    feeds, trackers, edges = (_listed(answers[name]) for name in ("feeds", "trackers", "edges"))
+    feeds, trackers, edges = (
+        answers[name].value if answers[name].is_ok else [] for name in ("feeds", "trackers", "edges")
+    )
     dead_topics = answers["dead"].value["topics"] if answers["dead"].is_ok else []
     jobs = _jobs(edges)
     items = [
-        *_of_trackers(trackers),
-        *_of_histories(feeds),
-        *_of_settings(trackers),
-        *_of_jobs(jobs),
+        *_of_trackers(trackers), *_of_histories(feeds), *_of_settings(trackers), *_of_jobs(jobs),
         *_of_dead_letters(dead_topics),
-    ]
+    ]  # fmt: skip
     return page(
         "home.html",
         subjects=overview["total"],
@@ -71,10 +69,6 @@ async def home(request: Request) -> Response:
         unknown=list(_unknown(answers, trackers)),
         asked=answers["feeds"].is_ok,
     )
-
-
-def _listed(answer: ApiAnswer) -> list[dict[str, Any]]:
-    return answer.value if answer.is_ok else []
 
 
 # ---- what is running
@@ -127,7 +121,8 @@ def _of_trackers(trackers: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
             yield Attention("warning", of, f"{waiting:,} messages are not read yet", path)
         for code, count in sorted(one["errors"].items()):
             text = f"{count:,} message{'' if count == 1 else 's'} could not be read: {code}"
-            yield Attention("problem", of, text, _topic_path(one["topics"]))
+            topic = f"/ui/topics/{segment(one['topics'][0])}" if len(one["topics"]) == 1 else ""
+            yield Attention("problem", of, text, topic)
 
 
 def _of_histories(feeds: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
@@ -194,10 +189,6 @@ def _unknown(answers: Mapping[str, ApiAnswer], trackers: Iterable[Mapping[str, A
 
 def _tables_path(changefeed: str) -> str:
     return f"/ui/tables?changefeed={segment(changefeed)}"
-
-
-def _topic_path(topics: list[str]) -> str:
-    return f"/ui/topics/{segment(topics[0])}" if len(topics) == 1 else ""
 
 
 def _duration(seconds: float) -> str:

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui.api_client import ApiClient
-from ticdc_bridge.service.ui.pages import PageRouter, page
+from ticdc_bridge.service.ui.pages import ApiClient, PageRouter, page
 
 router = PageRouter("/ui/lineage")
 

@@ -6,17 +6,7 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui import (
-    ddl_check,
-    dead_letters,
-    explain,
-    home,
-    lineage,
-    subject_changes,
-    subjects,
-    tables,
-    topics,
-)
+from ticdc_bridge.service.ui import ddl_check, explain, home, lineage, subjects, tables, topics
 from ticdc_bridge.service.ui.pages import PageRouter, page, static
 
 router = PageRouter()
@@ -44,13 +34,12 @@ ROUTERS: Final = (
     router,
     home.router,
     subjects.router,
-    subject_changes.router,
-    subject_changes.server,
+    subjects.server,
     tables.router,
     ddl_check.router,
     explain.router,
     lineage.router,
     topics.router,
-    dead_letters.router,
+    topics.dead_letter_router,
     nowhere,  # the last one: whatever the others are not
 )

@@ -1,9 +1,14 @@
-"""Pages about subjects: list and search, one subject, its versions and their differences. Changes: changes.py."""
+"""Pages about subjects: list and search, one subject, its versions and their differences."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import groupby, zip_longest
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -11,12 +16,23 @@ import anyio
 import anyio.to_thread
 from fastapi import Request, Response
 
-from ticdc_bridge.service.registry.mode import FORWARD, MODES
+from ticdc_bridge.service.registry.config import FORWARD, MODES
 from ticdc_bridge.service.registry.names import context_of, name_of, prefix_of
 from ticdc_bridge.service.schema_types.base import LEVELS
-from ticdc_bridge.service.ui.api_client import ApiClient
-from ticdc_bridge.service.ui.diff import fold_rows, side_by_side
-from ticdc_bridge.service.ui.pages import FormError, PageRouter, number_of, page, part, pretty_json
+from ticdc_bridge.service.ui.pages import (
+    ApiAnswer,
+    ApiClient,
+    ApiError,
+    FormError,
+    PageRouter,
+    form,
+    go,
+    number_of,
+    page,
+    part,
+    pretty_json,
+    segment,
+)
 
 router = PageRouter("/ui/subjects")
 
@@ -60,13 +76,10 @@ def _row(one: dict[str, Any]) -> dict[str, Any]:
     live = [version for version in one["versions"] if not version["deleted"]]
     versions = live or one["versions"]
     return {
-        **one,
-        "context": context_of(one["subject"]),
-        "name": name_of(one["subject"]),
-        "latest": versions[-1] if versions else None,
-        "ranges": _ranges(version["version"] for version in versions),
+        **one, "context": context_of(one["subject"]), "name": name_of(one["subject"]),
+        "latest": versions[-1] if versions else None, "ranges": _ranges(version["version"] for version in versions),
         "deleted": not live,
-    }
+    }  # fmt: skip
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -101,21 +114,12 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
         "subject.html",
         more.pop("status", 200),
         **{
-            "one": one,
-            "subject": subject,
-            "context": context_of(subject),
-            "rows": versions[start : start + _PAGE],
-            "total": len(versions),
-            "start": start,
-            "older": start + _PAGE if start + _PAGE < len(versions) else None,
+            "one": one, "subject": subject, "context": context_of(subject), "rows": versions[start : start + _PAGE],
+            "total": len(versions), "start": start, "older": start + _PAGE if start + _PAGE < len(versions) else None,
             "live": [row["version"] for row in one["versions"] if not row["deleted"]],
-            "settings": own.value if own.is_ok else {},
-            "pasted": NOTHING_PASTED,
-            "checked": None,
-            **_CHOICES,
-            **more,
+            "settings": own.value if own.is_ok else {}, "pasted": NOTHING_PASTED, "checked": None, **_CHOICES, **more,
         },
-    )
+    )  # fmt: skip
 
 
 @router.get("/{subject}/versions/{version}")
@@ -193,3 +197,227 @@ async def diff(request: Request) -> Response:
         rows=rows if whole else fold_rows(rows),
         changed=sum(row.kind != "same" for row in rows),
     )
+
+
+server = PageRouter("/ui/server")
+
+_NO_SCHEMA: Final = "Invalid schema"
+_LIST: Final = 'Write them as [{"name": …, "subject": …, "version": …}].'
+_COMPARED: Final = ("{oldSchema", "{validateFields")
+# As Confluent writes a difference.
+_DIFFERENCE: Final = re.compile(
+    r"""\{errorType:['"](?P<kind>\w+)['"], description:['"](?P<text>.*?)['"](?:, additionalInfo:'(?P<more>.*)')?\}""",
+    re.DOTALL,
+)
+
+
+@router.post("/{subject}/check")
+async def check(request: Request) -> Response:
+    api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
+    pasted = {name: fields.get(name, text) for name, text in NOTHING_PASTED.items()}
+    body: dict[str, Any] = {"schema": pasted["schema"], "schemaType": pasted["kind"]}
+    if pasted["references"].strip():
+        body["references"] = _references(pasted["references"])
+    against = pasted["against"]
+    where = ("latest",) if against == "latest" else (against,) if number_of(against) is not None else ()
+    answer = await api.send(
+        "POST", "compatibility", "subjects", subject, "versions", *where, query={"verbose": True}, body=body
+    )
+    checked: dict[str, Any] = answer.value if answer.is_ok else {"is_compatible": None, "messages": [answer.problem]}
+    if any(str(message).startswith(_NO_SCHEMA) for message in checked.get("messages") or ()):
+        checked = {**checked, "is_compatible": None}
+    return await subject_page(request, subject, pasted=pasted, checked={**checked, **_check_messages(checked)})
+
+
+def _check_messages(checked: dict[str, Any]) -> dict[str, Any]:
+    """The messages of a check: what is wrong, and the schemas that were compared."""
+    messages = [str(message) for message in checked.get("messages") or ()]
+    compared = [message for message in messages if message.startswith(_COMPARED)]
+    problems = [_difference(message) for message in messages if message not in compared]
+    return {"problems": problems, "compared": compared}
+
+
+def _difference(message: str) -> dict[str, str]:
+    match = _DIFFERENCE.fullmatch(message)
+    return match.groupdict() if match else {"kind": "", "text": message, "more": ""}
+
+
+def _references(text: str) -> list[Any]:
+    try:
+        references = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FormError(f"The references are not JSON (line {error.lineno}, column {error.colno}). {_LIST}") from None
+    except RecursionError:
+        raise FormError(f"The references are nested too deeply. {_LIST}") from None
+    if not isinstance(references, list):
+        raise FormError(f"The references are not a list. {_LIST}")
+    return references
+
+
+@router.post("/{subject}/compatibility")
+async def change_level(request: Request) -> Response:
+    return await _of_subject(request, "config", "compatibility", "level")
+
+
+@router.post("/{subject}/mode")
+async def change_mode(request: Request) -> Response:
+    return await _of_subject(request, "mode", "mode", "mode")
+
+
+async def _of_subject(request: Request, what: str, name: str, field: str) -> Response:
+    """Sets what the form's field says; nothing there takes the subject's own setting away."""
+    subject, fields = part(request, "subject"), await form(request)
+    answer = await _set(request, (what, subject), name, fields.get(field, ""), fields.get("force") == "1")
+    if not answer.is_ok:
+        return await subject_page(request, subject, status=answer.status, said=answer.problem)
+    return go(f"/ui/subjects/{segment(subject)}")
+
+
+@server.post("/{what}")
+async def change_server(request: Request) -> Response:
+    what, fields = part(request, "what"), await form(request)
+    if what not in ("compatibility", "mode"):
+        raise FormError(f"The server has no setting {what[:100]!r}.")
+    path = "config" if what == "compatibility" else what
+    answer = await _set(request, (path,), what, fields.get("to", ""), fields.get("force") == "1")
+    if not answer.is_ok:
+        raise ApiError(answer)
+    return go("/ui/subjects")
+
+
+async def _set(request: Request, path: tuple[str, ...], name: str, value: str, force: bool) -> ApiAnswer:
+    api = ApiClient(request)
+    if not value:
+        return await api.send("DELETE", *path)
+    return await api.send("PUT", *path, query={"force": True if force else None}, body={name: value})
+
+
+@router.get("/{subject}/delete")
+async def ask_to_delete(request: Request) -> Response:
+    return await _confirm(request, part(request, "subject"), request.query_params.get("version", ""))
+
+
+async def _confirm(request: Request, subject: str, version: str, problem: str = "", status: int = 200) -> Response:
+    api = ApiClient(request)
+    numbers = await api.need("subjects", subject, "versions", deleted=True)
+    live = await api.get("subjects", subject, "versions")
+    there = live.value if live.is_ok else []
+    number = number_of(version)
+    permanent = number not in there if number is not None else not there
+    return page(
+        "delete.html",
+        status,
+        subject=subject,
+        version="" if number is None else version,
+        numbers=numbers if number is None else [number],
+        permanent=permanent,
+        said=problem,
+    )
+
+
+@router.post("/{subject}/delete")
+async def delete(request: Request) -> Response:
+    api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
+    version, permanent = fields.get("version", ""), fields.get("permanent") == "1"
+    if fields.get("name") != subject:
+        return await _confirm(
+            request, subject, version, "The name was not typed as it stands. Nothing is deleted.", 400
+        )
+    path = ("subjects", subject, *(("versions", version) if version else ()))
+    answer = await api.send("DELETE", *path, query={"permanent": permanent})
+    if not answer.is_ok:
+        return await _confirm(request, subject, version, answer.problem, answer.status)
+    left = await api.get("subjects", subject, "versions", deleted=True)
+    return go(f"/ui/subjects/{segment(subject)}" if left.is_ok else "/ui/subjects")
+
+
+_MOST_LINES: Final = 10_000
+_STEPS: Final = 20_000_000
+"""Of a comparison, which takes up to lines × lines × how often one is repeated: seconds, not hours, at the worst."""
+
+
+_AROUND: Final = 3
+_LONGEST: Final = 2000
+_ALIKE: Final = 0.4
+
+Parts = list[tuple[str, bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffRow:
+    """A line on either side with its number. kind: same, changed, gone or new.
+
+    hidden: how many lines that are the same are left out here; nothing else counts then.
+    """
+
+    kind: str
+    left_number: int | None = None
+    left: str = ""
+    right_number: int | None = None
+    right: str = ""
+    hidden: int = 0
+
+    @property
+    def left_parts(self) -> Parts:
+        return self._parts()[0]
+
+    @property
+    def right_parts(self) -> Parts:
+        return self._parts()[1]
+
+    def _parts(self) -> tuple[Parts, Parts]:
+        """Pieces of both texts, and whether a piece is another one on the other side; a line made anew is whole."""
+        whole: tuple[Parts, Parts] = ([(self.left, False)], [(self.right, False)])
+        if self.kind != "changed" or max(len(self.left), len(self.right)) > _LONGEST:
+            return whole
+        matcher = SequenceMatcher(None, self.left, self.right, autojunk=False)
+        if matcher.ratio() < _ALIKE:
+            return whole
+        left: Parts = []
+        right: Parts = []
+        for tag, i, j, k, m in matcher.get_opcodes():
+            left += [(self.left[i:j], tag != "equal")] if i < j else []
+            right += [(self.right[k:m], tag != "equal")] if k < m else []
+        return left, right
+
+
+def side_by_side(left: str, right: str) -> list[DiffRow]:
+    """The rows of a comparison; texts that are too long to be compared simply stand beside each other."""
+    a, b = left.splitlines(), right.splitlines()
+    return list(_rows(a, b))
+
+
+def _opcodes(a: list[str], b: list[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    """As difflib's; lines that are repeated too often (`},`) are not what the others are found by."""
+    if max(len(a), len(b)) > _MOST_LINES:
+        return [("replace", 0, len(a), 0, len(b))]
+    often = _STEPS // max(len(a) * len(b), 1)
+    counts = Counter(b)
+    return SequenceMatcher(lambda line: counts[line] > max(often, 1), a, b, autojunk=False).get_opcodes()
+
+
+def _rows(a: list[str], b: list[str]) -> Iterator[DiffRow]:
+    for _, i, j, k, m in _opcodes(a, b):
+        for x, y in zip_longest(range(i, j), range(k, m)):
+            kind = "new" if x is None else "gone" if y is None else "same" if a[x] == b[y] else "changed"
+            yield DiffRow(
+                kind,
+                None if x is None else x + 1,
+                "" if x is None else a[x],
+                None if y is None else y + 1,
+                "" if y is None else b[y],
+            )
+
+
+def fold_rows(rows: list[DiffRow]) -> list[DiffRow]:
+    """The rows with what is the same left out, but for a few lines around each difference."""
+    visible = [False] * len(rows)
+    for place, row in enumerate(rows):
+        if row.kind != "same":
+            near = range(max(place - _AROUND, 0), min(place + _AROUND + 1, len(rows)))
+            visible[near.start : near.stop] = [True] * len(near)
+    result: list[DiffRow] = []
+    for is_shown, group in groupby(zip(visible, rows, strict=True), key=lambda one: one[0]):
+        left_out = [row for _, row in group]
+        result += left_out if is_shown or len(left_out) == 1 else [DiffRow("same", hidden=len(left_out))]
+    return result

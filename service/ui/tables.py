@@ -7,8 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui.api_client import ApiClient
-from ticdc_bridge.service.ui.pages import PageRouter, go, number_of, page, part, segment
+from ticdc_bridge.service.ui.pages import ApiClient, PageRouter, go, number_of, page, part, segment
 
 router = PageRouter("/ui/tables")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 _PRELOADED = [
-    "tests.support.forked_service", "ticdc_bridge.cli.app", "ticdc_bridge.service.migration.verify",
+    "tests.support.forked_service", "ticdc_bridge.cli.app", "ticdc_bridge.service.migration.transfer",
     "ticdc_bridge.service.schema_types.json_schema.schema", "ticdc_bridge.service.schema_types.protobuf.schema",
     "ticdc_bridge.service.store.dialects.postgres", "ticdc_bridge.service.store.dialects.sqlite",
     "ticdc_bridge.service.tracker.tracker",

@@ -17,7 +17,7 @@ from ticdc_bridge.service.ddl_check.subjects import publish, targets
 from ticdc_bridge.service.registry import register
 from ticdc_bridge.service.registry.model import NewSchema
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.registry_view import RegistryView
+from ticdc_bridge.service.registry.view import RegistryView
 from ticdc_bridge.service.store import open_store
 
 ORDERS = (

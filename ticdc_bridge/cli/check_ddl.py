@@ -121,7 +121,7 @@ def check_ddl(
     from ticdc_bridge.service.changefeed.reader import read_files
     from ticdc_bridge.service.ddl_check.report import EXIT
     from ticdc_bridge.service.ddl_check.request import CheckRequest
-    from ticdc_bridge.service.history.times import tso_of
+    from ticdc_bridge.service.history.model import tso_of
 
     try:
         text, name = _statements(sql, file)
@@ -196,7 +196,7 @@ def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, 
     """The service's own answer; that of BRIDGE_REGISTRY or of this machine where none is named."""
     from ticdc_bridge.clients.http import HttpClient
     from ticdc_bridge.service.changefeed.reader import read_config
-    from ticdc_bridge.service.ddl_check import render
+    from ticdc_bridge.service.ddl_check import report
     from ticdc_bridge.service.ddl_check.report import EXIT
 
     settings: dict[str, Any] = {
@@ -215,7 +215,7 @@ def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, 
         raise SetupError(
             "REGISTRY_REFUSED", url=remote.name, what="POST /history/dry-run", details="an answer of another kind"
         )
-    for form in (answer, *render.statements(answer)):
+    for form in (answer, *report.statements(answer)):
         for one in form.get("advice", ()):
             one["commands"] = [c.replace(" $REGISTRY/", f" {remote.name}/") for c in one["commands"]]
     return answer
@@ -227,10 +227,10 @@ def _open_local(
 ) -> Iterator[Any]:
     """A function from a question to the JSON form of its answer."""
     from ticdc_bridge.cli.table_sources import read_tables
-    from ticdc_bridge.service.ddl_check.listed_schemas import ListedSchemas
     from ticdc_bridge.service.ddl_check.request import answer_request, catalog_of, run_check
+    from ticdc_bridge.service.ddl_check.subjects import ListedSchemas
     from ticdc_bridge.service.registry.registry import Registry
-    from ticdc_bridge.service.registry_view import RegistryView
+    from ticdc_bridge.service.registry.view import RegistryView
     from ticdc_bridge.service.schema_types.base import LEVELS
     from ticdc_bridge.service.store import open_store, store_exists
     from ticdc_bridge.service.store.history_reader import HistoryStore
@@ -287,15 +287,15 @@ def _parse_schemas(path: str) -> Any:
 
 # ---- how it is shown
 def _show(form: dict[str, Any], format_: Format, file: str) -> None:
-    from ticdc_bridge.service.ddl_check import render
+    from ticdc_bridge.service.ddl_check import report
 
     if format_ == "json":
         print(json.dumps(form, ensure_ascii=False))
     elif format_ == "text":
-        print("\n".join(render.text(form)))
+        print("\n".join(report.text(form)))
     else:
-        print("\n".join(render.github(form, file)))
+        print("\n".join(report.github(form, file)))
         target = os.environ.get("GITHUB_STEP_SUMMARY")
         if target:
             with open(target, "a", encoding="utf-8") as summary:
-                summary.write(render.summary(form, file))
+                summary.write(report.summary(form, file))

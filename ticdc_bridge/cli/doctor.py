@@ -16,8 +16,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 if TYPE_CHECKING:
     from ticdc_bridge.clients.http import HttpClient
     from ticdc_bridge.schemas.model.table import TableId
-    from ticdc_bridge.service.changefeed.doctor import Finding
-    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+    from ticdc_bridge.service.changefeed.doctor import DoctorInput, Finding
     from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 
 _MOST_SUBJECTS: Final = 500
@@ -61,8 +60,7 @@ def doctor(
       ticdc-bridge doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
     """
     from ticdc_bridge.clients.http import HttpClient
-    from ticdc_bridge.service.changefeed.doctor import examine, exit_code
-    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+    from ticdc_bridge.service.changefeed.doctor import DoctorInput, examine, exit_code
     from ticdc_bridge.service.changefeed.reader import read_files
 
     try:
@@ -86,7 +84,7 @@ def doctor(
 
 def _ask_registry(remote: HttpClient, feed: ChangefeedSettings) -> DoctorInput:
     """What a registry says about the changefeed's subjects."""
-    from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
+    from ticdc_bridge.service.changefeed.doctor import DoctorInput, SubjectFacts, topic_patterns
 
     pattern = topic_patterns(feed)
     names = [s for s in remote.need(list, "/subjects") if isinstance(s, str) and pattern.fullmatch(s)]
@@ -145,7 +143,7 @@ def _json(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str
 
 
 def _github(findings: list[Finding], patient: DoctorInput, file: str) -> Iterator[str]:
-    from ticdc_bridge.service.ddl_check.render import annotation
+    from ticdc_bridge.service.ddl_check.report import annotation
 
     for one in findings:
         yield annotation(_ANNOTATIONS[one.severity], file, 1, f"doctor: {one.id}", f"{one.text}. Fix: {one.fix}")

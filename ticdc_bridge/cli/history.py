@@ -18,7 +18,7 @@ from ticdc_bridge.service.server.logs import print_line
 
 if TYPE_CHECKING:
     from ticdc_bridge.schemas.model.table import Table
-    from ticdc_bridge.service.registry_view import RegistryView
+    from ticdc_bridge.service.registry.view import RegistryView
     from ticdc_bridge.service.store.history_reader import HistoryStore
 
 history = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The version history of TiDB's tables.")
@@ -93,7 +93,7 @@ All = Annotated[bool, typer.Option("--all", help="Rebuild all versions, not only
 def _open_histories(url: str | None, *, reads: bool = False) -> Iterator[tuple[HistoryStore, RegistryView]]:
     """The store's histories. BridgeError and ValueError end the command with exit code 2. reads: it must exist."""
     from ticdc_bridge.service.registry.registry import Registry
-    from ticdc_bridge.service.registry_view import RegistryView
+    from ticdc_bridge.service.registry.view import RegistryView
     from ticdc_bridge.service.store import open_store, store_exists
     from ticdc_bridge.service.store.history_reader import HistoryStore
 
@@ -240,7 +240,7 @@ def history_diff(
       ticdc-bridge history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
     """
     from ticdc_bridge.service.history.diff import Period, diff, text
-    from ticdc_bridge.service.history.times import tso_of
+    from ticdc_bridge.service.history.model import tso_of
 
     with _open_histories(store, reads=True) as (histories, _):
         period = Period(tso_of(earlier), tso_of(later), inclusive)
@@ -287,7 +287,7 @@ def history_export(
       ticdc-bridge history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
     """
     from ticdc_bridge.service.history.export import HistoryExport
-    from ticdc_bridge.service.history.times import tso_of
+    from ticdc_bridge.service.history.model import tso_of
 
     with _open_histories(store, reads=True) as (histories, _):
         feed, (db, table) = histories.changefeed(changefeed), _named(db, table)

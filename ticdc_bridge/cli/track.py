@@ -104,7 +104,7 @@ def _parse_until(text: str | None) -> int | None:
     """0 stands for all that was there at the start."""
     if text is None:
         return None
-    from ticdc_bridge.service.history.times import tso_of
+    from ticdc_bridge.service.history.model import tso_of
 
     return 0 if text == _END else tso_of(text)
 

@@ -110,7 +110,7 @@ def import_(
 
     def job() -> int:
         from ticdc_bridge.service.migration.transfer import move
-        from ticdc_bridge.service.migration.verify import verify as verify_import
+        from ticdc_bridge.service.migration.transfer import verify as verify_import
 
         target = to or read_settings(store=store).store
         return verify_import(place, target, options) if verify else move("import", place, target, options)

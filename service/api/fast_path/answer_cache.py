@@ -2,7 +2,7 @@
 
 An ASGI app around the FastAPI app. The first time, the app answers, and its answer is kept under everything the app
 looked at in the request: path, query, `Accept`, `Content-Type` and body. It is dropped when a part of the store that it
-was made from changes (`service.registry.read_set`), before the request that changes it is answered. Only 200s of
+was made from changes (`service.registry.ports`), before the request that changes it is answered. Only 200s of
 routes that are `cacheable`, which wrote nothing, are kept; all else, and what is too long, always goes to the app.
 """
 
@@ -25,7 +25,7 @@ from ticdc_bridge.service.api.metrics import ServiceMetrics, Tally
 from ticdc_bridge.service.api.middleware import LONG, accepts_gzip
 from ticdc_bridge.service.api.routing import Route, all_routes
 from ticdc_bridge.service.registry.deadline import Deadline, current_deadline
-from ticdc_bridge.service.registry.read_set import Part, ReadSet, current_reads
+from ticdc_bridge.service.registry.ports import Part, ReadSet, current_reads
 
 _LONGEST_BODY: Final = 256 * 1024
 _OVERHEAD: Final = 1500
@@ -58,7 +58,7 @@ class CachedAnswer:
 
 @dataclass(slots=True)
 class AnswerCache:
-    """The answers that are kept, the least recently used dropped first. Keeps the promises of read_set.Listener."""
+    """The answers that are kept, the least recently used dropped first. Keeps the promises of ports.Listener."""
 
     limit: int
     """How many bytes may be kept."""

@@ -146,13 +146,10 @@ def of_definition(defined: ColumnDef, table: Charset, modes: SqlModes, *, added:
     """A column in a table of this character set. added: by ALTER TABLE, where each row gets the default at once."""
     charset = charset_of(defined.type.charset, defined.collate, table)
     found = [
-        *of_charset_names(defined.type.charset, defined.collate),
-        *of_column_name(defined.name),
-        *_of_sizes(defined, charset, modes),
-        *_of_elements(defined, charset),
-        *_of_options(defined),
+        *of_charset_names(defined.type.charset, defined.collate), *of_column_name(defined.name),
+        *_of_sizes(defined, charset, modes), *_of_elements(defined, charset), *_of_options(defined),
         *_of_generated(defined),
-    ]
+    ]  # fmt: skip
     yield from found
     if not found and defined.default is not None and defined.generated is None:
         try:

@@ -14,32 +14,7 @@ from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, Charset
 from ticdc_bridge.schemas.ddl.executor.column_types import column
 from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY, column_indexes, find
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AddColumns,
-    AddIndex,
-    AlterDatabase,
-    AlterTable,
-    ChangeColumn,
-    Clause,
-    ConvertTo,
-    CreateDatabase,
-    CreateRelation,
-    CreateTable,
-    DropColumn,
-    DropIndex,
-    DropTables,
-    ExchangePartition,
-    NoColumnEffect,
-    RenameColumn,
-    RenameIndex,
-    RenameTables,
-    RenameTo,
-    SetDefault,
-    SetOptions,
-    Statement,
-    TableName,
-    TruncateTable,
-)
+from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.type_text import type_text
@@ -62,27 +37,27 @@ from ticdc_bridge.service.ddl_check.refusals.definitions import (
 )
 
 
-def refusals(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -> list[Refusal]:
+def refusals(catalog: Catalog, statement: ddl.Statement, db: str, modes: SqlModes) -> list[Refusal]:
     """Why TiDB refuses a statement, in no order of TiDB's; [] where nothing is known against it."""
     return list(dict.fromkeys(_of_statement(catalog, statement, db, modes)))
 
 
-def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -> Iterator[Refusal]:
+def _of_statement(catalog: Catalog, statement: ddl.Statement, db: str, modes: SqlModes) -> Iterator[Refusal]:
     match statement:
-        case CreateDatabase():
+        case ddl.CreateDatabase():
             yield from of_name(statement.name, 1102, "database")
             yield from of_charset_names(statement.charset, statement.collate)
             if catalog.databases.get(statement.name) and not statement.if_not_exists:
                 yield Refusal(1007, f"Can't create database '{statement.name}'; database exists")
-        case AlterDatabase():
+        case ddl.AlterDatabase():
             yield from of_charset_names(statement.charset, statement.collate)
-        case CreateTable() if statement.from_select:
+        case ddl.CreateTable() if statement.from_select:
             yield Refusal(1105, "'CREATE TABLE ... SELECT' is not implemented yet")
-        case CreateTable():
+        case ddl.CreateTable():
             yield from _of_create(catalog, statement, db, modes)
-        case CreateRelation() if not (statement.replace or statement.if_not_exists):
+        case ddl.CreateRelation() if not (statement.replace or statement.if_not_exists):
             yield from _of_taken(catalog, statement.table.in_db(db))
-        case RenameTables():
+        case ddl.RenameTables():
             left, made = set[TableId](), set[TableId]()
             for old, new in statement.pairs:  # in order: a later pair sees what an earlier one did
                 source, target = old.in_db(db), new.in_db(db)
@@ -92,20 +67,20 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
                     yield Refusal(1050, f"Table '{target}' already exists")
                 left = (left | {source.folded}) - {target.folded}
                 made = (made - {source.folded}) | {target.folded}
-        case AlterTable():
+        case ddl.AlterTable():
             table = catalog.table(statement.table.in_db(db))
             if table is not None:
                 yield from Alteration(catalog, table, db, modes).refusals(statement.clauses)
             elif there := catalog.exists(statement.table.in_db(db)):
                 yield Refusal(1347, f"'{there}' is not BASE TABLE")
-        case DropTables() if statement.temporary != "local":
+        case ddl.DropTables() if statement.temporary != "local":
             ids = [name.in_db(db) for name in statement.tables]
             for id_ in ids:
                 if catalog.exists(id_) is None and not statement.if_exists:
                     yield Refusal(1051, f"Unknown table '{id_}'", certain=False)
                 elif statement.kind == "table":
                     yield from keys.of_dropped_table(catalog, id_, ids, truncated=False)
-        case TruncateTable():
+        case ddl.TruncateTable():
             yield from keys.of_dropped_table(catalog, statement.table.in_db(db), (), truncated=True)
 
 
@@ -114,7 +89,7 @@ def _of_taken(catalog: Catalog, id_: TableId) -> Iterator[Refusal]:
         yield Refusal(1050, f"Table '{id_}' already exists")
 
 
-def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> Iterator[Refusal]:
+def _of_create(catalog: Catalog, s: ddl.CreateTable, db: str, modes: SqlModes) -> Iterator[Refusal]:
     id_ = s.table.in_db(db)
     yield from of_name(s.table.table, 1103, "table")
     if not s.if_not_exists and s.temporary != "local":
@@ -178,11 +153,9 @@ _FRACTIONS: Final = (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE)
 _LISTS: Final = (Kind.ENUM, Kind.SET)
 # Kinds that do not become kinds.
 _NOT_CONVERTED: Final = (
-    ((*_CLOCK, *_STRINGS, Kind.JSON), (Kind.BIT,)),
-    ((*_CLOCK, *_FRACTIONS, Kind.JSON, Kind.BIT), _LISTS),
-    ((*_LISTS, Kind.BIT, *_FRACTIONS), _DATES),
-    ((*_LISTS, Kind.BIT), (Kind.TIME,)),
-)
+    ((*_CLOCK, *_STRINGS, Kind.JSON), (Kind.BIT,)), ((*_CLOCK, *_FRACTIONS, Kind.JSON, Kind.BIT), _LISTS),
+    ((*_LISTS, Kind.BIT, *_FRACTIONS), _DATES), ((*_LISTS, Kind.BIT), (Kind.TIME,)),
+)  # fmt: skip
 _CAPACITY: Final = {"tiny": 255, "": 65_535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
 # Collations in which equal texts are equal in the other one too.
 _COMPATIBLE: Final = (
@@ -201,7 +174,7 @@ class Alteration:
     db: str
     modes: SqlModes
 
-    def refusals(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
+    def refusals(self, clauses: tuple[ddl.Clause, ...]) -> Iterator[Refusal]:
         for clause in clauses:
             yield from _CLAUSES[type(clause)](self, clause)
         yield from _of_together(self.table, clauses)
@@ -236,7 +209,7 @@ class Alteration:
 
 
 # ---- columns
-def _add_columns(alteration: Alteration, clause: AddColumns) -> Iterator[Refusal]:
+def _add_columns(alteration: Alteration, clause: ddl.AddColumns) -> Iterator[Refusal]:
     table = alteration.table
     yield from of_twice([c.name for c in clause.columns])
     for defined in clause.columns:
@@ -261,10 +234,10 @@ def _add_columns(alteration: Alteration, clause: AddColumns) -> Iterator[Refusal
     if clause.position and clause.position.after and not alteration.find(clause.position.after):
         yield alteration.unknown(clause.position.after)
     for index in clause.indexes:
-        yield from _add_index(alteration, AddIndex(index))
+        yield from _add_index(alteration, ddl.AddIndex(index))
 
 
-def _change_column(alteration: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
+def _change_column(alteration: Alteration, clause: ddl.ChangeColumn) -> Iterator[Refusal]:
     old, defined, table = alteration.find(clause.old), clause.column, alteration.table
     if old is None:
         if not clause.if_exists:
@@ -387,7 +360,7 @@ def _of_charset(before: Charset, after: Charset, indexed: str = "") -> Iterator[
         yield Refusal(8200, f"Unsupported modify change collate from {before.collate} to {after.collate}")
 
 
-def _rename_column(alteration: Alteration, clause: RenameColumn) -> Iterator[Refusal]:
+def _rename_column(alteration: Alteration, clause: ddl.RenameColumn) -> Iterator[Refusal]:
     if alteration.find(clause.old) is None:
         yield alteration.unknown(clause.old)
         return
@@ -398,7 +371,7 @@ def _rename_column(alteration: Alteration, clause: RenameColumn) -> Iterator[Ref
             yield Refusal(1060, f"Duplicate column name '{clause.new}'")
 
 
-def _drop_column(alteration: Alteration, clause: DropColumn) -> Iterator[Refusal]:
+def _drop_column(alteration: Alteration, clause: ddl.DropColumn) -> Iterator[Refusal]:
     old, table = alteration.find(clause.name), alteration.table
     if old is None:
         if not clause.if_exists:
@@ -413,7 +386,7 @@ def _drop_column(alteration: Alteration, clause: DropColumn) -> Iterator[Refusal
         yield Refusal(8200, text)
 
 
-def _set_default(alteration: Alteration, clause: SetDefault) -> Iterator[Refusal]:
+def _set_default(alteration: Alteration, clause: ddl.SetDefault) -> Iterator[Refusal]:
     old, default = alteration.find(clause.column), clause.default
     if old is None:
         yield alteration.unknown(clause.column)
@@ -425,7 +398,7 @@ def _set_default(alteration: Alteration, clause: SetDefault) -> Iterator[Refusal
 
 
 # ---- indexes and the table as a whole
-def _add_index(alteration: Alteration, clause: AddIndex) -> Iterator[Refusal]:
+def _add_index(alteration: Alteration, clause: ddl.AddIndex) -> Iterator[Refusal]:
     if clause.if_not_exists and find(alteration.table.indexes, clause.index.name):
         return
     yield from keys.of_indexes(alteration.table, [clause.index])
@@ -435,7 +408,7 @@ def _add_index(alteration: Alteration, clause: AddIndex) -> Iterator[Refusal]:
     yield from keys.of_foreign_key(alteration.catalog, alteration.table, clause.index)
 
 
-def _drop_index(alteration: Alteration, clause: DropIndex) -> Iterator[Refusal]:
+def _drop_index(alteration: Alteration, clause: ddl.DropIndex) -> Iterator[Refusal]:
     index = find(alteration.table.indexes, clause.name)
     if index is not None:
         yield from keys.of_dropped_index(alteration.catalog, alteration.table, index)
@@ -443,14 +416,14 @@ def _drop_index(alteration: Alteration, clause: DropIndex) -> Iterator[Refusal]:
         yield Refusal(1091, f"index {clause.name} doesn't exist")
 
 
-def _rename_index(alteration: Alteration, clause: RenameIndex) -> Iterator[Refusal]:
+def _rename_index(alteration: Alteration, clause: ddl.RenameIndex) -> Iterator[Refusal]:
     if not find(alteration.table.indexes, clause.old):
         yield Refusal(1176, f"Key '{clause.old}' doesn't exist in table '{alteration.table.id.table}'")
     if clause.old.lower() != clause.new.lower() and find(alteration.table.indexes, clause.new):
         yield Refusal(1061, f"Duplicate key name '{clause.new}'")
 
 
-def of_rename(catalog: Catalog, old: TableId, new: TableName, db: str) -> Iterator[Refusal]:
+def of_rename(catalog: Catalog, old: TableId, new: ddl.TableName, db: str) -> Iterator[Refusal]:
     """A table that gets another name."""
     target = new.in_db(db)
     yield from of_name(new.table, 1103, "table")
@@ -461,11 +434,11 @@ def of_rename(catalog: Catalog, old: TableId, new: TableName, db: str) -> Iterat
         yield Refusal(1025, text, certain=False)
 
 
-def _rename_to(alteration: Alteration, clause: RenameTo) -> Iterator[Refusal]:
+def _rename_to(alteration: Alteration, clause: ddl.RenameTo) -> Iterator[Refusal]:
     yield from of_rename(alteration.catalog, alteration.table.id, clause.new, alteration.db)
 
 
-def _set_options(alteration: Alteration, clause: SetOptions) -> Iterator[Refusal]:
+def _set_options(alteration: Alteration, clause: ddl.SetOptions) -> Iterator[Refusal]:
     yield from of_options(clause.options)
     if not _OPTIONS.issuperset(clause.options.others):
         yield Refusal(8200, "This type of ALTER TABLE is currently unsupported")
@@ -474,7 +447,7 @@ def _set_options(alteration: Alteration, clause: SetOptions) -> Iterator[Refusal
         yield from _of_charset(alteration.charset, after)
 
 
-def _convert(alteration: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
+def _convert(alteration: Alteration, clause: ddl.ConvertTo) -> Iterator[Refusal]:
     yield from of_charset_names(clause.charset, clause.collate)
     table = alteration.table
     database = alteration.catalog.databases.get(table.id.db)
@@ -487,11 +460,7 @@ def _convert(alteration: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
     yield from keys.of_changed(table, [replace(c, charset=after.name) for c in texts if c.charset != after.name])
 
 
-def _exchange(_: Alteration, __: ExchangePartition) -> Iterator[Refusal]:
-    return iter(())
-
-
-def _no_column_effect(alteration: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
+def _no_column_effect(alteration: Alteration, clause: ddl.NoColumnEffect) -> Iterator[Refusal]:
     table = alteration.table
     if clause.what in _UNSUPPORTED:
         yield Refusal(8200, f"Unsupported {_UNSUPPORTED[clause.what]}")
@@ -504,27 +473,29 @@ def _no_column_effect(alteration: Alteration, clause: NoColumnEffect) -> Iterato
 
 
 _CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {
-    AddColumns: _add_columns, ChangeColumn: _change_column, RenameColumn: _rename_column, DropColumn: _drop_column,
-    SetDefault: _set_default, AddIndex: _add_index, DropIndex: _drop_index, RenameIndex: _rename_index,
-    RenameTo: _rename_to, SetOptions: _set_options, ConvertTo: _convert, ExchangePartition: _exchange,
-    NoColumnEffect: _no_column_effect,
+    ddl.AddColumns: _add_columns, ddl.ChangeColumn: _change_column, ddl.RenameColumn: _rename_column,
+    ddl.DropColumn: _drop_column,
+    ddl.SetDefault: _set_default, ddl.AddIndex: _add_index, ddl.DropIndex: _drop_index, ddl.RenameIndex: _rename_index,
+    ddl.RenameTo: _rename_to, ddl.SetOptions: _set_options, ddl.ConvertTo: _convert,
+    ddl.ExchangePartition: lambda _, __: iter(()),
+    ddl.NoColumnEffect: _no_column_effect,
 }  # fmt: skip
 
 
 # ---- clauses that TiDB does not run together
-def _of_together(table: Table, clauses: Sequence[Clause]) -> Iterator[Refusal]:
+def _of_together(table: Table, clauses: Sequence[ddl.Clause]) -> Iterator[Refusal]:
     """Each clause becomes a job; a column or an index may be in one of them only."""
-    dropped = {c.name.lower() for c in clauses if isinstance(c, DropColumn)}
+    dropped = {c.name.lower() for c in clauses if isinstance(c, ddl.DropColumn)}
     every = len(dropped) > 1 and dropped >= {c.name.lower() for c in table.columns}
-    if every and not any(isinstance(c, AddColumns) for c in clauses):
+    if every and not any(isinstance(c, ddl.AddColumns) for c in clauses):
         yield Refusal(1090, "You can't delete all columns with ALTER TABLE; use DROP TABLE instead")
-    counted = [c for c in clauses if not (isinstance(c, NoColumnEffect) and c.what in ("ALGORITHM", "LOCK"))]
-    if sum(len(c.columns) + len(c.indexes) if isinstance(c, AddColumns) else 1 for c in counted) < 2:
+    counted = [c for c in clauses if not (isinstance(c, ddl.NoColumnEffect) and c.what in ("ALGORITHM", "LOCK"))]
+    if sum(len(c.columns) + len(c.indexes) if isinstance(c, ddl.AddColumns) else 1 for c in counted) < 2:
         return
     for clause in counted:
-        if isinstance(clause, RenameTo) and clause.new.in_db(table.id.db).folded != table.id.folded:
+        if isinstance(clause, ddl.RenameTo) and clause.new.in_db(table.id.db).folded != table.id.folded:
             yield Refusal(8200, "Unsupported multi schema change for rename table")
-        elif isinstance(clause, NoColumnEffect) and clause.what == "ADD PARTITION":
+        elif isinstance(clause, ddl.NoColumnEffect) and clause.what == "ADD PARTITION":
             yield Refusal(8200, "Unsupported multi schema change for add partition")
     for what, groups in (
         ("column", [_columns(table, c) for c in counted]),
@@ -557,39 +528,39 @@ class _Names(NamedTuple):
     needed: tuple[str, ...] = ()
 
 
-def _columns(table: Table, clause: Clause) -> _Names:
-    position = clause.position if isinstance(clause, (AddColumns, ChangeColumn)) else None
+def _columns(table: Table, clause: ddl.Clause) -> _Names:
+    position = clause.position if isinstance(clause, (ddl.AddColumns, ddl.ChangeColumn)) else None
     after = (position.after,) if position and position.after else ()
     match clause:
-        case AddColumns():
+        case ddl.AddColumns():
             new = [c for c in clause.columns if not (clause.if_not_exists and find(table.columns, c.name))]
             return _Names(tuple(c.name for c in new), placed=after if new else ())
-        case DropColumn() if find(table.columns, clause.name):
+        case ddl.DropColumn() if find(table.columns, clause.name):
             return _Names(dropped=(clause.name,))
-        case ChangeColumn() if find(table.columns, clause.old):
+        case ddl.ChangeColumn() if find(table.columns, clause.old):
             if clause.old.lower() == clause.column.name.lower():
                 return _Names(placed=after, changed=(clause.old,))
             return _Names((clause.column.name,), (clause.old,), after)
-        case RenameColumn() if clause.old.lower() != clause.new.lower():
+        case ddl.RenameColumn() if clause.old.lower() != clause.new.lower():
             return _Names((clause.new,), (clause.old,))
-        case SetDefault():
+        case ddl.SetDefault():
             return _Names(changed=(clause.column,))
-        case AddIndex() if not clause.index.special and clause.index.kind in ("primary", "unique", "index"):
+        case ddl.AddIndex() if not clause.index.special and clause.index.kind in ("primary", "unique", "index"):
             if not (clause.if_not_exists and find(table.indexes, clause.index.name)):
                 return _Names(needed=tuple(part for part in clause.index.parts if part))
     return _Names()
 
 
-def _indexes(table: Table, clause: Clause) -> _Names:
+def _indexes(table: Table, clause: ddl.Clause) -> _Names:
     match clause:
-        case AddIndex() if clause.index.kind in ("primary", "unique", "index") and not clause.index.special:
+        case ddl.AddIndex() if clause.index.kind in ("primary", "unique", "index") and not clause.index.special:
             name = PRIMARY if clause.index.kind == "primary" else clause.index.name
             if name and not (clause.if_not_exists and find(table.indexes, clause.index.name)):
                 return _Names((name,))
-        case DropIndex() if find(table.indexes, clause.name):
+        case ddl.DropIndex() if find(table.indexes, clause.name):
             return _Names(dropped=(clause.name,))
-        case RenameIndex() if clause.old != clause.new:
+        case ddl.RenameIndex() if clause.old != clause.new:
             return _Names((clause.new,), (clause.old,))
-        case NoColumnEffect() if clause.what.startswith("ALTER INDEX"):
+        case ddl.NoColumnEffect() if clause.what.startswith("ALTER INDEX"):
             return _Names(placed=(clause.name,))
     return _Names()

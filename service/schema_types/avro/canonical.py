@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ticdc_bridge.service.schema_types.avro import model
-from ticdc_bridge.service.schema_types.avro.defaults import is_valid_default
 from ticdc_bridge.service.schema_types.avro.logical_types import is_logical_type
+from ticdc_bridge.service.schema_types.avro.model import is_valid_default
 from ticdc_bridge.service.schema_types.java_text import dump_json, java_double, java_float, quote, utf16
 
 _LOGICAL_PROPS: Final = ("logicalType", "precision", "scale")

@@ -11,17 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from ticdc_bridge.service.schema_types.avro.model import (
-    Array,
-    Field,
-    Fixed,
-    Map,
-    Node,
-    Record,
-    Union,
-    is_same_plain,
-    union_name,
-)
+from ticdc_bridge.service.schema_types.avro import model
 from ticdc_bridge.service.schema_types.base import LogicalChange
 
 _PROMOTED: Final = frozenset({"bytes", "string"})
@@ -43,11 +33,11 @@ _STANDS_ON: Final[dict[str, tuple[tuple[str, int | None], ...]]] = {
 }
 
 
-def is_logical_type(node: Node) -> bool:
+def is_logical_type(node: model.Node) -> bool:
     """True if Avro takes the `logicalType` of a type for one; what it does not know or finds invalid it ignores."""
     name = node.props.get("logicalType")
     places = _STANDS_ON.get(name, ()) if isinstance(name, str) else ()
-    size = node.size if isinstance(node, Fixed) else None
+    size = node.size if isinstance(node, model.Fixed) else None
     if not any(node.kind == kind and wanted in (None, size) for kind, wanted in places):
         return False
     return name != "decimal" or _is_decimal(node.props, size)
@@ -62,7 +52,7 @@ def _is_decimal(props: dict[str, Any], size: int | None) -> bool:
     return 0 < precision <= most and 0 <= scale <= precision
 
 
-def changes(old: Node, new: Node) -> list[LogicalChange]:
+def changes(old: model.Node, new: model.Node) -> list[LogicalChange]:
     """Every logical change from `old` to `new`, in the order of the new schema."""
     return _Comparison().compare(old, new, "")
 
@@ -71,19 +61,19 @@ class _Comparison:
     def __init__(self) -> None:
         self.seen: set[tuple[int, int]] = set()
 
-    def compare(self, old: Node, new: Node, path: str) -> list[LogicalChange]:
-        if isinstance(old, Union) or isinstance(new, Union):
+    def compare(self, old: model.Node, new: model.Node, path: str) -> list[LogicalChange]:
+        if isinstance(old, model.Union) or isinstance(new, model.Union):
             return [change for one, two in pairs(old, new) for change in self.compare(one, two, path)]
         match old, new:
-            case Array(), Array():
+            case model.Array(), model.Array():
                 return self.compare(old.items, new.items, f"{path}[]")
-            case Map(), Map():
+            case model.Map(), model.Map():
                 return self.compare(old.values, new.values, f"{path}{{}}")
-            case Record(), Record():
+            case model.Record(), model.Record():
                 return self.fields(old, new, path)
         return find_change(old, new, path)
 
-    def fields(self, old: Record, new: Record, path: str) -> list[LogicalChange]:
+    def fields(self, old: model.Record, new: model.Record, path: str) -> list[LogicalChange]:
         pair = (id(old), id(new))
         if pair in self.seen:
             return []
@@ -92,34 +82,34 @@ class _Comparison:
         result: list[LogicalChange] = []
         for field in new.fields:
             before = find_old_field(field, by_name)
-            if before is not None and not is_same_plain(before.type, field.type):
+            if before is not None and not model.is_same_plain(before.type, field.type):
                 result += self.compare(before.type, field.type, f"{path}.{field.name}" if path else field.name)
         return result
 
 
-def find_old_field(field: Field, by_name: dict[str, Field]) -> Field | None:
+def find_old_field(field: model.Field, by_name: dict[str, model.Field]) -> model.Field | None:
     """The old field that a field reads: by its name, or by an alias."""
     if not field.aliases:
         return by_name.get(field.name)
     return next((by_name[name] for name in (field.name, *field.aliases) if name in by_name), None)
 
 
-def pairs(old: Node, new: Node) -> list[tuple[Node, Node]]:
+def pairs(old: model.Node, new: model.Node) -> list[tuple[model.Node, model.Node]]:
     """Which branch is read as which: the one of the same type, else the one that bytes and strings are promoted to."""
     olds, news = branches(old), branches(new)
     result = []
     for one in olds:
-        same = [two for two in news if union_name(two) == union_name(one)]
+        same = [two for two in news if model.union_name(two) == model.union_name(one)]
         other = [two for two in news if {one.kind, two.kind} == _PROMOTED]
         result += [(one, two) for two in (same or other)[:1]]
     return result
 
 
-def branches(node: Node) -> list[Node]:
-    return node.branches if isinstance(node, Union) else [node]
+def branches(node: model.Node) -> list[model.Node]:
+    return node.branches if isinstance(node, model.Union) else [node]
 
 
-def find_change(old: Node, new: Node, path: str) -> list[LogicalChange]:
+def find_change(old: model.Node, new: model.Node, path: str) -> list[LogicalChange]:
     """The change between two parts that hold a value; none if their physical types do not fit anyway."""
     readable = old.kind == new.kind or {old.kind, new.kind} == _PROMOTED
     before, after = type_text(old), type_text(new)
@@ -129,7 +119,7 @@ def find_change(old: Node, new: Node, path: str) -> list[LogicalChange]:
     return [LogicalChange(path, before, after, misreading(old, new))]
 
 
-def type_text(node: Node) -> str:
+def type_text(node: model.Node) -> str:
     """A type with what gives its bytes a meaning, e.g. `bytes decimal(10,2)`."""
     logical = node.props.get("logicalType")
     if logical is None:
@@ -137,15 +127,15 @@ def type_text(node: Node) -> str:
     return f"{node.kind} decimal({precision(node)},{scale(node)})" if logical == "decimal" else f"{node.kind} {logical}"
 
 
-def precision(node: Node) -> Any:
+def precision(node: model.Node) -> Any:
     return node.props.get("precision", "?")
 
 
-def scale(node: Node) -> Any:
+def scale(node: model.Node) -> Any:
     return node.props.get("scale", 0)
 
 
-def misreading(old: Node, new: Node) -> str:
+def misreading(old: model.Node, new: model.Node) -> str:
     """The fault that appears when one schema reads what the other wrote."""
     decimals = old.props.get("logicalType") == new.props.get("logicalType") == "decimal"
     if decimals and scale(old) != scale(new):

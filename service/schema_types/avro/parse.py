@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import marshal
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ticdc_bridge.service.schema_types import java_text
@@ -20,7 +20,7 @@ from ticdc_bridge.service.schema_types.avro.canonical import (
     print_plain_field,
     unordered_text,
 )
-from ticdc_bridge.service.schema_types.avro.defaults import is_valid_default
+from ticdc_bridge.service.schema_types.avro.model import Enum, NamedType, Record, is_valid_default
 
 # Columns that come again: types and fields that name nothing are read and printed once and stand in many schemas.
 # A database has few different column types, one more version of a table has the columns of the last one, and the shards
@@ -394,13 +394,9 @@ class _Parser:
 
 
 _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], model.Node]]] = {
-    "record": _Parser.record,
-    "error": _Parser.record,
-    "enum": _Parser.enum,
-    "fixed": _Parser.fixed,
-    "array": _Parser.array,
-    "map": _Parser.map,
-}
+    "record": _Parser.record, "error": _Parser.record, "enum": _Parser.enum, "fixed": _Parser.fixed,
+    "array": _Parser.array, "map": _Parser.map,
+}  # fmt: skip
 
 
 def duplicate_error(record: model.Record) -> AvroSchemaError:
@@ -456,3 +452,34 @@ def aliases_of(value: dict[str, Any]) -> list[str]:
         if not isinstance(alias, str):
             raise AvroSchemaError(f"alias not a string: {java_text.dump_json(alias)}")
     return list(dict.fromkeys(aliases))
+
+
+# ---- names where nothing else of a new schema is checked: it is imported, looked up, or `validateNewSchemas` is off
+# (Confluent's `AvroSchemaUtils.validateNames`, Avro's `NameValidator.UTF_VALIDATOR`)
+_LAST_UNIT = "\uffff"  # Java looks at UTF-16 units, and half of a longer character is no letter
+
+
+def check_names(types: Iterable[NamedType]) -> None:
+    """Of types, their fields and symbols; namespaces may be anything. Raises AvroSchemaError."""
+    for one in types:
+        check_name(one.name)
+        for field in one.fields if isinstance(one, Record) else ():
+            check_name(field.name)
+        for symbol in one.symbols if isinstance(one, Enum) else ():
+            check_name(symbol)
+
+
+def check_name(name: str) -> None:
+    """Raises AvroSchemaError for one that is not of letters, decimal digits and `_`, or begins with a digit."""
+    if name.isascii() and name.isidentifier():
+        return
+    if not name:
+        raise AvroSchemaError("Empty name")
+    if not _is_letter(name[0]):
+        raise AvroSchemaError(f"Illegal initial character: {name}")
+    if not all(_is_letter(one) or one.isdecimal() for one in name):
+        raise AvroSchemaError(f"Illegal character in: {name}")
+
+
+def _is_letter(one: str) -> bool:
+    return one == "_" or (one.isalpha() and one <= _LAST_UNIT)

@@ -28,14 +28,10 @@ _LIMITS: Final[dict[str, type[_Typed]]] = {
     **dict.fromkeys(("minItems", "maxItems"), model.Array),
 }
 _TYPES: Final[dict[str, Callable[[], _Typed | model.Simple]]] = {
-    "string": model.Text,
-    "integer": lambda: model.Numeric(integer=True),
-    "number": model.Numeric,
-    "boolean": lambda: model.Simple("boolean"),
-    "null": lambda: model.Simple("null"),
-    "array": model.Array,
+    "string": model.Text, "integer": lambda: model.Numeric(integer=True), "number": model.Numeric,
+    "boolean": lambda: model.Simple("boolean"), "null": lambda: model.Simple("null"), "array": model.Array,
     "object": model.Object,
-}
+}  # fmt: skip
 _N = TypeVar("_N", model.Text, model.Numeric, model.Object, model.Array)
 
 

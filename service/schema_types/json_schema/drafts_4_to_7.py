@@ -210,19 +210,13 @@ _OBJECT: Final = _OBJECT_4 | {"propertyNames"}
 _ARRAY: Final = _ARRAY_4 | {"contains"}
 
 _TYPES: Final[dict[str, tuple[Callable[[Fields], model.Node], frozenset[str]]]] = {
-    "string": (text, _TEXT),
-    "integer": (integer, _NUMERIC),
-    "number": (numeric, _NUMERIC),
-    "boolean": (lambda _: model.Simple("boolean"), frozenset()),
-    "null": (lambda _: model.Simple("null"), frozenset()),
-    "array": (array, _ARRAY),
-    "object": (object_, _OBJECT),
-}
+    "string": (text, _TEXT), "integer": (integer, _NUMERIC), "number": (numeric, _NUMERIC),
+    "boolean": (lambda _: model.Simple("boolean"), frozenset()), "null": (lambda _: model.Simple("null"), frozenset()),
+    "array": (array, _ARRAY), "object": (object_, _OBJECT),
+}  # fmt: skip
 
 # (keywords, those added by draft 6, reader)
 _SNIFFED: Final[tuple[tuple[frozenset[str], frozenset[str], Callable[[Fields], model.Node]], ...]] = (
-    (_ARRAY_4, frozenset({"contains"}), array),
-    (_OBJECT_4, frozenset({"propertyNames"}), object_),
-    (_NUMERIC, frozenset(), numeric),
-    (_TEXT, frozenset(), text),
-)
+    (_ARRAY_4, frozenset({"contains"}), array), (_OBJECT_4, frozenset({"propertyNames"}), object_),
+    (_NUMERIC, frozenset(), numeric), (_TEXT, frozenset(), text),
+)  # fmt: skip

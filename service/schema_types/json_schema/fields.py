@@ -18,12 +18,8 @@ Resolve = Callable[[SchemaLocation, str], SchemaLocation]
 
 
 _PYTHON: Final[dict[str, tuple[type, ...]]] = {
-    "String": (str,),
-    "Boolean": (bool,),
-    "Number": (int, Decimal),
-    "JsonArray": (list,),
-    "JsonObject": (dict,),
-}
+    "String": (str,), "Boolean": (bool,), "Number": (int, Decimal), "JsonArray": (list,), "JsonObject": (dict,),
+}  # fmt: skip
 
 
 class Fields:

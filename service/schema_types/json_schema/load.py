@@ -27,12 +27,9 @@ _LAST_CLASSIC: Final = 7
 
 # The part of `$schema` that tells the draft; anything else is read as draft 7.
 _DRAFTS: Final = {
-    "json-schema.org/draft-04/schema": 4,
-    "json-schema.org/draft-06/schema": 6,
-    "json-schema.org/draft-07/schema": 7,
-    "json-schema.org/draft/2019-09/schema": 2019,
-    "json-schema.org/draft/2020-12/schema": 2020,
-}
+    "json-schema.org/draft-04/schema": 4, "json-schema.org/draft-06/schema": 6, "json-schema.org/draft-07/schema": 7,
+    "json-schema.org/draft/2019-09/schema": 2019, "json-schema.org/draft/2020-12/schema": 2020,
+}  # fmt: skip
 
 
 def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocation:

@@ -101,10 +101,6 @@ def _plain(_: str, place: int, __: bool) -> _Step:
     return place + 1, 0, True
 
 
-def _alternative(_: str, place: int, __: bool) -> _Step:
-    return place + 1, 0, False
-
-
 def _opening(pattern: str, place: int, _: bool) -> _Step:
     if not pattern.startswith("?", place + 1):
         return place + 1, 1, False
@@ -112,10 +108,6 @@ def _opening(pattern: str, place: int, _: bool) -> _Step:
     if match is None:
         return "Unknown group type"
     return match.end(), 0 if match[0].endswith(")") else 1, False
-
-
-def _closing(_: str, place: int, __: bool) -> _Step:
-    return place + 1, -1, True
 
 
 def _quantifier(pattern: str, place: int, repeatable: bool) -> _Step:
@@ -182,13 +174,7 @@ def _set(pattern: str, place: int, _: bool) -> _Step:
 
 
 _STEPS: Final[dict[str, Callable[[str, int, bool], _Step]]] = {
-    "|": _alternative,
-    "(": _opening,
-    ")": _closing,
-    "*": _quantifier,
-    "+": _quantifier,
-    "?": _quantifier,
-    "{": _check_count,
-    "\\": _escape,
-    "[": _set,
-}
+    "|": lambda _, place, __: (place + 1, 0, False), "(": _opening,
+    ")": lambda _, place, __: (place + 1, -1, True), "*": _quantifier, "+": _quantifier, "?": _quantifier,
+    "{": _check_count, "\\": _escape, "[": _set,
+}  # fmt: skip

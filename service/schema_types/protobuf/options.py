@@ -10,35 +10,16 @@ from collections.abc import Hashable, Sequence
 from typing import Final
 
 from ticdc_bridge.service.schema_types.java_text import java_number
-from ticdc_bridge.service.schema_types.protobuf.model import (
-    BOOLEAN,
-    ENUM,
-    LIST,
-    MAP,
-    NUMBER,
-    OPTION,
-    STRING,
-    Option,
-    Value,
-    Word,
-)
+from ticdc_bridge.service.schema_types.protobuf import model
 from ticdc_bridge.service.schema_types.protobuf.scopes import Scope
 
 _CONFLUENT: Final = "confluent."
 _ESCAPES: Final = str.maketrans(
     {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        "'": "\\'",
-        '"': '\\"',
+        "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\",
+        "'": "\\'", '"': '\\"',
     }
-)
+)  # fmt: skip
 
 
 class OptionPrinter:
@@ -50,14 +31,14 @@ class OptionPrinter:
         self._scope = scope
         self._ignore_extensions = ignore_extensions
 
-    def written_options(self, options: Sequence[Option]) -> list[Option]:
+    def written_options(self, options: Sequence[model.Option]) -> list[model.Option]:
         """The options that are written, in their order."""
         printable = list(options)
         if self._ignore_extensions:
             printable = [one for one in printable if not one.parenthesized or one.name.startswith(_CONFLUENT)]
         if self._scope is None or not printable:
             return printable
-        by_name: dict[str, list[Option]] = {}
+        by_name: dict[str, list[model.Option]] = {}
         for option in sorted(map(self._with_full_name, printable), key=lambda one: one.name):
             by_name.setdefault(option.name, []).append(option)
         result = []
@@ -68,11 +49,11 @@ class OptionPrinter:
             result += same
         return result
 
-    def _with_full_name(self, option: Option) -> Option:
+    def _with_full_name(self, option: model.Option) -> model.Option:
         extension = self._scope.extension(option.name) if self._scope and option.parenthesized else None
-        return as_map(Option(extension[0], option.kind, option.value, True)) if extension else option
+        return as_map(model.Option(extension[0], option.kind, option.value, True)) if extension else option
 
-    def text(self, option: Option) -> str:
+    def text(self, option: model.Option) -> str:
         name = f"({option.name})" if option.parenthesized else option.name
         value = option.value
         match option.kind, value:
@@ -80,7 +61,7 @@ class OptionPrinter:
                 return f'{name} = "{escape_text(value)}"'
             case "number", str():
                 return f"{name} = {self._number(value)}"
-            case "option", Option():
+            case "option", model.Option():
                 return f"{name}.{self.text(value)}"
             case "map", dict():
                 return f"{name} = {self._value(value)}"
@@ -88,19 +69,19 @@ class OptionPrinter:
                 return f"{name} = {self.bracket_values(value)}"
         return f"{name} = {value}"
 
-    def bracket_values(self, values: Sequence[Value]) -> str:
+    def bracket_values(self, values: Sequence[model.Value]) -> str:
         """One value in brackets; several on lines of their own."""
         if len(values) == 1:
             return f"[{self._value(values[0])}]"
         return "[\n" + self._indent_values(list(map(self._value, values))) + "]"
 
-    def _value(self, value: Value) -> str:
+    def _value(self, value: model.Value) -> str:
         match value:
             case str():
                 return f'"{escape_text(value)}"'
-            case Word():
-                return self._number(value.text) if value.kind == NUMBER else value.text
-            case Option():
+            case model.Word():
+                return self._number(value.text) if value.kind == model.NUMBER else value.text
+            case model.Option():
                 return self.text(value)
             case dict():
                 entries = self._entries(value) if self._scope else value
@@ -109,9 +90,9 @@ class OptionPrinter:
             return self._value(value[0])
         return "[\n" + self._indent_values(list(map(self._value, value))) + "]"
 
-    def _entries(self, value: dict[str, Value]) -> dict[str, Value]:
+    def _entries(self, value: dict[str, model.Value]) -> dict[str, model.Value]:
         """Sorted by name, extensions by their full names, without empty lists."""
-        entries: dict[str, Value] = {}
+        entries: dict[str, model.Value] = {}
         for key, one in value.items():
             if isinstance(one, list) and not one:
                 continue
@@ -132,27 +113,27 @@ def escape_text(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
-def as_map(option: Option) -> Option:
+def as_map(option: model.Option) -> model.Option:
     """`(a).b.c = 1` as `(a) = {b: {c: 1}}`."""
-    if option.kind != OPTION or not isinstance(option.value, Option):
+    if option.kind != model.OPTION or not isinstance(option.value, model.Option):
         return option
-    return Option(option.name, MAP, parts_as_map(option.value), option.parenthesized)
+    return model.Option(option.name, model.MAP, parts_as_map(option.value), option.parenthesized)
 
 
-def parts_as_map(option: Option) -> dict[str, Value]:
+def parts_as_map(option: model.Option) -> dict[str, model.Value]:
     value = option.value
-    if option.kind in (BOOLEAN, ENUM, NUMBER) and isinstance(value, str):
-        value = Word(option.kind, value)
-    elif option.kind == OPTION and isinstance(value, Option):
+    if option.kind in (model.BOOLEAN, model.ENUM, model.NUMBER) and isinstance(value, str):
+        value = model.Word(option.kind, value)
+    elif option.kind == model.OPTION and isinstance(value, model.Option):
         value = parts_as_map(value)
     return {option.name: value}
 
 
-def merge_options(options: Sequence[Option]) -> Option:
+def merge_options(options: Sequence[model.Option]) -> model.Option:
     """Several settings of one option as one: maps are joined, of anything else the last counts."""
-    result, gathered = options[0], dict[str, list[Value]]()
+    result, gathered = options[0], dict[str, list[model.Value]]()
     for option in map(as_map, options):
-        if option.kind != MAP or not isinstance(option.value, dict):
+        if option.kind != model.MAP or not isinstance(option.value, dict):
             gathered = {}
         else:
             for key, value in option.value.items():
@@ -161,26 +142,26 @@ def merge_options(options: Sequence[Option]) -> Option:
     if not gathered:
         return result
     joined = {key: values[0] if len(values) == 1 else unique_values(values) for key, values in gathered.items()}
-    return Option(result.name, MAP, joined, result.parenthesized)
+    return model.Option(result.name, model.MAP, joined, result.parenthesized)
 
 
-def unique_values(values: Sequence[Value]) -> list[Value]:
+def unique_values(values: Sequence[model.Value]) -> list[model.Value]:
     """All values, lists written out, each once."""
     flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
-    first: dict[Hashable, Value] = {}
+    first: dict[Hashable, model.Value] = {}
     for one in flat:
         first.setdefault(to_hashable(one), one)
     return list(first.values())
 
 
-def to_hashable(value: Value) -> Hashable:
+def to_hashable(value: model.Value) -> Hashable:
     match value:
         case dict():
-            return MAP, frozenset((key, to_hashable(one)) for key, one in value.items())
+            return model.MAP, frozenset((key, to_hashable(one)) for key, one in value.items())
         case list():
-            return LIST, tuple(map(to_hashable, value))
-        case Option():
-            return OPTION, value.name, value.kind, value.parenthesized, to_hashable(value.value)
-        case Word():
+            return model.LIST, tuple(map(to_hashable, value))
+        case model.Option():
+            return model.OPTION, value.name, value.kind, value.parenthesized, to_hashable(value.value)
+        case model.Word():
             return value
-    return STRING, value
+    return model.STRING, value

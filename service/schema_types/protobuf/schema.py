@@ -15,11 +15,14 @@ from ticdc_bridge.service.schema_types.base import (
     Tags,
 )
 from ticdc_bridge.service.schema_types.protobuf import tags
-from ticdc_bridge.service.schema_types.protobuf.built_in import known_files, known_types
 from ticdc_bridge.service.schema_types.protobuf.canonical import text_of
 from ticdc_bridge.service.schema_types.protobuf.compatibility import ComparedSchema, incompatibilities
-from ticdc_bridge.service.schema_types.protobuf.descriptor import from_base64
-from ticdc_bridge.service.schema_types.protobuf.descriptor_check import check_descriptor
+from ticdc_bridge.service.schema_types.protobuf.descriptor import (
+    check_descriptor,
+    from_base64,
+    known_files,
+    known_types,
+)
 from ticdc_bridge.service.schema_types.protobuf.model import File, Message
 from ticdc_bridge.service.schema_types.protobuf.parse import parse
 from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames, Origin

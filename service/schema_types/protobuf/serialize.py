@@ -22,12 +22,10 @@ _NAME: Final = "default"
 _TYPES: Final = descriptor_pb2.FieldDescriptorProto.Type
 _LABELS: Final = descriptor_pb2.FieldDescriptorProto.Label
 _META: Final = {
-    "FileOptions": "confluent.file_meta",
-    "MessageOptions": "confluent.message_meta",
-    "FieldOptions": "confluent.field_meta",
-    "EnumOptions": "confluent.enum_meta",
+    "FileOptions": "confluent.file_meta", "MessageOptions": "confluent.message_meta",
+    "FieldOptions": "confluent.field_meta", "EnumOptions": "confluent.enum_meta",
     "EnumValueOptions": "confluent.enum_value_meta",
-}
+}  # fmt: skip
 META_TAG: Final = 1088
 """The number of all of Confluent's extensions of options (confluent/meta.proto)."""
 

@@ -10,18 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
-from ticdc_bridge.service.schema_types.protobuf.model import (
-    BOOLEAN,
-    ENUM,
-    LIST,
-    MAP,
-    NUMBER,
-    OPTION,
-    STRING,
-    Option,
-    Value,
-    Word,
-)
+from ticdc_bridge.service.schema_types.protobuf import model
 
 MAX_DEPTH: Final = 50
 """Levels of nested messages, or of values inside an option."""
@@ -36,7 +25,7 @@ _REST_OF_LINE = re.compile(r"[ \t\r]*(?:\n|\Z)")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _HEXADECIMAL = re.compile(r"0[xX]([+-]?[0-9a-fA-F]{1,8})")
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_WORD_KINDS: Final = {"true": BOOLEAN, "false": BOOLEAN}
+_WORD_KINDS: Final = {"true": model.BOOLEAN, "false": model.BOOLEAN}
 _INT = 2**31
 
 
@@ -190,9 +179,9 @@ class TokenReader:
         elif self.text.startswith("/", start) and not self.text.startswith("//", start):
             self.fail("expected '//' or '/*'", start)
 
-    def options(self) -> list[Option]:
+    def options(self) -> list[model.Option]:
         """Options in `[` and `]`, if there are any."""
-        result: list[Option] = []
+        result: list[model.Option] = []
         if not self.accept("["):
             return result
         while True:
@@ -202,7 +191,7 @@ class TokenReader:
             if not self.accept(","):
                 self.fail("Expected ',' or ']'")
 
-    def option(self, separator: str, depth: int = 0) -> Option:
+    def option(self, separator: str, depth: int = 0) -> model.Option:
         """A name, the separator and a value."""
         opening = self.peek()
         name = self.name()
@@ -222,31 +211,31 @@ class TokenReader:
             self.fail(f"expected '{separator}' in option")
         kind, value = self.value(depth)
         for part, opened in reversed(names):
-            kind, value = OPTION, Option(part, kind, value, opened)
-        return Option(name, kind, value, opening == "(")
+            kind, value = model.OPTION, model.Option(part, kind, value, opened)
+        return model.Option(name, kind, value, opening == "(")
 
-    def value(self, depth: int) -> tuple[str, Value]:
+    def value(self, depth: int) -> tuple[str, model.Value]:
         if depth > MAX_DEPTH:
             self.fail(f"more than {MAX_DEPTH} levels of values in an option")
         char = self.peek()
         if char == "{":
-            return MAP, self.map_value(depth + 1)
+            return model.MAP, self.map_value(depth + 1)
         if char == "[":
-            return LIST, self.list_value(depth + 1)
+            return model.LIST, self.list_value(depth + 1)
         if char in "\"'":
-            return STRING, self.quoted_string()
+            return model.STRING, self.quoted_string()
         word = self.word()
-        return (NUMBER if char.isdigit() or char == "-" else _WORD_KINDS.get(word, ENUM)), word
+        return (model.NUMBER if char.isdigit() or char == "-" else _WORD_KINDS.get(word, model.ENUM)), word
 
-    def map_value(self, depth: int) -> dict[str, Value]:
+    def map_value(self, depth: int) -> dict[str, model.Value]:
         """`{name: value, …}`; values of one name are gathered in a list."""
         self.require("{")
-        result: dict[str, Value] = {}
+        result: dict[str, model.Value] = {}
         while not self.accept("}"):
             option = self.option(":", depth)
             value = inner_value(option.kind, option.value)
             previous = result.get(option.name)
-            if isinstance(value, Option):
+            if isinstance(value, model.Option):
                 nested = result.setdefault(option.name, {})
                 if not isinstance(nested, dict):
                     self.fail(f"{option.name} has a value and parts of its own")
@@ -261,9 +250,9 @@ class TokenReader:
                 self.accept(";")
         return result
 
-    def list_value(self, depth: int) -> list[Value]:
+    def list_value(self, depth: int) -> list[model.Value]:
         self.require("[")
-        result: list[Value] = []
+        result: list[model.Value] = []
         while not self.accept("]"):
             result.append(inner_value(*self.value(depth)))
             if not self.accept(",") and self.peek() != "]":
@@ -271,6 +260,10 @@ class TokenReader:
         return result
 
 
-def inner_value(kind: str, value: Value) -> Value:
+def inner_value(kind: str, value: model.Value) -> model.Value:
     """A value as it is kept inside a map or list, where its kind would be lost."""
-    return Word(kind, value) if kind in (NUMBER, BOOLEAN, ENUM) and isinstance(value, str) else value
+    return (
+        model.Word(kind, value)
+        if kind in (model.NUMBER, model.BOOLEAN, model.ENUM) and isinstance(value, str)
+        else value
+    )

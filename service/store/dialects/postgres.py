@@ -13,19 +13,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import psycopg
+import sqlalchemy as sa
 from psycopg import errors
-from sqlalchemy import (
-    URL,
-    Column,
-    ColumnElement,
-    Connection,
-    Integer,
-    String,
-    create_engine,
-    event,
-    exc,
-    make_url,
-)
 from sqlalchemy.pool import NullPool
 
 from ticdc_bridge.schemas.model.credentials import mask_url
@@ -41,13 +30,9 @@ _SETUP_LOCK: Final = 7_401_926_385  # an advisory lock of ours: tables may not b
 _FORGOTTEN: Final = 1_000_000  # a writer's row that is that many transactions old is nobody's any more
 # A server or a network that is gone is noticed within seconds, not after TCP's two hours.
 _NETWORK: Final = {
-    "connect_timeout": "5",
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "10000",
-    "application_name": "ticdc-bridge",
-}
+    "connect_timeout": "5", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3",
+    "tcp_user_timeout": "10000", "application_name": "ticdc-bridge",
+}  # fmt: skip
 # Classes of SQLSTATE, or whole ones, that may pass by themselves.
 _TRANSIENT: Final = (
     "08",  # connection
@@ -91,19 +76,19 @@ class Postgres:
             "paramstyle": "format",  # by place, as `Ready` gives them
         }
         pool = {"pool_size": connections, "max_overflow": 0, "pool_timeout": wait_seconds}
-        self.engine = create_engine(parsed, **common, **pool)
+        self.engine = sa.create_engine(parsed, **common, **pool)
         # Whoever writes or looks does not stand in line with readers.
-        self._apart = create_engine(parsed, **common, poolclass=NullPool)
+        self._apart = sa.create_engine(parsed, **common, poolclass=NullPool)
         for engine in (self.engine, self._apart):
-            event.listen(engine, "connect", _prepare)
+            sa.event.listen(engine, "connect", _prepare)
 
-    def connect(self) -> Connection:
+    def connect(self) -> sa.Connection:
         return self.engine.connect()
 
-    def begin_read(self, connection: Connection) -> None:
+    def begin_read(self, connection: sa.Connection) -> None:
         driver(connection).execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
-    def begin_setup(self, connection: Connection, wait_seconds: float) -> None:
+    def begin_setup(self, connection: sa.Connection, wait_seconds: float) -> None:
         raw = driver(connection)
         _check_server(raw, self.url)
         raw.execute(f"BEGIN; SET LOCAL lock_timeout = {milliseconds(wait_seconds)}")
@@ -111,7 +96,7 @@ class Postgres:
         if raw.execute("SELECT to_regclass('bridge_facts') IS NOT NULL").fetchone()[0]:
             raw.execute("SELECT value FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
 
-    def finish_setup(self, connection: Connection, changed: bool) -> None:
+    def finish_setup(self, connection: sa.Connection, changed: bool) -> None:
         raw = driver(connection)
         raw.execute("INSERT INTO bridge_facts (name, value) VALUES ('changes', '0') ON CONFLICT (name) DO NOTHING")
         if changed:
@@ -144,7 +129,7 @@ class Postgres:
         primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
         return primary or " ".join(str(error).split())
 
-    def write_problem(self, connection: Connection | None) -> str | None:
+    def write_problem(self, connection: sa.Connection | None) -> str | None:
         if connection is None:
             return None
         row = driver(connection).execute(_MAY_WRITE).fetchone()
@@ -153,17 +138,17 @@ class Postgres:
     def is_own_fact(self, name: str) -> bool:
         return name == CHANGES or name.startswith(WRITER)
 
-    def sort_key(self, column: Column[Any]) -> ColumnElement[Any]:
-        return column.collate("C") if isinstance(column.type, String) else column
+    def sort_key(self, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+        return column.collate("C") if isinstance(column.type, sa.String) else column
 
     def exists(self) -> bool:
         return True
 
-    def after_restore(self, connection: Connection) -> None:
+    def after_restore(self, connection: sa.Connection) -> None:
         raw = driver(connection)
         for table in metadata.sorted_tables:
             column = table.autoincrement_column
-            if column is not None and isinstance(column.type, Integer):
+            if column is not None and isinstance(column.type, sa.Integer):
                 name, key = table.name, column.name
                 raw.execute(
                     f"SELECT setval(pg_get_serial_sequence('{name}', '{key}'), max({key})) FROM {name} "
@@ -181,10 +166,10 @@ def _prepare(connection: psycopg.Connection[Any], _record: Any) -> None:
     )
 
 
-def _parse_url(url: str) -> URL:
+def _parse_url(url: str) -> sa.URL:
     try:
-        parsed = make_url(url)
-    except (exc.ArgumentError, ValueError):
+        parsed = sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
         parsed = None
     if parsed is None or not parsed.database:
         details = f"store {mask_url(url)!r} is not understood; write postgresql://HOST/DATABASE"

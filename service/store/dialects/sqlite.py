@@ -22,14 +22,10 @@ _LEAST_ROOM: Final = 64 * 1024  # bytes: less is no room for a transaction
 # Trouble of the file or its disk that may pass; anything else (no database, another layout of pages) does not.
 _TRANSIENT: Final = frozenset(
     {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_PROTOCOL,
     }
-)
+)  # fmt: skip
 _PRIMARY: Final = 0xFF  # the kind of an extended error code
 # Seconds between two tries for the write lock, and for how long after another process's write there may be more.
 _TURN, _LONGEST_TURN, _CROWDED = 0.001, 0.01, 1.0
@@ -44,21 +40,18 @@ class Sqlite:
         self._path = Path(path)
         self._file: tuple[int, int] | None = None
         try:
-            self._check_place()
+            folder = self._path.resolve().parent
+            if not folder.is_dir():
+                raise SetupError("USAGE", details=f"store {self.url!r}: the folder {folder} does not exist")
+            if (problem := self._permission_problem()) is not None:
+                raise SetupError("USAGE", details=f"store {self.url!r} can't be written: {problem}")
+            if self._path.is_dir():
+                raise SetupError("USAGE", details=f"store {self.url!r}: {self._path} is a folder: name a file in it")
         except PermissionError as error:
             raise SetupError("USAGE", details=f"store {url!r} can't be read: {_barred(error)}") from None
         self.readers = _POOL - 2  # one writes, one looks
         self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_timeout=wait_seconds)
         event.listen(self.engine, "connect", _prepare(wait_seconds))
-
-    def _check_place(self) -> None:
-        folder = self._path.resolve().parent
-        if not folder.is_dir():
-            raise SetupError("USAGE", details=f"store {self.url!r}: the folder {folder} does not exist")
-        if (problem := self._permission_problem()) is not None:
-            raise SetupError("USAGE", details=f"store {self.url!r} can't be written: {problem}")
-        if self._path.is_dir():
-            raise SetupError("USAGE", details=f"store {self.url!r}: {self._path} is a folder: name a file in it")
 
     def connect(self) -> Connection:
         return self.engine.connect()
@@ -94,22 +87,19 @@ class Sqlite:
         A file that was taken away is still written by who has it open: what is written then is lost.
         """
         try:
-            return self._file_problem()
+            if not self._path.exists() and self._file is not None:
+                return f"{self._path} is gone: stop the service, and put the file back or restore a backup"
+            if self._path.exists():
+                status = self._path.stat()
+                self._file = self._file or (status.st_dev, status.st_ino)
+                if self._file != (status.st_dev, status.st_ino):
+                    return f"{self._path} is another file than the one in use: restart the service"
+            disk = os.statvfs(self._path.resolve().parent)
+            if disk.f_frsize * (disk.f_bavail if os.geteuid() else disk.f_bfree) < _LEAST_ROOM:
+                return f"the disk of {self._path} is full"
+            return self._permission_problem()
         except PermissionError as error:
             return _barred(error)
-
-    def _file_problem(self) -> str | None:
-        if not self._path.exists() and self._file is not None:
-            return f"{self._path} is gone: stop the service, and put the file back or restore a backup"
-        if self._path.exists():
-            status = self._path.stat()
-            self._file = self._file or (status.st_dev, status.st_ino)
-            if self._file != (status.st_dev, status.st_ino):
-                return f"{self._path} is another file than the one in use: restart the service"
-        disk = os.statvfs(self._path.resolve().parent)
-        if disk.f_frsize * (disk.f_bavail if os.geteuid() else disk.f_bfree) < _LEAST_ROOM:
-            return f"the disk of {self._path} is full"
-        return self._permission_problem()
 
     def _permission_problem(self) -> str | None:
         places = (self._path.resolve().parent, self._path, Path(f"{self._path}-wal"), Path(f"{self._path}-shm"))

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.formats.debezium.schema_changes import table_after
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.history import table_codec
-from ticdc_bridge.service.history.compare import difference
+from ticdc_bridge.service.history.changes import difference
 
 
 def shown(name: str) -> list[tuple[str, str]]:

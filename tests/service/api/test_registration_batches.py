@@ -21,7 +21,7 @@ from ticdc_bridge.service.api.fast_path.registration_batches import (
     RegistrationAnswer,
     RegistrationBatcher,
 )
-from ticdc_bridge.service.registry.read_set import Part
+from ticdc_bridge.service.registry.ports import Part
 from ticdc_bridge.service.server.app import create_app
 from ticdc_bridge.service.server.settings import Settings
 

@@ -15,7 +15,7 @@ from tests.support.access import ADMIN, PASSWORD, TOKENS, auth_lines, basic, bea
 from tests.support.each import each
 from ticdc_bridge.cli.app import app
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.auth import acl, authenticator, credentials
+from ticdc_bridge.service.auth import acl, credentials
 from ticdc_bridge.service.auth.acl import ALL, NOTHING, Pattern
 from ticdc_bridge.service.auth.file_watcher import FileWatcher
 from ticdc_bridge.service.errors import RegistryError
@@ -25,7 +25,7 @@ USERS = credentials.read(auth_lines(), "auth")
 
 def test_who_a_header_proves() -> None:
     async def names(*headers: str) -> list[str | None]:
-        found = authenticator.Authenticator(lambda: USERS)
+        found = credentials.Authenticator(lambda: USERS)
         try:
             return [await found.name(header.encode("latin-1")) for header in headers]
         finally:
@@ -54,7 +54,7 @@ def test_the_same_header_is_checked_once_and_a_flood_is_refused(monkeypatch: pyt
     monkeypatch.setattr(credentials.Credentials, "has_password", counted)
 
     async def run() -> tuple[list[object], list[object]]:
-        found = authenticator.Authenticator(lambda: USERS)
+        found = credentials.Authenticator(lambda: USERS)
         try:
             same = [found.name(basic("alice", PASSWORD).encode("latin-1")) for _ in range(100)]
             together: list[object] = [*await asyncio.gather(*same, return_exceptions=True)]
@@ -66,9 +66,9 @@ def test_the_same_header_is_checked_once_and_a_flood_is_refused(monkeypatch: pyt
     together, flood = asyncio.run(run())
     assert together == ["alice"] * 100
     refused = [one for one in flood if isinstance(one, RegistryError)]
-    assert len(refused) == 100 - authenticator._WAITING
+    assert len(refused) == 100 - credentials._WAITING
     assert {one.code for one in refused} == {"TOO_MANY_LOGINS"}
-    assert checked == 1 + authenticator._WAITING
+    assert checked == 1 + credentials._WAITING
 
 
 def test_a_changed_file_forgets_who_was_known() -> None:
@@ -76,7 +76,7 @@ def test_a_changed_file_forgets_who_was_known() -> None:
 
     async def run() -> list[str | None]:
         nonlocal now
-        found = authenticator.Authenticator(lambda: now)
+        found = credentials.Authenticator(lambda: now)
         try:
             first = await found.name(basic("alice", PASSWORD).encode("latin-1"))
             now = credentials.read(f"bob:{credentials.hash_of('x', 8)}", "auth")

@@ -12,9 +12,7 @@ from typer.testing import Result
 from tests.support.each import each
 from tests.support.service import Client, command
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.service.changefeed.doctor import examine, exit_code
-from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, SubjectFacts
-from ticdc_bridge.service.changefeed.doctor_rules import RULES
+from ticdc_bridge.service.changefeed.doctor import RULES, DoctorInput, SubjectFacts, examine, exit_code
 from ticdc_bridge.service.changefeed.reader import read
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 

@@ -8,8 +8,7 @@ from tests.support.dry_runs import nothing_registered
 from tests.support.each import each
 from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.changefeed.doctor import examine
-from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+from ticdc_bridge.service.changefeed.doctor import DoctorInput, examine
 from ticdc_bridge.service.changefeed.known_faults import FAULTS
 from ticdc_bridge.service.changefeed.reader import read
 from ticdc_bridge.service.ddl_check.check import CheckInput, check, with_snapshots

@@ -9,8 +9,7 @@ from tests.support.each import each
 from tests.support.service import command
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.service.changefeed.doctor import examine
-from ticdc_bridge.service.changefeed.doctor_input import DoctorInput
+from ticdc_bridge.service.changefeed.doctor import DoctorInput, examine
 from ticdc_bridge.service.changefeed.reader import read
 from ticdc_bridge.service.changefeed.setting_checks import seconds
 

@@ -16,8 +16,7 @@ from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
-from ticdc_bridge.service.changefeed.doctor import examine
-from ticdc_bridge.service.changefeed.doctor_input import DoctorInput, topic_patterns
+from ticdc_bridge.service.changefeed.doctor import DoctorInput, examine, topic_patterns
 from ticdc_bridge.service.changefeed.reader import read
 from ticdc_bridge.service.changefeed.settings import expression_error, topic_name
 from ticdc_bridge.service.ddl_check.check import with_snapshots

@@ -26,10 +26,10 @@ from ticdc_bridge.service.ddl_check.statements import split
 from ticdc_bridge.service.ddl_check.subjects import publish, targets
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.table_json import replay
-from ticdc_bridge.service.registry import config, mode, register
+from ticdc_bridge.service.registry import config, register
 from ticdc_bridge.service.registry.model import NewSchema
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.registry_view import RegistryView
+from ticdc_bridge.service.registry.view import RegistryView
 from ticdc_bridge.service.store import open_store
 
 
@@ -143,7 +143,7 @@ def test_two_tables_in_one_subject(fresh: Registry) -> None:
 
 def test_a_readonly_subject_stops_new_schemas_only(fresh: Registry) -> None:
     register_all(fresh, shop(), feed())
-    mode.update(fresh, "tidb_shop_orders-value", "READONLY")
+    config.update_mode(fresh, "tidb_shop_orders-value", "READONLY")
     assert one("ALTER TABLE orders ADD c INT", fresh)["verdict"] == STOP
     assert one("ALTER TABLE orders ADD INDEX (n)", fresh)["verdict"] == SAFE
 

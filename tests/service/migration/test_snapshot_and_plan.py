@@ -114,7 +114,7 @@ def test_karapaces_topic() -> None:
 
 def test_what_karapace_wrote_is_found_again(registry: Registry) -> None:
     """Its texts have sorted keys; a client that sends the schema in another order gets the same version and id."""
-    from ticdc_bridge.service.registry import lookup, register
+    from ticdc_bridge.service.registry import register
     from ticdc_bridge.service.registry.model import NewSchema
 
     source = replayed(*read_records(str(KARAPACE))).snapshot
@@ -126,7 +126,7 @@ def test_what_karapace_wrote_is_found_again(registry: Registry) -> None:
     stored = source.versions["s1", 1]
     for found in (
         register.register(registry, "s1", NewSchema(sent)),
-        lookup.lookup(registry, "s1", NewSchema(stored.content.text)),
+        register.lookup(registry, "s1", NewSchema(stored.content.text)),
     ):
         assert (found.stored.id, found.stored.version) == (stored.id, 1)
         assert found.stored.content.text == stored.content.text

@@ -13,12 +13,11 @@ from tests.support.each import each
 from tests.support.service import Client, column, record, warnings_of
 from tests.support.table import check_rows
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import compatibility, config, mode, schemas, subjects
-from ticdc_bridge.service.registry.lookup import lookup
+from ticdc_bridge.service.registry import compatibility, config, schemas, subjects
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.names import LATEST
 from ticdc_bridge.service.registry.references import UnderstoodSchema, understand
-from ticdc_bridge.service.registry.register import NeedsFullPath, RegisterOptions, register, register_plain, tag
+from ticdc_bridge.service.registry.register import NeedsFullPath, RegisterOptions, lookup, register, register_plain, tag
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types.base import TaggedPart
 from ticdc_bridge.service.testing import running_service
@@ -269,7 +268,7 @@ def test_strict_logical_types_over_http() -> None:
 
 def test_imports_are_not_warned_about(registry: Registry) -> None:
     registry.strict_logical_types = True
-    mode.update(registry, "s", "IMPORT")
+    config.update_mode(registry, "s", "IMPORT")
     register(registry, "s", NewSchema(record("R", column("c", amount(10, 2))), id=1))
     register(registry, "s", NewSchema(record("R", column("c", amount(10, 4))), id=2))
     assert warnings_of(registry) == []

@@ -13,7 +13,7 @@ from tests.support.table import check_rows
 from ticdc_bridge.service.auth.acl import read
 from ticdc_bridge.service.auth.filtered_store import FilteredStore, ListenerGroup
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import mode, schemas, subjects
+from ticdc_bridge.service.registry import config, schemas, subjects
 from ticdc_bridge.service.registry.model import LAST_COUNTED, NewSchema
 from ticdc_bridge.service.registry.names import MAX_VERSION
 from ticdc_bridge.service.registry.register import register
@@ -30,7 +30,7 @@ def new_id(registry: Registry, context: str = "") -> int:
 
 def import_id(registry: Registry, number: int) -> str:
     subject = f"i{number}"
-    mode.update(registry, subject, "IMPORT")
+    config.update_mode(registry, subject, "IMPORT")
     register(registry, subject, NewSchema(record(f"I{number}"), id=number, version=1))
     return subject
 
@@ -102,7 +102,7 @@ def test_by_id_and_subject(registry: Registry) -> None:
     for subject in (":.c:a", ":.c:b", "a"):
         assert register(registry, subject, NewSchema('"int"')).stored.id == 1
     assert register(registry, ":.c:other", NewSchema('"long"')).stored.id == 2
-    mode.update(registry, "i", "IMPORT")
+    config.update_mode(registry, "i", "IMPORT")
     for version in (4, 7):
         register(registry, "i", NewSchema('"string"', id=50, version=version))
 

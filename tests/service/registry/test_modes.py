@@ -11,11 +11,10 @@ from tests.support.each import each
 from tests.support.service import Client, column, record
 from tests.support.table import check_rows
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import config, mode, schemas, subjects
-from ticdc_bridge.service.registry.lookup import lookup
+from ticdc_bridge.service.registry import config, schemas, subjects
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.names import MAX_VERSION
-from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.register import lookup, register
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.testing import running_service
 
@@ -34,7 +33,7 @@ def test_what_each_mode_lets_through(registry: Registry) -> None:
         ("IMPORT", "NOT_IN_READ_WRITE_MODE", None),
         ("READWRITE", None, "NOT_IN_IMPORT_MODE"),
     ):
-        mode.update(registry, None, name, force=True)
+        config.update_mode(registry, None, name, force=True)
         assert register(registry, "known", NewSchema('"int"')).stored.id == 1, "what is known needs no writing"
         for new, why in ((NewSchema('"long"'), without), (NewSchema('"bytes"', id=900), given)):
             if why:
@@ -53,21 +52,23 @@ def test_what_each_mode_lets_through(registry: Registry) -> None:
 
 
 def test_the_nearest_mode_counts(registry: Registry) -> None:
-    mode.update(registry, ":.__GLOBAL:", "FORWARD")
-    assert mode.get(registry, "s", default_to_global=True) == "FORWARD"
-    assert mode.get(registry, None, default_to_global=False) == "READWRITE"
-    mode.update(registry, None, "READONLY")
-    mode.update(registry, ":.c:", "IMPORT")
-    mode.update(registry, ":.c:s", "READWRITE")
-    found = [mode.get(registry, name, default_to_global=True) for name in ("s", ":.c:", ":.c:t", ":.c:s", ":.d:s")]
+    config.update_mode(registry, ":.__GLOBAL:", "FORWARD")
+    assert config.get_mode(registry, "s", default_to_global=True) == "FORWARD"
+    assert config.get_mode(registry, None, default_to_global=False) == "READWRITE"
+    config.update_mode(registry, None, "READONLY")
+    config.update_mode(registry, ":.c:", "IMPORT")
+    config.update_mode(registry, ":.c:s", "READWRITE")
+    found = [
+        config.get_mode(registry, name, default_to_global=True) for name in ("s", ":.c:", ":.c:t", ":.c:s", ":.d:s")
+    ]
     assert found == ["READONLY", "IMPORT", "IMPORT", "READWRITE", "FORWARD"]
     register(registry, ":.c:s", NewSchema('"int"'))
-    assert mode.delete(registry, ":.c:", recursive=True) == "IMPORT"
-    assert mode.get(registry, ":.c:s", default_to_global=True) == "FORWARD"
+    assert config.delete_mode(registry, ":.c:", recursive=True) == "IMPORT"
+    assert config.get_mode(registry, ":.c:s", default_to_global=True) == "FORWARD"
 
 
 def test_import_keeps_ids_versions_and_text(registry: Registry) -> None:
-    mode.update(registry, "s", "IMPORT")
+    config.update_mode(registry, "s", "IMPORT")
     config.update(registry, "s", {"normalize": True, "defaultMetadata": {"properties": {"a": "b"}}})
     odd = '{"type":"int","z":1,"a":2}'
     stored = register(registry, "s", NewSchema(odd, id=70, version=5)).stored
@@ -85,27 +86,27 @@ def test_import_makes_room_for_itself(registry: Registry) -> None:
     outer = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", 1),))
     register(registry, "outer", outer)
     with pytest.raises(RegistryError, match="found existing subjects"):
-        mode.update(registry, "inner", "IMPORT")
+        config.update_mode(registry, "inner", "IMPORT")
     subjects.delete_subject(registry, "outer")
     subjects.delete_subject(registry, "inner")
     with pytest.raises(RegistryError, match="One or more references exist"):
-        mode.update(registry, "inner", "IMPORT")
-    mode.update(registry, None, "IMPORT")
+        config.update_mode(registry, "inner", "IMPORT")
+    config.update_mode(registry, None, "IMPORT")
     assert subjects.list_subjects(registry, deleted=True) == []
     assert register(registry, "t", NewSchema('"int"', id=1, version=1)).stored.id == 1
 
 
 def test_numbers_run_out_with_a_clear_error(registry: Registry) -> None:
-    mode.update(registry, None, "IMPORT")
+    config.update_mode(registry, None, "IMPORT")
     register(registry, "s", NewSchema('"int"', id=MAX_VERSION, version=MAX_VERSION))
     assert refused(registry, "s", NewSchema('"long"', id=4)) == "UNPROCESSABLE"
-    mode.update(registry, None, None)
+    config.update_mode(registry, None, None)
     assert register(registry, "t", NewSchema('"long"')).stored.id == 1  # ids do not run out
     assert register(registry, "u", NewSchema('"int"')).stored.id == MAX_VERSION
 
 
 def test_a_soft_deleted_version_can_be_imported_again(registry: Registry) -> None:
-    mode.update(registry, "s", "IMPORT")
+    config.update_mode(registry, "s", "IMPORT")
     register(registry, "s", NewSchema('"int"', id=5, version=3))
     subjects.delete_version(registry, "s", 3)
     assert refused(registry, "s", NewSchema('"long"', id=5, version=3)) == "ID_TAKEN", (
@@ -160,7 +161,7 @@ NAMES = (("e-f", False), ("1e", False), ("", False), ("é_1", True), ("中", Tru
 
 
 def test_names_in_what_is_imported(registry: Registry) -> None:
-    mode.update(registry, "s", "IMPORT")
+    config.update_mode(registry, "s", "IMPORT")
 
     def check(row: tuple[str, bool]) -> None:
         name, taken = row

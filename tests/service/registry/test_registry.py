@@ -7,11 +7,10 @@ import pytest
 from tests.support.service import column, record
 from tests.support.table import check_rows
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import compatibility, config, mode, schemas, subjects
-from ticdc_bridge.service.registry.lookup import lookup
+from ticdc_bridge.service.registry import compatibility, config, schemas, subjects
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.names import LATEST
-from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.register import lookup, register
 from ticdc_bridge.service.registry.registry import Registry
 
 
@@ -30,11 +29,11 @@ def test_a_known_text_is_not_parsed_again(registry: Registry) -> None:
 def test_config_and_mode_go_with_the_last_version(registry: Registry) -> None:
     register(registry, "s", NewSchema('"int"'))
     config.update(registry, "s", {"compatibility": "FULL"})
-    mode.update(registry, "s", "READWRITE")
+    config.update_mode(registry, "s", "READWRITE")
     subjects.delete_subject(registry, "s")
     assert config.get(registry, "s", default_to_global=False) == {"compatibilityLevel": "FULL"}
     subjects.delete_version(registry, "s", 1, permanent=True)
-    for get, why in ((config.get, "COMPATIBILITY_NOT_CONFIGURED"), (mode.get, "MODE_NOT_CONFIGURED")):
+    for get, why in ((config.get, "COMPATIBILITY_NOT_CONFIGURED"), (config.get_mode, "MODE_NOT_CONFIGURED")):
         with pytest.raises(RegistryError) as none:
             get(registry, "s", default_to_global=False)
         assert code(none) == why

@@ -12,10 +12,9 @@ from tests.support.each import each
 from tests.support.service import column, record
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import subjects
-from ticdc_bridge.service.registry.lookup import lookup
-from ticdc_bridge.service.registry.metadata import VERSION
+from ticdc_bridge.service.registry.config import VERSION
 from ticdc_bridge.service.registry.model import NewSchema, Reference
-from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.register import lookup, register
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import SqlStore
 

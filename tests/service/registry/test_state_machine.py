@@ -23,11 +23,10 @@ from hypothesis.stateful import (
 from tests.support.postgres import Postgres
 from tests.support.service import short_and_long
 from ticdc_bridge.service.errors import RegistryError
-from ticdc_bridge.service.registry import config, mode, schemas, subjects
-from ticdc_bridge.service.registry.lookup import lookup
+from ticdc_bridge.service.registry import config, schemas, subjects
 from ticdc_bridge.service.registry.model import NewSchema
 from ticdc_bridge.service.registry.names import context_of
-from ticdc_bridge.service.registry.register import register
+from ticdc_bridge.service.registry.register import lookup, register
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import open_store
 
@@ -123,7 +122,7 @@ class RegistryMachine(RuleBasedStateMachine):
 
     @rule(on=st.booleans())
     def switch_mode(self, on: bool) -> None:
-        mode.update(self.registry, ":.__GLOBAL:", "IMPORT" if on else None, force=True)
+        config.update_mode(self.registry, ":.__GLOBAL:", "IMPORT" if on else None, force=True)
         self.model.importing = on
 
     @precondition(lambda self: self.model.importing)

@@ -15,9 +15,8 @@ from tests.support.each import each
 from tests.support.table import check_rows
 from ticdc_bridge.service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError, TaggedPart
 from ticdc_bridge.service.schema_types.java_text import hash_order, java_number
-from ticdc_bridge.service.schema_types.protobuf.built_in import known_types
 from ticdc_bridge.service.schema_types.protobuf.canonical import text_of
-from ticdc_bridge.service.schema_types.protobuf.descriptor import file_of, from_base64
+from ticdc_bridge.service.schema_types.protobuf.descriptor import file_of, from_base64, known_types
 from ticdc_bridge.service.schema_types.protobuf.model import File
 from ticdc_bridge.service.schema_types.protobuf.parse import parse, unix_path
 from ticdc_bridge.service.schema_types.protobuf.schema import ProtobufSchema, parse_protobuf

@@ -17,7 +17,7 @@ from tests.support.postgres import Postgres
 from tests.support.service import GOLDEN, column, empty_store, ended, record, warnings_of
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.service.registry import config, mode, subjects
+from ticdc_bridge.service.registry import config, subjects
 from ticdc_bridge.service.registry.model import NewSchema, Reference
 from ticdc_bridge.service.registry.register import register
 from ticdc_bridge.service.registry.registry import Registry
@@ -53,7 +53,7 @@ def fill(url: Url) -> None:
         register(registry, "d", NewSchema(record("D", column("x", decimal))))
     register(registry, "d", NewSchema('"string"'))
     subjects.delete_version(registry, "d", 3)
-    mode.update(registry, "p", "READONLY")
+    config.update_mode(registry, "p", "READONLY")
     assert warnings_of(registry)
     store.close()
 

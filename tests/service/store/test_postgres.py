@@ -17,12 +17,12 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage
 from ticdc_bridge.service.registry.model import NewSchema, StoredWarning
-from ticdc_bridge.service.registry.read_set import Part
+from ticdc_bridge.service.registry.ports import Part
 from ticdc_bridge.service.registry.register import register
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import SqlStore, open_store
 from ticdc_bridge.service.store.dialects import driver
-from ticdc_bridge.service.store.dialects.change_counter import ChangeCounter, ChangePoller
+from ticdc_bridge.service.store.dialects.postgres_writes import ChangeCounter, ChangePoller
 from ticdc_bridge.service.testing import running_service
 
 

@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
 from ticdc_bridge.service.testing import running_service
-from ticdc_bridge.service.tracker import kafka_source as source
+from ticdc_bridge.service.tracker import sources as source
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.tracker import tracker_of
 

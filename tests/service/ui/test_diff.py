@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ticdc_bridge.service.ui.diff import side_by_side
+from ticdc_bridge.service.ui.subjects import side_by_side
 
 LINES = st.lists(st.sampled_from(["{", "},", "a", "b", ""]), max_size=12)
 

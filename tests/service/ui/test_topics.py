@@ -20,7 +20,7 @@ from tests.support.kafka import Kafka
 from tests.support.service import Client
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter_of
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.service.kafka_topics import KafkaTopics
+from ticdc_bridge.service.api.kafka_topics import KafkaTopics
 from ticdc_bridge.service.testing import running_service
 
 EVIL = '<script>alert("x")</script>'

@@ -13,7 +13,7 @@ from typer.testing import Result
 
 from tests.support.service import GOLDEN, Client, command
 from tests.support.table import check_rows
-from ticdc_bridge.service.ddl_check import render
+from ticdc_bridge.service.ddl_check import report
 from ticdc_bridge.service.history.model import Batch, DdlRecord
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
@@ -150,7 +150,7 @@ def test_standard_input_files_and_github(ddl: Path) -> None:
 
 
 def test_annotations_escape_what_github_reads() -> None:
-    assert render.annotation("error", "a,b:c", 3, "t", "x\ny%") == "::error file=a%2Cb%3Ac,line=3,title=t::x%0Ay%25"
+    assert report.annotation("error", "a,b:c", 3, "t", "x\ny%") == "::error file=a%2Cb%3Ac,line=3,title=t::x%0Ay%25"
 
 
 def test_golden_metas_stand_in_for_history_and_registry(tmp_path: Path) -> None:

@@ -14,18 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ticdc_bridge.clients.kafka import (
-    SLICE,
-    ClientErrors,
-    TopicWriter,
-    check_name,
-    connection,
-    find_topics,
-    library,
-    list_offsets,
-    make_client,
-    topic_error,
-)
+from ticdc_bridge.clients import kafka
 from ticdc_bridge.schemas.inputs.kafka_settings import client_settings
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
@@ -74,14 +63,14 @@ class KafkaTopics:
         """Those whose names are wanted, by name: a part of the list with its messages counted; and how many in all."""
         until = time.monotonic() + SECONDS
         settings = self._settings()
-        with connection(settings) as errors:
-            client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
-            every = find_topics(client, errors, until)
+        with kafka.connection(settings) as errors:
+            client = kafka.make_client(kafka.library().admin.AdminClient, {**settings, "error_cb": errors})
+            every = kafka.find_topics(client, errors, until)
             wanted = sorted(name for name, one in every.items() if one.error is None and names(name))
             some = wanted[offset : offset + limit]
             places = [(name, partition) for name in some for partition in every[name].partitions]
             left = max(until - time.monotonic(), 0.5)
-            low, high = (list_offsets(client, places, which, left) for which in ("earliest", "latest"))
+            low, high = (kafka.list_offsets(client, places, which, left) for which in ("earliest", "latest"))
         rows = []
         for name in some:
             of = [(name, partition) for partition in every[name].partitions]
@@ -93,9 +82,9 @@ class KafkaTopics:
     def names(self) -> set[str]:
         """All topics that there are."""
         settings = self._settings()
-        with connection(settings) as errors:
-            client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
-            every = find_topics(client, errors, time.monotonic() + SECONDS)
+        with kafka.connection(settings) as errors:
+            client = kafka.make_client(kafka.library().admin.AdminClient, {**settings, "error_cb": errors})
+            every = kafka.find_topics(client, errors, time.monotonic() + SECONDS)
         return {name for name, one in every.items() if one.error is None}
 
     def message_at(self, topic: str, partition: int, offset: int) -> Message:
@@ -175,8 +164,8 @@ class KafkaTopics:
             whole = whole and not reader.unread
         return sorted(messages, key=_place), extents, whole
 
-    def sender(self) -> TopicWriter:
-        return TopicWriter(None, self._settings(), must_exist=True, seconds=_FLUSH_SECONDS)
+    def sender(self) -> kafka.TopicWriter:
+        return kafka.TopicWriter(None, self._settings(), must_exist=True, seconds=_FLUSH_SECONDS)
 
     # ---- clients
     def _settings(self) -> dict[str, str]:
@@ -184,16 +173,16 @@ class KafkaTopics:
 
     @contextmanager
     def _reader(self, topic: str, seconds: float) -> Iterator[_TopicReader]:
-        check_name(topic)
+        kafka.check_name(topic)
         until, settings = time.monotonic() + seconds, self._settings()
         settings.pop("group.instance.id", None)
-        with connection(settings) as errors:
+        with kafka.connection(settings) as errors:
             config: dict[str, Any] = {
                 **settings, "group.id": "ticdc-bridge-pages", "enable.auto.commit": False,
                 "enable.auto.offset.store": False, "auto.offset.reset": "earliest", "allow.auto.create.topics": False,
                 "enable.partition.eof": True, "queued.max.messages.kbytes": 8192, "error_cb": errors,
             }  # fmt: skip
-            consumer = make_client(library().Consumer, config)
+            consumer = kafka.make_client(kafka.library().Consumer, config)
             try:
                 yield _TopicReader(topic, consumer, settings, errors, until)
             finally:
@@ -204,41 +193,38 @@ class _TopicReader:
     """A consumer of one topic, from its metadata to its messages, until a time."""
 
     def __init__(
-        self, topic: str, consumer: Any, settings: Mapping[str, str], errors: ClientErrors, until: float
+        self, topic: str, consumer: Any, settings: Mapping[str, str], errors: kafka.ClientErrors, until: float
     ) -> None:
         self._topic, self._consumer, self._settings, self._until = topic, consumer, settings, until
         self.unread: set[int] = set()
-        self.extents = self._find_extents(errors)
-
-    def _find_extents(self, errors: ClientErrors) -> Extents:
-        metadata = find_topics(self._consumer, errors, self._until, self._topic)[self._topic]
+        metadata = kafka.find_topics(self._consumer, errors, self._until, self._topic)[self._topic]
         if metadata.error is not None:
-            raise topic_error(self._consumer, self._topic, metadata.error, errors.servers)
-        client = make_client(library().admin.AdminClient, {**self._settings, "error_cb": errors})
+            raise kafka.topic_error(self._consumer, self._topic, metadata.error, errors.servers)
+        client = kafka.make_client(kafka.library().admin.AdminClient, {**self._settings, "error_cb": errors})
         places = [(self._topic, partition) for partition in metadata.partitions]
         low, high = (
-            list_offsets(client, places, which, max(self._until - time.monotonic(), 0.5))
+            kafka.list_offsets(client, places, which, max(self._until - time.monotonic(), 0.5))
             for which in ("earliest", "latest")
         )
         if lacking := [place[1] for place in places if place not in low or place not in high]:
             details = f"topic {self._topic}: the offsets of partition {lacking[0]} were not told in time"
             raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details)
-        return {place[1]: (low[place], high[place]) for place in sorted(places)}
+        self.extents = {place[1]: (low[place], high[place]) for place in sorted(places)}
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
         """The messages of each partition from an offset to before another. What is not read in time is in `unread`."""
         ends = {one: end for one, (start, end) in ranges.items() if start < end}
         if not ends:
             return
-        kinds, codes = library().TopicPartition, library().KafkaError
+        kinds, codes = kafka.library().TopicPartition, kafka.library().KafkaError
         self._consumer.assign([kinds(self._topic, one, ranges[one][0]) for one in ends])
         open_ends = dict(ends)
         while open_ends and (left := self._until - time.monotonic()) > 0:
-            for record in self._consumer.consume(500, min(left, SLICE)):
+            for record in self._consumer.consume(500, min(left, kafka.SLICE)):
                 place = record.partition()
                 if (error := record.error()) is not None:
                     if error.code() != codes._PARTITION_EOF:
-                        raise library().KafkaException(error)
+                        raise kafka.library().KafkaException(error)
                     open_ends.pop(place, None)
                     continue
                 if record.offset() < ends[place] and record.offset() >= ranges[place][0]:
