@@ -23,19 +23,6 @@ from ticdc_bridge.extras import missing_package
 
 PANELS: Final = ("Arguments", "Input", "Schemas and definitions", "Output", "Errors", "Spark", "Stream", "Reports")
 """The order of a help's sections; all others follow."""
-_PANEL_OF: Final = {
-    name: panel
-    for panel, names in (
-        ("Input", "--in --at --db --table --time-zone --claim-check-dir --bootstrap-servers --kafka-config --format"),
-        ("Schemas and definitions", "--store --registry --schemas --compatibility --ddl --ddl-time-zone --changefeed"),
-        ("Output", "--out --format-out --overwrite --dry-run"),
-        ("Changefeed", "--sink-uri --config --schema-registry --ticdc-version --keyspace"),
-        ("Access and TLS", "--auth-file --acl-file --tls-cert --tls-key --tls-client-ca"),
-        ("Other registry", "--user --token --to-user --to-token --ca --registry-wait --to-registry"),
-    )
-    for name in names.split()
-}
-"""The sections of options that name none: of the service."""
 _WRONG_USAGE: Final = 2
 COMPLETE_VARIABLE: Final = "_TICDC_BRIDGE_COMPLETE"
 _EXAMPLES: Final = "\nExamples:\n"
@@ -51,8 +38,7 @@ class Command(TyperCommand):
         panels: dict[str, list[tuple[str, str]]] = {}
         for param in sorted(self.get_params(ctx), key=lambda one: not getattr(one, "required", False)):
             is_argument = isinstance(param, TyperArgument)
-            panel = getattr(param, "rich_help_panel", None) or _PANEL_OF.get(param.opts[0], "Options")
-            panel = "Arguments" if is_argument else panel
+            panel = "Arguments" if is_argument else getattr(param, "rich_help_panel", None) or "Options"
             if (record := param.get_help_record(ctx)) is not None:
                 panels.setdefault(panel, []).append(record)
         for panel in sorted(panels, key=lambda name: PANELS.index(name) if name in PANELS else len(PANELS)):
