@@ -59,9 +59,9 @@ class Start:
     Start(
         "spark_jobs --help",
         _HELP.format(packages=("spark_jobs", "ticdc_bridge"), more=[]),
-        _BATCHES | _SERVER | _CLIENTS | {"ticdc_bridge.spark_jobs.jobs", "ticdc_bridge.clients.http"},
+        _BATCHES | _SERVER | _CLIENTS | {"pydantic", "ticdc_bridge.spark_jobs.jobs", "ticdc_bridge.clients.http"},
     ),
-    Start("decode", _ONE_MESSAGE, _BATCHES | _SERVER | _CLIENTS),
+    Start("decode", _ONE_MESSAGE, _BATCHES | _SERVER | _CLIENTS | {"pydantic"}),
     Start(
         "serve",
         _APP,

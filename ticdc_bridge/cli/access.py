@@ -3,43 +3,39 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from dataclasses import dataclass
+from typing import ClassVar
 
 import typer
 
-from ticdc_bridge.cli.output import exit_with
-from ticdc_bridge.schemas.model.errors import SetupError
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
-AclPath = Annotated[str, typer.Argument(metavar="FILE", help="The file of --acl-file.")]
-Who = Annotated[str | None, typer.Argument(metavar="NAME", help="Whose rights to show; cert:CN for a certificate.")]
-Subject = Annotated[str | None, typer.Argument(metavar="SUBJECT", help="On which subject.")]
-AuthPath = Annotated[
-    str | None, typer.Option("--auth-file", metavar="FILE", help="Report users of this file that no rule names.")
-]
-_REFUSED: Final = 1
+from ticdc_bridge.cli.options import ACCESS, argument, option
+from ticdc_bridge.cli.output import ServiceCommand
 
 
-def hash_password(name: Name) -> None:
+@dataclass(kw_only=True)
+class HashPassword(ServiceCommand):
     """Print a line for --auth-file. The password is read from standard input, or asked for.
 
     Examples:
       ticdc-bridge hash-password alice >> users.htpasswd
     """
-    from ticdc_bridge.service.auth import credentials
 
-    _check_name(name)
-    if sys.stdin.isatty():
-        password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
-    else:
-        password = sys.stdin.readline().rstrip("\r\n")
-    try:
-        print(f"{name}:{credentials.hash_of(password)}")
-    except ValueError as error:
-        exit_with(str(error))
+    wrong: ClassVar = (ValueError,)
+    name: str = argument("NAME", "The user's name.", ...)
+
+    def run(self) -> None:
+        from ticdc_bridge.service.auth import credentials
+
+        credentials.check_name(self.name)
+        if sys.stdin.isatty():
+            password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
+        else:
+            password = sys.stdin.readline().rstrip("\r\n")
+        print(f"{self.name}:{credentials.hash_of(password)}")
 
 
-def new_token(name: Name) -> None:
+@dataclass(kw_only=True)
+class NewToken(ServiceCommand):
     """Print a new token on stderr and its line for --auth-file on stdout. The token can't be shown again.
 
     A client sends it as a bearer token, or as the password of NAME (http://NAME:TOKEN@HOST:8081 for TiCDC).
@@ -47,24 +43,20 @@ def new_token(name: Name) -> None:
     Examples:
       ticdc-bridge new-token ticdc >> users.htpasswd
     """
-    from ticdc_bridge.service.auth import credentials
 
-    _check_name(name)
-    token, hashed = credentials.new_token()
-    print(f"token of {name}: {token}", file=sys.stderr)
-    print(f"{name}:{hashed}")
+    name: str = argument("NAME", "The user's name.", ...)
 
+    def run(self) -> None:
+        from ticdc_bridge.service.auth import credentials
 
-def _check_name(name: str) -> None:
-    from ticdc_bridge.service.auth import credentials
-
-    try:
-        credentials.check_name(name)
-    except SetupError as error:
-        exit_with(error.detail)
+        credentials.check_name(self.name)
+        token, hashed = credentials.new_token()
+        print(f"token of {self.name}: {token}", file=sys.stderr)
+        print(f"{self.name}:{hashed}")
 
 
-def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_file: AuthPath = None) -> None:
+@dataclass(kw_only=True)
+class CheckAcl(ServiceCommand):
     """Check an ACL file; with NAME say what they may do, with SUBJECT on that subject.
 
     Exit code 0: it can be used (and with SUBJECT: it may be read); 1: it may not be read; 2: it can't be used.
@@ -72,29 +64,38 @@ def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_fil
     Examples:
       ticdc-bridge check-acl acl.toml ticdc shop.orders-value
     """
-    from ticdc_bridge.service.auth import acl, credentials
-    from ticdc_bridge.service.auth.file_watcher import read_text
 
-    try:
-        rules = acl.read(read_text(file), file)
-        names = credentials.read(read_text(auth_file), auth_file).names if auth_file else set()
-    except SetupError as error:
-        exit_with(error.detail)
-    print(f"{file}: {len(rules.rules)} rules, {len(rules.roles)} roles", file=sys.stderr)
-    without = sorted(one for one in names if rules.access(one) == acl.NOTHING)
-    if without:
-        print(f"no rule for: {', '.join(without)}", file=sys.stderr)
-    if name is None:
-        return
-    access = rules.access(name)
-    if access.everything:
-        print("everything (admin)")
-        return
-    if subject is not None:
-        allowed = [operation for operation in acl.OF_SUBJECTS if access.may(operation, subject)]
-        print(", ".join(allowed) or "nothing: looks absent")
-        raise typer.Exit(0 if allowed else _REFUSED)
-    print("on the server:", ", ".join(one for one in acl.OF_SERVER if access.may_serve(one)) or "nothing")
-    for rule in access.rules:
-        where = [*sorted(rule.subjects), *(f"{one}…" for one in rule.prefixes), *(one.text for one in rule.patterns)]
-        print(f"{', '.join(sorted(rule.may))}: {', '.join(where)}")
+    file: str = argument("FILE", "The file of --acl-file.", ...)
+    name: str | None = argument("NAME", "Whose rights to show; cert:CN for a certificate.")
+    subject: str | None = argument("SUBJECT", "On which subject.")
+    auth_file: str | None = option(ACCESS, "FILE", "Report users of this file that no rule names.")
+
+    def run(self) -> int:
+        from ticdc_bridge.service.auth import acl, credentials
+        from ticdc_bridge.service.auth.file_watcher import read_text
+
+        rules = acl.read(read_text(self.file), self.file)
+        users = credentials.read(read_text(self.auth_file), self.auth_file).names if self.auth_file else set()
+        print(f"{self.file}: {len(rules.rules)} rules, {len(rules.roles)} roles", file=sys.stderr)
+        without = sorted(name for name in users if rules.access(name) == acl.NOTHING)
+        if without:
+            print(f"no rule for: {', '.join(without)}", file=sys.stderr)
+        if self.name is None:
+            return 0
+        access = rules.access(self.name)
+        if access.everything:
+            print("everything (admin)")
+            return 0
+        if self.subject is not None:
+            allowed = [operation for operation in acl.OF_SUBJECTS if access.may(operation, self.subject)]
+            print(", ".join(allowed) or "nothing: looks absent")
+            return 0 if allowed else 1
+        print("on the server:", ", ".join(name for name in acl.OF_SERVER if access.may_serve(name)) or "nothing")
+        for rule in access.rules:
+            where = [
+                *sorted(rule.subjects),
+                *(f"{one}…" for one in rule.prefixes),
+                *(one.text for one in rule.patterns),
+            ]
+            print(f"{', '.join(sorted(rule.may))}: {', '.join(where)}")
+        return 0

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, get_args
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 from typer.main import get_command
 
@@ -23,25 +24,44 @@ from ticdc_bridge.extras import missing_package
 
 PANELS: Final = ("Arguments", "Input", "Schemas and definitions", "Output", "Errors", "Spark", "Stream", "Reports")
 """The order of a help's sections; all others follow."""
-_PANEL_OF: Final = {
-    name: panel
-    for panel, names in (
-        ("Input", "--in --at --db --table --time-zone --claim-check-dir --bootstrap-servers --kafka-config --format"),
-        ("Schemas and definitions", "--store --registry --schemas --compatibility --ddl --ddl-time-zone --changefeed"),
-        ("Output", "--out --format-out --overwrite --dry-run"),
-        ("Changefeed", "--sink-uri --config --schema-registry --ticdc-version --keyspace"),
-        ("Access and TLS", "--auth-file --acl-file --tls-cert --tls-key --tls-client-ca"),
-        ("Other registry", "--user --token --to-user --to-token --ca --registry-wait --to-registry"),
-    )
-    for name in names.split()
-}
-"""The sections of options that name none: of the service."""
 _WRONG_USAGE: Final = 2
 COMPLETE_VARIABLE: Final = "_TICDC_BRIDGE_COMPLETE"
 _EXAMPLES: Final = "\nExamples:\n"
 
 # A metavar says what an argument is: `FILE`, not `FILE <str>`.
 TyperArgument.display_type_rich = lambda self, ctx: None  # type: ignore[method-assign]
+
+
+class Conversion:
+    """From words to values as Typer does it, but without pydantic for texts, choices, paths and what has a parser.
+
+    Typer imports pydantic for any value, which took a quarter of a job's start.
+    """
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        kind = param.type_descriptor
+        annotation, parser = kind.annotation, kind.parameter_info.parser
+        many = param.multiple or param.nargs == -1
+        if many:
+            annotation = get_args(annotation)[0]
+        values = (value or ()) if many else (value,)
+        known = kind.choices
+        if not (parser or known or annotation in (str, Path) or value is None or value is param.default):
+            return _CONVERT_BY_TYPER(param).coerce(value, param=param, ctx=ctx)
+        if known and (unknown := [word for word in values if word is not None and word not in known]):
+            raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(map(repr, known))}", ctx, param)
+        try:
+            read = parser or (Path if annotation is Path else None)
+            found = [read(word) if read and isinstance(word, str) else word for word in values]
+        except ValueError as error:
+            raise typer.BadParameter(str(error), ctx, param) from error
+        return found if many else found[0]
+
+
+_CONVERT_BY_TYPER: Final[Any] = getattr(TyperOption, "get_runtime_param", None)
+_CONVERSION: Final[Any] = Conversion()
+for _kind in (TyperArgument, TyperOption):
+    _kind.get_runtime_param = lambda self: _CONVERSION  # type: ignore[method-assign]
 
 
 class Command(TyperCommand):
@@ -51,8 +71,7 @@ class Command(TyperCommand):
         panels: dict[str, list[tuple[str, str]]] = {}
         for param in sorted(self.get_params(ctx), key=lambda one: not getattr(one, "required", False)):
             is_argument = isinstance(param, TyperArgument)
-            panel = getattr(param, "rich_help_panel", None) or _PANEL_OF.get(param.opts[0], "Options")
-            panel = "Arguments" if is_argument else panel
+            panel = "Arguments" if is_argument else getattr(param, "rich_help_panel", None) or "Options"
             if (record := param.get_help_record(ctx)) is not None:
                 panels.setdefault(panel, []).append(record)
         for panel in sorted(panels, key=lambda name: PANELS.index(name) if name in PANELS else len(PANELS)):

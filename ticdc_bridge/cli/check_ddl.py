@@ -8,13 +8,24 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
-
-from ticdc_bridge.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
-from ticdc_bridge.cli.output import exit_with
+from ticdc_bridge.cli.options import (
+    CHANGEFEED,
+    DDL_ZONE,
+    DEFINITIONS,
+    INPUT,
+    OUTPUT,
+    ChangefeedOptions,
+    argument,
+    check_zone,
+    flag,
+    login,
+    option,
+)
+from ticdc_bridge.cli.output import ServiceCommand, exit_with
 from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -24,7 +35,6 @@ if TYPE_CHECKING:
     from ticdc_bridge.service.ddl_check.request import CheckRequest
     from ticdc_bridge.service.ddl_check.trial import Trial
 
-Format = Literal["text", "json", "github"]
 _MAX_SQL = 16 << 20
 PASSWORD = "BRIDGE_TIDB_PASSWORD"
 """The environment variable with the password of --try."""
@@ -32,79 +42,9 @@ PASSWORD = "BRIDGE_TIDB_PASSWORD"
 _DEFAULT_SERVICE = "http://127.0.0.1:8081"
 _SHOWN_SQL = 120  # characters of the statement in a command that is shown
 
-Sql = Annotated[
-    list[str] | None, typer.Argument(metavar="SQL", help="One or more statements, quoted; - is standard input.")
-]
-File = Annotated[
-    str | None, typer.Option("--in", "--file", metavar="FILE", help="A file of statements, instead of SQL.")
-]
-Db = Annotated[str, typer.Option(metavar="DATABASE", help="The database of unqualified table names.")]
-Registry = Annotated[
-    str | None,
-    typer.Option(
-        "--registry",
-        "--service",
-        metavar="URL",
-        help=f"The running service: its registry and its history. [BRIDGE_REGISTRY, {_DEFAULT_SERVICE}]",
-    ),
-]
-Store = Annotated[str | None, typer.Option(metavar="URL", help="The service's store, read directly: sqlite:///PATH.")]
-Ddl = Annotated[
-    str | None,
-    typer.Option(
-        "--ddl",
-        metavar="SOURCE",
-        help="Table definitions: a file (JSON lines of DDL, or SQL), a folder (dumpling's), or a live TiDB: "
-        "mysql://USER@HOST:4000/DB.",
-    ),
-]
-Schemas = Annotated[
-    str | None, typer.Option(metavar="FILE", help="With --ddl: registered schemas, JSON lines or a meta.json.")
-]
-Compatibility = Annotated[str, typer.Option(metavar="LEVEL", help="With --schemas: the level of all subjects.")]
-At = Annotated[
-    str | None,
-    typer.Option(metavar="TSO|TIME", help="Check against the tables at this time: a commit_ts or an RFC 3339 time."),
-]
-Changefeed = Annotated[str | None, typer.Option(metavar="NAME", help="The tracked changefeed whose history is used.")]
-Keyspace = Annotated[str, typer.Option(metavar="NAME", help="TiCDC's keyspace (namespace), part of Avro names.")]
-SqlMode = Annotated[str, typer.Option(metavar="MODES", help="The sql_mode in which the SQL is typed.")]
-Wire = Annotated[bool, typer.Option("--wire", help="The SQL is as TiCDC sends it, not as it is typed.")]
-Try = Annotated[
-    str | None,
-    typer.Option(
-        "--try",
-        metavar="URL",
-        help=f"A TiDB that runs the statements in a scratch database of its own: mysql://USER@HOST:4000. [{PASSWORD}]",
-    ),
-]
-Shown = Annotated[
-    Format, typer.Option("--format-out", "--format", help="text, json, or github: annotations and a job summary.")
-]
 
-
-def check_ddl(
-    sql: Sql = None,
-    file: File = None,
-    db: Db = "",
-    registry: Registry = None,
-    store: Store = None,
-    ddl: Ddl = None,
-    schemas: Schemas = None,
-    compatibility: Compatibility = "BACKWARD",
-    at: At = None,
-    sink_uri: SinkUri = None,
-    config: Config = None,
-    schema_registry: SchemaRegistry = None,
-    ticdc_version: TicdcVersion = None,
-    changefeed: Changefeed = None,
-    keyspace: Keyspace = "default",
-    ddl_time_zone: DdlZone = None,
-    sql_mode: SqlMode = "",
-    wire: Wire = False,
-    try_: Try = None,
-    format_: Shown = "text",
-) -> None:
+@dataclass(kw_only=True)
+class CheckDdl(ChangefeedOptions, ServiceCommand):
     """Say what DDL would do to the changefeed, before TiDB runs it.
 
     Statements are applied in order; each is judged against the tables as the former ones leave them. Exit code 0: all
@@ -118,42 +58,111 @@ def check_ddl(
       ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT"
       ticdc-bridge check-ddl --db shop --in migration.sql --ddl mysql://root@tidb:4000/shop
     """
-    from ticdc_bridge.service.changefeed.reader import read_files
-    from ticdc_bridge.service.ddl_check.report import EXIT
-    from ticdc_bridge.service.ddl_check.request import CheckRequest
-    from ticdc_bridge.service.history.model import tso_of
 
-    try:
-        text, name = _statements(sql, file)
+    sql: list[str] | None = argument("SQL", "One or more statements, quoted; - is standard input.")
+    file: str | None = option(INPUT, "FILE", "A file of statements, instead of SQL.", "--in", "--file")
+    db: str = option(INPUT, "DATABASE", "The database of unqualified table names.", default="")
+    registry: str | None = option(
+        DEFINITIONS, "URL",
+        f"The running service: its registry and its history. [BRIDGE_REGISTRY, {_DEFAULT_SERVICE}]",
+        "--registry", "--service",
+    )  # fmt: skip
+    store: str | None = option(DEFINITIONS, "URL", "The service's store, read directly: sqlite:///PATH.")
+    ddl: str | None = option(
+        DEFINITIONS, "SOURCE",
+        "Table definitions: a file (JSON lines of DDL, or SQL), a folder (dumpling's), or a live TiDB: "
+        "mysql://USER@HOST:4000/DB.",
+    )  # fmt: skip
+    schemas: str | None = option(DEFINITIONS, "FILE", "With --ddl: registered schemas, JSON lines or a meta.json.")
+    compatibility: str = option(DEFINITIONS, "LEVEL", "With --schemas: the level of all subjects.", default="BACKWARD")
+    at: str | None = option(
+        INPUT, "TSO|TIME", "Check against the tables at this time: a commit_ts or an RFC 3339 time."
+    )
+    changefeed: str | None = option(DEFINITIONS, "NAME", "The tracked changefeed whose history is used.")
+    keyspace: str = option(CHANGEFEED, "NAME", "TiCDC's keyspace (namespace), part of Avro names.", default="default")
+    ddl_time_zone: str | None = DDL_ZONE
+    sql_mode: str = option(None, "MODES", "The sql_mode in which the SQL is typed.", default="")
+    wire: bool = flag(None, "--wire", "The SQL is as TiCDC sends it, not as it is typed.")
+    try_: str | None = option(
+        None, "URL",
+        f"A TiDB that runs the statements in a scratch database of its own: mysql://USER@HOST:4000. [{PASSWORD}]",
+        "--try",
+    )  # fmt: skip
+    format: Literal["text", "json", "github"] = option(
+        OUTPUT, None, "text, json, or github: annotations and a job summary.", "--format-out", "--format",
+        default="text",
+    )  # fmt: skip
+
+    def run(self) -> int:
+        from ticdc_bridge.service.ddl_check.report import EXIT
+
+        text, name = _statements(self.sql, self.file)
+        try:
+            form = self._answer(text)
+        except BridgeError as error:
+            exit_with(f"{error.detail}{_other_ways(self.sql) if error.code == 'REGISTRY_UNREACHABLE' else ''}")
+        _show(form, self.format, name)
+        return EXIT[form["verdict"]]
+
+    def _answer(self, text: str) -> dict[str, Any]:
+        from ticdc_bridge.service.changefeed.reader import read_files
+        from ticdc_bridge.service.ddl_check.request import CheckRequest
+        from ticdc_bridge.service.history.model import tso_of
+
         request: dict[str, Any] = {
-            "sql": text, "db": db, "sql_mode": sql_mode, "wire": wire, "at": tso_of(at) if at else None,
-            "zone": check_zone("--ddl-time-zone", ddl_time_zone), "history": changefeed,
+            "sql": text, "db": self.db, "sql_mode": self.sql_mode, "wire": self.wire,
+            "at": tso_of(self.at) if self.at else None,
+            "zone": check_zone("--ddl-time-zone", self.ddl_time_zone), "history": self.changefeed,
         }  # fmt: skip
         feed = {
-            "sink_uri": sink_uri, "config": config, "keyspace": keyspace, "schema_registry": schema_registry,
-            "ticdc_version": ticdc_version,
+            "sink_uri": self.sink_uri, "config": self.config, "keyspace": self.keyspace,
+            "schema_registry": self.schema_registry, "ticdc_version": self.ticdc_version,
         }  # fmt: skip
-        _check_sources({"--registry": registry, "--store": store, "--ddl": ddl})
-        if store or ddl:
-            with _open_local(store, ddl, schemas, compatibility, db, try_) as answer:
-                form = answer(CheckRequest(**request, changefeed=read_files(**feed)))
-        elif try_:
-            raise SetupError("USAGE", details="--try needs the tables here: give --tables SOURCE or --store URL")
-        else:
-            form = _ask_service(registry, request, feed)
-    except BridgeError as error:
-        exit_with(f"{error.detail}{_other_ways(sql) if error.code == 'REGISTRY_UNREACHABLE' else ''}")
-    _show(form, format_, name)
-    raise typer.Exit(EXIT[form["verdict"]])
+        sources = {"--registry": self.registry, "--store": self.store, "--ddl": self.ddl}
+        if len(given := [name for name, value in sources.items() if value]) > 1:
+            ways = "--registry URL, --store URL or --ddl SOURCE"
+            raise SetupError("USAGE", details=f"the tables come from one place: {ways}, not {' and '.join(given)}")
+        if self.store or self.ddl:
+            with self._open_local() as answer:
+                form: dict[str, Any] = answer(CheckRequest(**request, changefeed=read_files(**feed)))
+                return form
+        if self.try_:
+            raise SetupError("USAGE", details="--try needs the tables here: give --ddl SOURCE or --store URL")
+        return _ask_service(self.registry, request, feed)
 
+    @contextmanager
+    def _open_local(self) -> Iterator[Any]:
+        """A function from a question to the JSON form of its answer."""
+        from ticdc_bridge.cli.table_sources import read_tables
+        from ticdc_bridge.service.ddl_check.request import answer_request, catalog_of, run_check
+        from ticdc_bridge.service.ddl_check.subjects import ListedSchemas
+        from ticdc_bridge.service.registry.registry import Registry
+        from ticdc_bridge.service.registry.view import RegistryView
+        from ticdc_bridge.service.schema_types.base import LEVELS
+        from ticdc_bridge.service.store import open_store, store_exists
+        from ticdc_bridge.service.store.history_reader import HistoryStore
 
-def _check_sources(sources: dict[str, str | None]) -> None:
-    given = [name for name, value in sources.items() if value]
-    if len(given) > 1:
-        usage = (
-            f"the tables come from one place: --registry URL, --store URL or --ddl SOURCE, not {' and '.join(given)}"
-        )
-        raise SetupError("USAGE", details=usage)
+        if self.store:
+            if not store_exists(self.store):  # opening one makes it: a command that only reads must not
+                raise SetupError("USAGE", details=f"--store {self.store}: there is no such file")
+            with closing(open_store(self.store)) as opened, _open_trial(self.try_, ()) as trial:
+                view, history = RegistryView(Registry(opened)), HistoryStore(opened)
+                yield lambda request: answer_request(request, view, history, trial).form()
+            return
+        level = self.compatibility.upper()
+        if level not in LEVELS:
+            raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
+        statements = read_tables(str(self.ddl), self.db).statements
+        listed = ListedSchemas.of_entries(_parse_schemas(self.schemas) if self.schemas else (), LEVELS[level])
+
+        def answer(request: CheckRequest) -> dict[str, Any]:
+            before = [one for one in statements if request.at is None or one.commit_ts <= request.at]
+            with _open_trial(self.try_, before) as trial:
+                return run_check(
+                    request, catalog_of(before, None), listed, lambda _: "", assume=self.schemas is None, trial=trial
+                ).form()
+
+        yield answer
 
 
 def _other_ways(sql: list[str] | None) -> str:
@@ -222,43 +231,6 @@ def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, 
 
 
 @contextmanager
-def _open_local(
-    store: str | None, ddl: str | None, schemas: str | None, level: str, db: str, try_: str | None
-) -> Iterator[Any]:
-    """A function from a question to the JSON form of its answer."""
-    from ticdc_bridge.cli.table_sources import read_tables
-    from ticdc_bridge.service.ddl_check.request import answer_request, catalog_of, run_check
-    from ticdc_bridge.service.ddl_check.subjects import ListedSchemas
-    from ticdc_bridge.service.registry.registry import Registry
-    from ticdc_bridge.service.registry.view import RegistryView
-    from ticdc_bridge.service.schema_types.base import LEVELS
-    from ticdc_bridge.service.store import open_store, store_exists
-    from ticdc_bridge.service.store.history_reader import HistoryStore
-
-    if store:
-        if not store_exists(store):  # opening one makes it: a command that only reads must not
-            raise SetupError("USAGE", details=f"--store {store}: there is no such file")
-        with closing(open_store(store)) as opened, _open_trial(try_, ()) as trial:
-            view, history = RegistryView(Registry(opened)), HistoryStore(opened)
-            yield lambda request: answer_request(request, view, history, trial).form()
-        return
-    level = level.upper()
-    if level not in LEVELS:
-        raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
-    statements = read_tables(str(ddl), db).statements
-    listed = ListedSchemas.of_entries(_parse_schemas(schemas) if schemas else (), LEVELS[level])
-
-    def answer(request: CheckRequest) -> dict[str, Any]:
-        before = [one for one in statements if request.at is None or one.commit_ts <= request.at]
-        with _open_trial(try_, before) as trial:
-            return run_check(
-                request, catalog_of(before, None), listed, lambda _: "", assume=schemas is None, trial=trial
-            ).form()
-
-    yield answer
-
-
-@contextmanager
 def _open_trial(url: str | None, definitions: Sequence[DdlText]) -> Iterator[Trial | None]:
     """The TiDB of --try. definitions: the statements that the tables come from."""
     from ticdc_bridge.schemas.inputs.live_tables import server_address
@@ -286,7 +258,7 @@ def _parse_schemas(path: str) -> Any:
 
 
 # ---- how it is shown
-def _show(form: dict[str, Any], format_: Format, file: str) -> None:
+def _show(form: dict[str, Any], format_: str, file: str) -> None:
     from ticdc_bridge.service.ddl_check import report
 
     if format_ == "json":

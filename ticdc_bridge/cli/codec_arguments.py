@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ticdc_bridge.cli.job_options import JobOptions, KafkaOptions, Reading, SparkConf, with_login
+from ticdc_bridge.cli import options as cli_options
+from ticdc_bridge.cli.job_options import JobOptions, Reading, SparkConf, with_login
+from ticdc_bridge.cli.options import KafkaOptions
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.clients.registry import HttpSchemas, Schemas
 from ticdc_bridge.schemas.formats.base import Format
@@ -250,10 +252,10 @@ def offset(text: str) -> int:
 
 def seconds(text: str, option: str) -> float:
     """5s, 500ms, 10m → seconds. SetupError USAGE."""
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m)?", text)
-    if not match:
-        raise SetupError("USAGE", details=f"{option} {text}: 5s, 500ms or 10m is needed")
-    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}[match[2]]
+    try:
+        return cli_options.seconds(text)
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"{option} {error}") from None
 
 
 def options_file(path: Path | None) -> dict[str, Any]:

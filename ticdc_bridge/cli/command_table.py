@@ -12,7 +12,7 @@ EXTRA: Final = {SERVICE: "service", JOBS: "spark"}
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its name, the package that runs it, its file and function (or class), and a line of the help."""
+    """A command: its name, the package that runs it, its file and class, and a line of the help."""
 
     name: str
     package: str
@@ -30,20 +30,20 @@ class Command:
 
 GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     "Run the registry": (
-        Command("serve", SERVICE, "serve:serve", "serve the schema registry, the table histories and the pages"),
-        Command("health", SERVICE, "health:health", "check whether the service on this machine is ready"),
-        Command("import", SERVICE, "transfer:import_", "import a registry from a topic, a dump or over REST"),
-        Command("export", SERVICE, "transfer:export", "export a registry to a topic, a dump or over REST"),
-        Command("backup", SERVICE, "backup:backup", "write a whole store to one file"),
-        Command("restore", SERVICE, "backup:restore", "fill an empty store from a backup"),
-        Command("hash-password", SERVICE, "access:hash_password", "print a user's line for --auth-file"),
-        Command("new-token", SERVICE, "access:new_token", "print a new token and its line for --auth-file"),
-        Command("check-acl", SERVICE, "access:check_acl", "check an ACL file, and who may do what"),
+        Command("serve", SERVICE, "serve:Serve", "serve the schema registry, the table histories and the pages"),
+        Command("health", SERVICE, "health:Health", "check whether the service on this machine is ready"),
+        Command("import", SERVICE, "transfer:Import", "import a registry from a topic, a dump or over REST"),
+        Command("export", SERVICE, "transfer:Export", "export a registry to a topic, a dump or over REST"),
+        Command("backup", SERVICE, "backup:Backup", "write a whole store to one file"),
+        Command("restore", SERVICE, "backup:Restore", "fill an empty store from a backup"),
+        Command("hash-password", SERVICE, "access:HashPassword", "print a user's line for --auth-file"),
+        Command("new-token", SERVICE, "access:NewToken", "print a new token and its line for --auth-file"),
+        Command("check-acl", SERVICE, "access:CheckAcl", "check an ACL file, and who may do what"),
     ),
     "Look at tables and DDL": (
-        Command("check-ddl", SERVICE, "check_ddl:check_ddl", "check whether a DDL statement would stop the changefeed"),
-        Command("doctor", SERVICE, "doctor:doctor", "check a changefeed's settings for losses and errors"),
-        Command("track", SERVICE, "track:track", "follow a changefeed's DDL into a table history"),
+        Command("check-ddl", SERVICE, "check_ddl:CheckDdl", "check whether a DDL statement would stop the changefeed"),
+        Command("doctor", SERVICE, "doctor:Doctor", "check a changefeed's settings for losses and errors"),
+        Command("track", SERVICE, "track:Track", "follow a changefeed's DDL into a table history"),
         Command("history", SERVICE, "history:history", "versions of tables: diff, export, snapshot, replay, rebuild"),
     ),
     "Read and convert messages": (
@@ -60,7 +60,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     "Set up and try": (
         Command("demo", JOBS, "demo:Demo", "run everything on this machine with sample TiCDC messages"),
         Command("package", JOBS, "package:Package", "write the zip and the script for spark-submit"),
-        Command("completion", OWN, "completion:completion", "print the completion script of bash, zsh or fish"),
+        Command("completion", OWN, "completion:Completion", "print the completion script of bash, zsh or fish"),
     ),
 }
 COMMANDS: Final = {one.name: one for group in GROUPS.values() for one in group}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-import typer
 from typer.completion import shell_complete
 
 from ticdc_bridge.cli import PROGRAM
 from ticdc_bridge.cli.app import COMPLETE_VARIABLE, group
+from ticdc_bridge.cli.options import BaseCommand, argument
 
-Shell = Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="bash|zsh|fish", help="The shell.")]
 
-
-def completion(shell: Shell) -> int:
+@dataclass(kw_only=True)
+class Completion(BaseCommand):
     """Print the completion script of a shell.
 
     `ticdc-bridge --install-completion` installs that of the shell it is called from.
@@ -23,4 +23,8 @@ def completion(shell: Shell) -> int:
       source <(ticdc-bridge completion zsh)       in ~/.zshrc, after compinit
       ticdc-bridge completion fish > ~/.config/fish/completions/ticdc-bridge.fish
     """
-    return shell_complete(group(), {}, PROGRAM, COMPLETE_VARIABLE, f"source_{shell}")
+
+    shell: Literal["bash", "zsh", "fish"] = argument("bash|zsh|fish", "The shell.", ...)
+
+    def run(self) -> int:
+        return shell_complete(group(), {}, PROGRAM, COMPLETE_VARIABLE, f"source_{self.shell}")

@@ -6,17 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import (
-    INPUT,
-    OUTPUT,
-    READ,
-    TYPES,
-    MessageJobOptions,
-    TableSelection,
-    flag,
-    formats,
-    option,
-)
+from ticdc_bridge.cli.job_options import READ, TYPES, MessageJobOptions, TableSelection, formats
+from ticdc_bridge.cli.options import INPUT, OUTPUT, flag, option
 
 COMMAND_CLASS: Final = JobFileCommand
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ticdc_bridge.cli.job_command import JobCommand
-from ticdc_bridge.cli.job_options import OUTPUT, option
+from ticdc_bridge.cli.options import OUTPUT, option
 
 
 @dataclass(kw_only=True)

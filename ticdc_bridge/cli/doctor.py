@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote
 
-import typer
-
-from ticdc_bridge.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
-from ticdc_bridge.cli.output import exit_with
+from ticdc_bridge.cli.options import DEFINITIONS, INPUT, OUTPUT, ChangefeedOptions, check_zone, login, option
+from ticdc_bridge.cli.output import ServiceCommand
 from ticdc_bridge.schemas.model.errors import SetupError
 
 if TYPE_CHECKING:
@@ -22,35 +21,9 @@ if TYPE_CHECKING:
 _MOST_SUBJECTS: Final = 500
 _ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
 
-Registry = Annotated[
-    str | None,
-    typer.Option(
-        "--registry",
-        "--service",
-        metavar="URL",
-        help="A registry whose compatibility levels and modes are checked, too.",
-    ),
-]
-TimeZone = Annotated[str, typer.Option(metavar="ZONE", help="Time zone of TiCDC's servers, if readers know it.")]
-FailOn = Annotated[
-    Literal["error", "warning", "info"], typer.Option(help="The lowest severity that gives exit code 1.")
-]
-Shown = Annotated[
-    Literal["text", "json", "github"],
-    typer.Option("--format-out", "--format", help="text, json, or github: annotations."),
-]
 
-
-def doctor(
-    sink_uri: SinkUri = None,
-    config: Config = None,
-    schema_registry: SchemaRegistry = None,
-    ticdc_version: TicdcVersion = None,
-    registry: Registry = None,
-    time_zone: TimeZone = "",
-    format_: Shown = "text",
-    fail_on: FailOn = "warning",
-) -> None:
+@dataclass(kw_only=True)
+class Doctor(ChangefeedOptions, ServiceCommand):
     """Read a changefeed's settings and say what will be lost or break.
 
     error: TiCDC refuses it or stops, or values change unseen. warning: something is lost, or readers must know it.
@@ -59,27 +32,41 @@ def doctor(
     Examples:
       ticdc-bridge doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
     """
-    from ticdc_bridge.clients.http import HttpClient
-    from ticdc_bridge.service.changefeed.doctor import DoctorInput, examine, exit_code
-    from ticdc_bridge.service.changefeed.reader import read_files
 
-    try:
-        if not sink_uri and not config:
+    registry: str | None = option(
+        DEFINITIONS,
+        "URL",
+        "A registry whose compatibility levels and modes are checked, too.",
+        "--registry",
+        "--service",
+    )
+    time_zone: str = option(INPUT, "ZONE", "Time zone of TiCDC's servers, if readers know it.", default="")
+    format: Literal["text", "json", "github"] = option(
+        OUTPUT, None, "text, json, or github: annotations.", "--format-out", "--format", default="text"
+    )
+    fail_on: Literal["error", "warning", "info"] = option(
+        None, None, "The lowest severity that gives exit code 1.", default="warning"
+    )
+
+    def run(self) -> int:
+        from ticdc_bridge.clients.http import HttpClient
+        from ticdc_bridge.service.changefeed.doctor import DoctorInput, examine, exit_code
+        from ticdc_bridge.service.changefeed.reader import read_files
+
+        if not self.sink_uri and not self.config:
             raise SetupError("USAGE", details="give --sink-uri, --config or both")
-        check_zone("--time-zone", time_zone or None)
+        check_zone("--time-zone", self.time_zone or None)
         feed = read_files(
-            sink_uri, config, time_zone=time_zone, schema_registry=schema_registry, ticdc_version=ticdc_version
-        )
+            self.sink_uri, self.config, time_zone=self.time_zone, schema_registry=self.schema_registry,
+            ticdc_version=self.ticdc_version,
+        )  # fmt: skip
         patient = DoctorInput(feed)
-        if registry:
-            remote = HttpClient(registry, login=login(wait=0.0))
-            patient = _ask_registry(remote, feed)
-    except SetupError as error:
-        exit_with(error.detail)
-    findings = examine(patient)
-    for line in _SHOW[format_](findings, patient, config or ""):
-        print(line)
-    raise typer.Exit(exit_code(findings, fail_on))
+        if self.registry:
+            patient = _ask_registry(HttpClient(self.registry, login=login(wait=0.0)), feed)
+        findings = examine(patient)
+        for line in _SHOW[self.format](findings, patient, self.config or ""):
+            print(line)
+        return exit_code(findings, self.fail_on)
 
 
 def _ask_registry(remote: HttpClient, feed: ChangefeedSettings) -> DoctorInput:

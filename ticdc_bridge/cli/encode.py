@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ticdc_bridge.cli.job_options import INPUT, OUTPUT, WRITTEN, MessageJobOptions, Writing, formats, option
+from ticdc_bridge.cli.job_options import WRITTEN, MessageJobOptions, Writing, formats
+from ticdc_bridge.cli.options import INPUT, OUTPUT, option
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.plain.reader import PLAIN
 

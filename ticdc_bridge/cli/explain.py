@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
-from ticdc_bridge.cli.job_options import FORMAT_OUT, INPUT, OUTPUT, READ, Reading, formats, option
+from ticdc_bridge.cli.job_options import READ, Reading, formats
+from ticdc_bridge.cli.options import FORMAT_OUT, INPUT, OUTPUT, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
 
-import typer
-
-Url = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URL",
-        help="Where it listens, http(s)://HOST:PORT. [BRIDGE_HOST, BRIDGE_PORT, BRIDGE_TLS_CERT as `serve` reads them]",
-    ),
-]
+from ticdc_bridge.cli.options import BaseCommand, option
 
 
-def health(url: Url = None) -> None:
+@dataclass(kw_only=True)
+class Health(BaseCommand):
     """Check whether the service on this machine is ready, as a container's health check does.
 
     Exit code 0: it is, and its store can be used. 1: it is not, or nothing answers within 4 s; stderr says why.
@@ -24,6 +17,13 @@ def health(url: Url = None) -> None:
     Examples:
       ticdc-bridge health
     """
-    from ticdc_bridge.service.server.health import run
 
-    raise typer.Exit(run(url))
+    url: str | None = option(
+        None, "URL",
+        "Where it listens, http(s)://HOST:PORT. [BRIDGE_HOST, BRIDGE_PORT, BRIDGE_TLS_CERT as `serve` reads them]",
+    )  # fmt: skip
+
+    def run(self) -> int:
+        from ticdc_bridge.service.server.health import run
+
+        return run(self.url)

@@ -6,13 +6,14 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import typer
 
-from ticdc_bridge.cli.options import DdlZone, StoreUrl, one_place, split_table
-from ticdc_bridge.cli.output import exit_with, load_settings
-from ticdc_bridge.schemas.model.errors import BridgeError, DdlError, SetupError
+from ticdc_bridge.cli.options import DDL_ZONE, DEFINITIONS, INPUT, OUTPUT, StoreOptions, argument, flag, option
+from ticdc_bridge.cli.output import ServiceCommand, exit_with, load_settings, one_of
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.server.logs import print_line
 
@@ -21,19 +22,12 @@ if TYPE_CHECKING:
     from ticdc_bridge.service.registry.view import RegistryView
     from ticdc_bridge.service.store.history_reader import HistoryStore
 
-history = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The version history of TiDB's tables.")
-
-HistoryFile = Annotated[
-    str | None, typer.Argument(metavar="FILE", help="JSON lines of a recorded DDL history; - is standard input.")
-]
-HistoryIn = Annotated[str | None, typer.Option("--in", metavar="FILE", help="The same.")]
-ReplayMode = Annotated[
-    Literal["wire", "typed"], typer.Option(help="wire: the statements as TiCDC sends them; typed: as they were typed.")
-]
+_DB: Final[Any] = option(INPUT, "DATABASE", "Only the tables of this database.")
+_INCLUSIVE: Final[Any] = flag(None, "--inclusive", "With the DDL at that very commit_ts, as rows after it have it.")
 
 
-@history.command("replay")
-def history_replay(given: HistoryFile = None, source: HistoryIn = None, mode: ReplayMode = "wire") -> None:
+@dataclass(kw_only=True)
+class Replay(ServiceCommand):
     """Replay a recorded DDL history and print each statement's tables as they are after it.
 
     A line in: {"script","seq","db","ddl","sql_mode","ok","wire":[{"ts","scm","tbl","t","q"}]}. A line out:
@@ -43,97 +37,56 @@ def history_replay(given: HistoryFile = None, source: HistoryIn = None, mode: Re
     Examples:
       ticdc-bridge history replay ddl.jsonl --mode typed
     """
-    from ticdc_bridge.service.history.table_json import replay
 
-    done, failed, file = 0, 0, one_place("FILE", given, source)
-    try:
-        with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as lines:
-            for result in replay(lines, mode):
-                print(json.dumps(result, ensure_ascii=False))
-                done, failed = done + 1, failed + (not result["ok"])
-    except SetupError as error:
-        exit_with(error.detail)
-    except BrokenPipeError:
-        raise
-    except (OSError, UnicodeDecodeError) as error:
-        exit_with(f"{file}: {reason_of(error)}")
-    print_line(f"history replay: {done} statements, {failed} that could not be read or applied")
+    given: str | None = argument("FILE", "JSON lines of a recorded DDL history; - is standard input.")
+    source: str | None = option(INPUT, "FILE", "The same.", "--in")
+    mode: Literal["wire", "typed"] = option(
+        None, None, "wire: the statements as TiCDC sends them; typed: as they were typed.", default="wire"
+    )
 
+    def run(self) -> None:
+        from ticdc_bridge.service.history.table_json import replay
 
-Feed = Annotated[str | None, typer.Option("--changefeed", metavar="NAME", help="The history it is for. [the only one]")]
-ShowCreate = Annotated[
-    str | None, typer.Argument(metavar="SQL", help="What SHOW CREATE TABLE printed; - is standard input.")
-]
-Db = Annotated[str, typer.Option("--db", metavar="DATABASE", help="The table's database.")]
-At = Annotated[
-    str | None, typer.Option("--at", metavar="TSO|TIME", help="Valid from this time. [the resolved ts of the history]")
-]
-Tables = Annotated[
-    str | None,
-    typer.Option(
-        "--ddl",
-        metavar="SOURCE",
-        help="Many tables at once: a file of SQL or DDL, a dump's folder, or mysql://USER@HOST:4000/DB.",
-    ),
-]
-Subject = Annotated[
-    str | None, typer.Option(metavar="SUBJECT", help="A registered subject, which describes the table in part.")
-]
-Version = Annotated[int | None, typer.Option(metavar="N", help="The subject's version. [the newest]")]
-MessageFile = Annotated[
-    str | None,
-    typer.Option("--message", metavar="FILE", help="A message that describes it: one line, key_b64, value_b64."),
-]
-Earlier = Annotated[str, typer.Argument(metavar="FROM", help="The earlier time: a commit_ts or an RFC 3339 time.")]
-Later = Annotated[str, typer.Argument(metavar="TO", help="The later time.")]
-All = Annotated[bool, typer.Option("--all", help="Rebuild all versions, not only those after events that failed.")]
+        done, failed, file = 0, 0, one_of("FILE", self.given, self.source)
+        try:
+            with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as lines:
+                for result in replay(lines, self.mode):
+                    print(json.dumps(result, ensure_ascii=False))
+                    done, failed = done + 1, failed + (not result["ok"])
+        except BrokenPipeError:
+            raise
+        except (OSError, UnicodeDecodeError) as error:
+            exit_with(f"{file}: {reason_of(error)}")
+        print_line(f"history replay: {done} statements, {failed} that could not be read or applied")
 
 
-@contextmanager
-def _open_histories(url: str | None, *, reads: bool = False) -> Iterator[tuple[HistoryStore, RegistryView]]:
-    """The store's histories. BridgeError and ValueError end the command with exit code 2. reads: it must exist."""
-    from ticdc_bridge.service.registry.registry import Registry
-    from ticdc_bridge.service.registry.view import RegistryView
-    from ticdc_bridge.service.store import open_store, store_exists
-    from ticdc_bridge.service.store.history_reader import HistoryStore
+@dataclass(kw_only=True)
+class HistoryCommand(StoreOptions, ServiceCommand):
+    """A command on a store's histories."""
 
-    settings = load_settings(store=url)
-    if reads and not store_exists(settings.store):  # opening one makes it
-        exit_with(f"--store {settings.store}: there is no such file")
-    try:
+    wrong: ClassVar = (OSError, ValueError)
+    changefeed: str | None = option(DEFINITIONS, "NAME", "The history it is for. [the only one]")
+
+    @contextmanager
+    def histories(self, *, reads: bool = False) -> Iterator[tuple[HistoryStore, RegistryView]]:
+        """The store's histories. reads: it must exist."""
+        from ticdc_bridge.service.registry.registry import Registry
+        from ticdc_bridge.service.registry.view import RegistryView
+        from ticdc_bridge.service.store import open_store, store_exists
+        from ticdc_bridge.service.store.history_reader import HistoryStore
+
+        settings = load_settings(store=self.store)
+        if reads and not store_exists(settings.store):  # opening one makes it
+            exit_with(f"--store {settings.store}: there is no such file")
         store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
         try:
             yield HistoryStore(store), RegistryView(Registry(store))
         finally:
             store.close()
-    except BridgeError as error:
-        exit_with(error.detail)
-    except BrokenPipeError:  # the reader of the output went away (| head)
-        raise
-    except (OSError, ValueError) as error:
-        exit_with(reason_of(error))
 
 
-@history.command("snapshot")
-def history_snapshot(
-    sql: ShowCreate = None,
-    db: Db = "",
-    table: Annotated[
-        str,
-        typer.Option(
-            "--table",
-            metavar="[DB.]TABLE",
-            help="The table's name, if the source has another. With --ddl: only this table.",
-        ),
-    ] = "",
-    tables: Tables = None,
-    subject: Subject = None,
-    version: Version = None,
-    message: MessageFile = None,
-    at: At = None,
-    changefeed: Feed = None,
-    store: StoreUrl = None,
-) -> None:
+@dataclass(kw_only=True)
+class Snapshot(HistoryCommand):
     """Give a history that began in the middle the definition of a table, or of many, at a commit_ts.
 
     Without --at, tables of a live TiDB are valid from the time they were read. Exit code 0; 2 where the snapshot
@@ -142,36 +95,53 @@ def history_snapshot(
     Examples:
       mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | ticdc-bridge history snapshot - --db shop
     """
-    from ticdc_bridge.service.history.manual_entry import record_snapshot, record_tables
-    from ticdc_bridge.service.history.model import Batch
 
-    db, table = split_table(db, table)
-    body: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
-    with _open_histories(store) as (histories, view):
-        if sql is not None:
-            body["query"] = sys.stdin.read() if sql == "-" else sql
-        if subject is not None:
-            body |= {"subject": subject, "version": version}
-        if message is not None:
-            body["message"] = _first_message(message)
-        if at is not None:
-            body["time"] = at
-        if tables is None:
-            entry = record_snapshot(body, histories, view)
-        elif len(body.keys() & {"query", "subject", "message"}):
-            raise SetupError(
-                "USAGE", details="--ddl SOURCE stands alone: give no SQL, --subject or --message beside it"
-            )
-        else:
-            described, commit_ts = _tables_of(tables, db, table)
-            entry = record_tables({"commit_ts": commit_ts if at is None else None, **body}, described, histories)
-        result = histories.track(entry.changefeed, Batch(records=list(entry.records)), strict=True)
-    for record in entry.records if len(entry.records) == 1 else ():
-        outcome = "known already" if result.copies else "kept"
-        print_line(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {outcome}")
-    if len(entry.records) > 1:
-        since = f"since commit_ts {entry.records[0].commit_ts}"
-        print_line(f"history snapshot: {result.new} tables {since} kept, {result.copies} known already")
+    sql: str | None = argument("SQL", "What SHOW CREATE TABLE printed; - is standard input.")
+    db: str = option(INPUT, "DATABASE", "The table's database.", default="")
+    table: str = option(
+        INPUT, "[DB.]TABLE", "The table's name, if the source has another. With --ddl: only this table.", default=""
+    )
+    ddl: str | None = option(
+        DEFINITIONS,
+        "SOURCE",
+        "Many tables at once: a file of SQL or DDL, a dump's folder, or mysql://USER@HOST:4000/DB.",
+    )
+    subject: str | None = option(None, "SUBJECT", "A registered subject, which describes the table in part.")
+    version: int | None = option(None, "N", "The subject's version. [the newest]")
+    message: str | None = option(None, "FILE", "A message that describes it: one line, key_b64, value_b64.")
+    at: str | None = option(INPUT, "TSO|TIME", "Valid from this time. [the resolved ts of the history]")
+
+    def run(self) -> None:
+        from ticdc_bridge.service.history.manual_entry import record_snapshot, record_tables
+        from ticdc_bridge.service.history.model import Batch
+
+        db, table = _split_table(self.db, self.table)
+        body: dict[str, object] = {"db": db, "table": table, "changefeed": self.changefeed}
+        with self.histories() as (histories, view):
+            if self.sql is not None:
+                body["query"] = sys.stdin.read() if self.sql == "-" else self.sql
+            if self.subject is not None:
+                body |= {"subject": self.subject, "version": self.version}
+            if self.message is not None:
+                body["message"] = _first_message(self.message)
+            if self.at is not None:
+                body["time"] = self.at
+            if self.ddl is None:
+                entry = record_snapshot(body, histories, view)
+            elif body.keys() & {"query", "subject", "message"}:
+                details = "--ddl SOURCE stands alone: give no SQL, --subject or --message beside it"
+                raise SetupError("USAGE", details=details)
+            else:
+                described, commit_ts = _tables_of(self.ddl, db, table)
+                body = {"commit_ts": commit_ts if self.at is None else None, **body}
+                entry = record_tables(body, described, histories)
+            result = histories.track(entry.changefeed, Batch(records=list(entry.records)), strict=True)
+        for record in entry.records if len(entry.records) == 1 else ():
+            outcome = "known already" if result.copies else "kept"
+            print_line(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {outcome}")
+        if len(entry.records) > 1:
+            since = f"since commit_ts {entry.records[0].commit_ts}"
+            print_line(f"history snapshot: {result.new} tables {since} kept, {result.copies} known already")
 
 
 def _first_message(file: str) -> Any:
@@ -184,10 +154,10 @@ def _first_message(file: str) -> Any:
         raise SetupError("USAGE", details=details) from None
 
 
-def _named(db: str | None, table: str | None) -> tuple[str | None, str | None]:
-    """--db and --table, None for what is not chosen."""
-    db, table = split_table(db or "", table or "")
-    return db or None, table or None
+def _split_table(db: str | None, table: str | None) -> tuple[str, str]:
+    """The database and the name of --db and --table, which may be DB.TABLE where no database is given."""
+    before, dot, after = (table or "").partition(".")
+    return (before, after) if dot and not db else (db or "", table or "")
 
 
 def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None]:
@@ -209,27 +179,8 @@ def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None
     return named, read.commit_ts
 
 
-@history.command("diff")
-def history_diff(
-    earlier: Earlier,
-    later: Later,
-    db: Annotated[
-        str | None, typer.Option("--db", metavar="DATABASE", help="Only the tables of this database.")
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option("--table", metavar="[DB.]TABLE", help="Only this table (of --db), by its name at any time."),
-    ] = None,
-    inclusive: Annotated[
-        bool,
-        typer.Option("--inclusive", help="With the DDL at each of these very commit_ts, as rows after it have it."),
-    ] = False,
-    changefeed: Feed = None,
-    format_: Annotated[
-        Literal["text", "json"], typer.Option("--format-out", "--format", help="text, or one JSON object.")
-    ] = "text",
-    store: StoreUrl = None,
-) -> None:
+@dataclass(kw_only=True)
+class Diff(HistoryCommand):
     """Print what changed between two times: tables created, dropped, renamed, and their columns, keys and options.
 
     As in `at`, a time stands for the tables that a row with this commit_ts has: the DDL at that very commit_ts is not
@@ -239,45 +190,32 @@ def history_diff(
     Examples:
       ticdc-bridge history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
     """
-    from ticdc_bridge.service.history.diff import Period, diff, text
-    from ticdc_bridge.service.history.model import tso_of
 
-    with _open_histories(store, reads=True) as (histories, _):
-        period = Period(tso_of(earlier), tso_of(later), inclusive)
-        form = diff(histories.span(changefeed, period, *_named(db, table))).form()
-    if format_ == "json":
-        print(json.dumps(form, ensure_ascii=False))
-    else:
-        print("\n".join(text(form)))
-    if form["databases"] or form["counts"].keys() - {"unknown"}:
-        raise typer.Exit(1)
-    if form["counts"]:
-        raise typer.Exit(3)
+    earlier: str = argument("FROM", "The earlier time: a commit_ts or an RFC 3339 time.", ...)
+    later: str = argument("TO", "The later time.", ...)
+    db: str | None = _DB
+    table: str | None = option(INPUT, "[DB.]TABLE", "Only this table (of --db), by its name at any time.")
+    inclusive: bool = _INCLUSIVE
+    format: Literal["text", "json"] = option(
+        OUTPUT, None, "text, or one JSON object.", "--format-out", "--format", default="text"
+    )
+
+    def run(self) -> int:
+        from ticdc_bridge.service.history.diff import Period, diff, text
+        from ticdc_bridge.service.history.model import tso_of
+
+        with self.histories(reads=True) as (histories, _):
+            period = Period(tso_of(self.earlier), tso_of(self.later), self.inclusive)
+            db, table = _split_table(self.db, self.table)
+            form = diff(histories.span(self.changefeed, period, db or None, table or None)).form()
+        print(json.dumps(form, ensure_ascii=False) if self.format == "json" else "\n".join(text(form)))
+        if form["databases"] or form["counts"].keys() - {"unknown"}:
+            return 1
+        return 3 if form["counts"] else 0
 
 
-@history.command("export")
-def history_export(
-    form: Annotated[
-        Literal["sql", "jsonl"],
-        typer.Option("--format-out", "--format", help="sql, or JSON lines as --ddl takes them."),
-    ] = "sql",
-    at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="TSO|TIME", help="The tables at this time. [sql: newest; jsonl: all versions]"),
-    ] = None,
-    inclusive: Annotated[
-        bool, typer.Option("--inclusive", help="With the DDL at that very commit_ts, as rows after it have it.")
-    ] = False,
-    db: Annotated[
-        str | None, typer.Option("--db", metavar="DATABASE", help="Only the tables of this database.")
-    ] = None,
-    table: Annotated[
-        str | None, typer.Option("--table", metavar="[DB.]TABLE", help="Only this table (of --db).")
-    ] = None,
-    ddl_time_zone: DdlZone = None,
-    changefeed: Feed = None,
-    store: StoreUrl = None,
-) -> None:
+@dataclass(kw_only=True)
+class Export(HistoryCommand):
     """Print tables of a history: CREATE TABLE statements that TiDB runs, or JSON lines with every version.
 
     Both are what --ddl of decode, transcode, merge and check-ddl takes. A table that is not known exactly is left out
@@ -286,43 +224,58 @@ def history_export(
     Examples:
       ticdc-bridge history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
     """
-    from ticdc_bridge.service.history.export import HistoryExport
-    from ticdc_bridge.service.history.model import tso_of
 
-    with _open_histories(store, reads=True) as (histories, _):
-        feed, (db, table) = histories.changefeed(changefeed), _named(db, table)
-        histories.check_known(feed.name, db, table)
-        export = HistoryExport(form, tso_of(at) if at else None, inclusive, ddl_time_zone)
-        for line in export.lines(feed.name, histories.histories(feed.name, db, table)):
-            print(line)
-    for one in export.left_out:
-        print_line(f"history export: left out {one}")
-    print_line(f"history export: tables {export.tables}, versions {export.versions}, left out {len(export.left_out)}")
-    if export.left_out:
-        raise typer.Exit(1)
+    format: Literal["sql", "jsonl"] = option(
+        OUTPUT, None, "sql, or JSON lines as --ddl takes them.", "--format-out", "--format", default="sql"
+    )
+    at: str | None = option(INPUT, "TSO|TIME", "The tables at this time. [sql: newest; jsonl: all versions]")
+    inclusive: bool = _INCLUSIVE
+    db: str | None = _DB
+    table: str | None = option(INPUT, "[DB.]TABLE", "Only this table (of --db).")
+    ddl_time_zone: str | None = DDL_ZONE
+
+    def run(self) -> int:
+        from ticdc_bridge.service.history.export import HistoryExport
+        from ticdc_bridge.service.history.model import tso_of
+
+        with self.histories(reads=True) as (histories, _):
+            feed, names = histories.changefeed(self.changefeed), _split_table(self.db, self.table)
+            db, table = names[0] or None, names[1] or None
+            histories.check_known(feed.name, db, table)
+            export = HistoryExport(
+                self.format, tso_of(self.at) if self.at else None, self.inclusive, self.ddl_time_zone
+            )
+            for line in export.lines(feed.name, histories.histories(feed.name, db, table)):
+                print(line)
+        for reason in export.left_out:
+            print_line(f"history export: left out {reason}")
+        left_out = len(export.left_out)
+        print_line(f"history export: tables {export.tables}, versions {export.versions}, left out {left_out}")
+        return 1 if left_out else 0
 
 
-@history.command("rebuild")
-def history_rebuild(
-    changefeed: Annotated[
-        str | None, typer.Option("--changefeed", metavar="NAME", help="One history. [all of them]")
-    ] = None,
-    every: All = False,
-    store: StoreUrl = None,
-) -> None:
+@dataclass(kw_only=True)
+class Rebuild(HistoryCommand):
     """Apply again the DDL that was not understood, and what depends on it: after an upgrade that understands more.
 
     Exit code 0; 1 where some is not understood still; 2 where it can't start.
     """
-    left = 0
-    with _open_histories(store) as (histories, _):
-        names = [changefeed] if changefeed else [one.name for one in histories.changefeeds()]
-        for name in names:
-            histories.changefeed(name)
-            done = histories.rebuild(name, everything=every)
-            left += done.failed
-            print_line(
-                f"history rebuild: {name}: {done.events} applied, {done.healed} healed, {done.failed} not understood"
-            )
-    if left:
-        raise typer.Exit(1)
+
+    changefeed: str | None = option(DEFINITIONS, "NAME", "One history. [all of them]")
+    everything: bool = flag(None, "--all", "Rebuild all versions, not only those after events that failed.")
+
+    def run(self) -> int:
+        left = 0
+        with self.histories() as (histories, _):
+            for name in [self.changefeed] if self.changefeed else [feed.name for feed in histories.changefeeds()]:
+                histories.changefeed(name)
+                done = histories.rebuild(name, everything=self.everything)
+                left += done.failed
+                counts = f"{done.events} applied, {done.healed} healed, {done.failed} not understood"
+                print_line(f"history rebuild: {name}: {counts}")
+        return 1 if left else 0
+
+
+history = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The version history of TiDB's tables.")
+for _command in (Replay, Snapshot, Diff, Export, Rebuild):
+    history.command(_command.__name__.lower())(_command.as_function())

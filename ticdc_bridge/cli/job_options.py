@@ -14,6 +14,21 @@ import typer
 
 from ticdc_bridge.cli.job_command import JobCommand
 from ticdc_bridge.cli.job_file import places_of
+from ticdc_bridge.cli.options import (
+    CLAIM_CHECKS,
+    DDL_ZONE,
+    DEFINITIONS,
+    ERRORS,
+    INPUT,
+    OUTPUT,
+    REPORTS,
+    SPARK,
+    STREAM,
+    KafkaOptions,
+    choice,
+    flag,
+    option,
+)
 from ticdc_bridge.schemas.formats.format_table import FORMATS, format_name
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
 from ticdc_bridge.schemas.inputs.subject_names import Strategy
@@ -21,9 +36,6 @@ from ticdc_bridge.schemas.inputs.table_sources import definition_source
 
 READ: Final = (*sorted(FORMATS), "auto")
 WRITTEN: Final = tuple(sorted(FORMATS))
-INPUT, DEFINITIONS, OUTPUT, ERRORS, SPARK, STREAM, REPORTS = (
-    "Input", "Schemas and definitions", "Output", "Errors", "Spark", "Stream", "Reports",
-)  # fmt: skip
 PLACES: Final = """\
 Places:
   FILE            message file: JSON lines {"topic","partition","offset","timestamp","key_b64","value_b64","headers"},
@@ -45,34 +57,6 @@ Exit codes:
   0 done   1 done, but some messages failed and are in the dead-letter queue
   2 wrong usage, or something needed can't be reached
 """
-
-
-def option(panel: str, metavar: str | None, text: str, *names: str, default: Any = None, **more: Any) -> Any:
-    """A field that is an option.
-
-    Args:
-        panel: The section of the help.
-        metavar: None for a choice.
-        names: By default as the field is named.
-        default: `...` where the option has to be given.
-    """
-    return typer.Option(default, *names, metavar=metavar, help=text, rich_help_panel=panel, **more)
-
-
-def flag(panel: str, name: str, text: str) -> Any:
-    return option(panel, None, text, name, default=False)
-
-
-def choice(panel: str, known: tuple[str, ...], metavar: str, text: str, *names: str, **more: Any) -> Any:
-    """An option that takes one of the names in a table of ours. read: the name that a value means."""
-    read: Callable[[str], str] = more.pop("read", str)
-
-    def parse(value: str) -> str:
-        if read(value) not in known:
-            raise ValueError(f"{value!r} is not one of {', '.join(map(repr, known))}")
-        return read(value)
-
-    return option(panel, metavar, text, *names, parser=parse, autocompletion=lambda: [*known], **more)
 
 
 def formats(known: tuple[str, ...], text: str, *names: str, panel: str = INPUT, default: Any = ...) -> Any:
@@ -110,23 +94,11 @@ TYPES: Final[Any] = option(
     OUTPUT, None, "Temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp.",
     default="exact",
 )  # fmt: skip
-FORMAT_OUT: Final[Any] = option(OUTPUT, None, "For people (text) or programs.", default="text")
 FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each partition.", default="earliest")
 
 
 @dataclass(kw_only=True)
-class KafkaOptions(JobCommand):
-    """How Kafka is reached."""
-
-    bootstrap_servers: str | None = option(INPUT, "HOST:PORT", "Kafka brokers. [BRIDGE_BOOTSTRAP_SERVERS]")
-    kafka_config: Path | None = option(
-        INPUT, "FILE", "File with one name=value per line; names of librdkafka or of the Java client."
-    )
-    from_offset: str = field(default="earliest", init=False)
-
-
-@dataclass(kw_only=True)
-class Reading(KafkaOptions):
+class Reading(KafkaOptions, JobCommand):
     """How messages are read."""
 
     format: str = field(init=False)
@@ -149,10 +121,10 @@ class Reading(KafkaOptions):
     )  # fmt: skip
     history: str | None = _url(DEFINITIONS, "Table definitions from the history of this service, instead of a file.")
     changefeed: str | None = option(DEFINITIONS, "NAME", "Whose history, where the service has several.")
-    ddl_time_zone: str | None = option(DEFINITIONS, "ZONE", "Time zone of literal TIMESTAMP defaults in DDL.")
+    ddl_time_zone: str | None = DDL_ZONE
     time_zone: str | None = option(INPUT, "ZONE", "Time zone of the changefeed. Default: UTC, with a warning.")
     from_options: Path | None = option(INPUT, "FILE", "Options of the format read, as JSON.")
-    claim_check_dir: Path | None = option(INPUT, "DIR", "Folder of the files that claim-check messages point to.")
+    claim_check_dir: Path | None = CLAIM_CHECKS
     on_lossy: Literal["error", "flag"] | None = option(
         ERRORS, None,
         "A value that can't be kept exactly is an error, or is kept with a flag. Default: flag for decode, explain "

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import INPUT, OUTPUT, READ, TYPES, JobOptions, TableSelection, choice, formats, option
+from ticdc_bridge.cli.job_options import READ, TYPES, JobOptions, TableSelection, formats
+from ticdc_bridge.cli.options import INPUT, OUTPUT, choice, option
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 

@@ -1,25 +1,23 @@
-"""How commands start and end: settings, exit codes, and exit code 2 for what can't start."""
+"""How the service's commands start and end: settings, and exit code 2 for what can't start."""
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Callable, Mapping
-from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import typer
 
+from ticdc_bridge.cli.options import BaseCommand
 from ticdc_bridge.schemas.model.credentials import mask_credentials
-from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.schemas.model.errors import BridgeError
+from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.server import logs
-from ticdc_bridge.service.server.logs import print_line
 
 if TYPE_CHECKING:
     from ticdc_bridge.service.server.settings import Settings
 
 CANNOT_START: Final = 2
-_INTERRUPTED: Final = 128  # and the signal's number, as shells say it
 
 
 def exit_with(reason: str) -> NoReturn:
@@ -28,9 +26,11 @@ def exit_with(reason: str) -> NoReturn:
     raise typer.Exit(CANNOT_START)
 
 
-def refuse_start(reason: str) -> NoReturn:
-    """As `exit_with`, of what would go on running."""
-    exit_with(f"can't start: {reason}")
+def one_of(argument: str, given: str | None, value: str | None) -> str:
+    """What is named by an argument or by --in, which means the same. Leaves with 2 unless it is one of them."""
+    if (given is None) == (value is None):
+        exit_with(f"give {argument} or --in {argument}, one of them")
+    return str(value if given is None else given)
 
 
 def read_settings(**explicit: Any) -> Settings:
@@ -58,27 +58,20 @@ def load_settings(**explicit: Any) -> Settings:
     return settings
 
 
-def run_job(what: str, job: Callable[[], int]) -> NoReturn:
-    """Do a job and leave with its exit code; 2 if it can't be done, 130 after Ctrl-C, 143 after SIGTERM."""
-    logs.configure("text", "info")
-    stopped_by = signal.SIGINT
+class ServiceCommand(BaseCommand):
+    """A command of the service: what it can't do is said on stderr, with exit code 2."""
 
-    def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-        """SIGTERM ends a job as Ctrl-C does: what has to be put back is put back."""
-        nonlocal stopped_by
-        stopped_by = signal.Signals(number)
-        raise KeyboardInterrupt
+    prefix: ClassVar[str] = ""
+    """What stands before the reason."""
+    wrong: ClassVar[tuple[type[Exception], ...]] = ()
+    """What says of its input that it is wrong, beside BridgeError."""
 
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        code = job()
-    except SetupError as error:
-        exit_with(error.detail)
-    except BridgeError as error:
-        exit_with(f"{what}: {error.detail}")
-    except KeyboardInterrupt:
-        print_line(f"{what} stopped; run it again to go on, what is there stays as it is")
-        raise typer.Exit(_INTERRUPTED + stopped_by) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    raise typer.Exit(code)
+    def end(self) -> int | None:
+        try:
+            return self.run()
+        except BrokenPipeError:  # the reader of the output went away (| head)
+            raise
+        except BridgeError as error:
+            exit_with(self.prefix + error.detail)
+        except self.wrong as error:
+            exit_with(self.prefix + reason_of(error))

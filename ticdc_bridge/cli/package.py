@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ticdc_bridge.cli.job_command import JobCommand
-from ticdc_bridge.cli.job_options import OUTPUT, option
+from ticdc_bridge.cli.options import OUTPUT, option
 from ticdc_bridge.schemas.model.errors import SetupError
 
 ZIP, SCRIPT = "ticdc_bridge.zip", "bridge.py"

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
-from ticdc_bridge.cli.job_options import FROM_OFFSET, INPUT, OUTPUT, KafkaOptions, Lineage, SparkConf, option
+from ticdc_bridge.cli.job_options import FROM_OFFSET, Lineage, SparkConf
+from ticdc_bridge.cli.options import INPUT, OUTPUT, KafkaOptions, option
 from ticdc_bridge.schemas.model.errors import ERRORS, SetupError
 
 if TYPE_CHECKING:

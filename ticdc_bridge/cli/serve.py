@@ -5,79 +5,18 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Annotated, Any, Final
+from dataclasses import dataclass, fields
+from typing import ClassVar, Final
 
-import typer
-
-from ticdc_bridge.cli.options import AccessLog, Host, KafkaConfig, LogFormat, Port, Profile, Servers, StoreUrl
-from ticdc_bridge.cli.output import load_settings, refuse_start
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.cli.options import ACCESS, KafkaOptions, StoreOptions, option
+from ticdc_bridge.cli.output import ServiceCommand, load_settings
 from ticdc_bridge.service.server.logs import print_line
 
 _SWITCH_SECONDS: Final = 0.0001
 
-LogicalTypes = Annotated[
-    str | None,
-    typer.Option(
-        metavar="accept|strict",
-        help="strict: refuse a change of DECIMAL precision, scale or handling mode that readers would misread; "
-        "accept: only warn. [BRIDGE_LOGICAL_TYPES, accept]",
-    ),
-]
-AuthFile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Users who may log in: NAME:HASH a line, as htpasswd -B writes them. [BRIDGE_AUTH_FILE, none: anybody]",
-    ),
-]
-AclFile = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE", help="Who may do what to which subjects, as TOML. [BRIDGE_ACL_FILE, none: everything]"
-    ),
-]
-TlsCert = Annotated[
-    str | None, typer.Option(metavar="FILE", help="PEM file of the certificate. [BRIDGE_TLS_CERT, none: HTTP]")
-]
-TlsKey = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE", help="PEM file of its key; a password comes from BRIDGE_TLS_KEY_PASSWORD only. [BRIDGE_TLS_KEY]"
-    ),
-]
-TlsClientCa = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE", help="PEM file: clients need a certificate issued by one of these. [BRIDGE_TLS_CLIENT_CA]"
-    ),
-]
 
-Track = Annotated[
-    str | None,
-    typer.Option(
-        metavar="[NAME=]kafka:T|CONFIG", help="Follow changefeeds into table histories: topics, or a TOML file. [none]"
-    ),
-]
-
-
-def serve(
-    host: Host = None,
-    port: Port = None,
-    store: StoreUrl = None,
-    profile: Profile = None,
-    logical_types: LogicalTypes = None,
-    track: Track = None,
-    bootstrap_servers: Servers = None,
-    kafka_config: KafkaConfig = None,
-    log_format: LogFormat = None,
-    access_log: AccessLog = None,
-    auth_file: AuthFile = None,
-    acl_file: AclFile = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    tls_client_ca: TlsClientCa = None,
-) -> None:
+@dataclass(kw_only=True)
+class Serve(StoreOptions, KafkaOptions, ServiceCommand):
     """Serve the registry until Ctrl-C or SIGTERM.
 
     Point TiCDC at it with  --schema-registry http://HOST:8081 , and any Confluent client with the same URL.
@@ -89,33 +28,57 @@ def serve(
     Examples:
       curl http://127.0.0.1:8081/subjects
     """
-    explicit = {name: value for name, value in locals().items() if value is not None}
-    if kafka_config is not None:
-        explicit["kafka_config"] = str(kafka_config)
-    try:
-        _run(explicit)
-    except SetupError as error:
-        refuse_start(error.detail)
-    except ValueError as error:
-        refuse_start(str(error))
 
+    prefix: ClassVar[str] = "can't start: "
+    wrong: ClassVar = (ValueError,)
+    host: str | None = option(None, "HOST", "Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")
+    port: int | None = option(None, "PORT", "Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")
+    profile: int | None = option(None, "8|7", "Answer as Confluent 8.x or 7.x does: 8 or 7. [BRIDGE_PROFILE, 8]")
+    logical_types: str | None = option(
+        None, "accept|strict",
+        "strict: refuse a change of DECIMAL precision, scale or handling mode that readers would misread; "
+        "accept: only warn. [BRIDGE_LOGICAL_TYPES, accept]",
+    )  # fmt: skip
+    track: str | None = option(
+        None, "[NAME=]kafka:T|CONFIG", "Follow changefeeds into table histories: topics, or a TOML file. [none]"
+    )
+    log_format: str | None = option(None, "text|json", "text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")
+    access_log: bool | None = option(
+        None, None, "Log every request. [BRIDGE_ACCESS_LOG, no]", "--access-log/--no-access-log"
+    )
+    auth_file: str | None = option(
+        ACCESS, "FILE",
+        "Users who may log in: NAME:HASH a line, as htpasswd -B writes them. [BRIDGE_AUTH_FILE, none: anybody]",
+    )  # fmt: skip
+    acl_file: str | None = option(
+        ACCESS, "FILE", "Who may do what to which subjects, as TOML. [BRIDGE_ACL_FILE, none: everything]"
+    )
+    tls_cert: str | None = option(ACCESS, "FILE", "PEM file of the certificate. [BRIDGE_TLS_CERT, none: HTTP]")
+    tls_key: str | None = option(
+        ACCESS, "FILE", "PEM file of its key; a password comes from BRIDGE_TLS_KEY_PASSWORD only. [BRIDGE_TLS_KEY]"
+    )
+    tls_client_ca: str | None = option(
+        ACCESS, "FILE", "PEM file: clients need a certificate issued by one of these. [BRIDGE_TLS_CLIENT_CA]"
+    )
 
-def _run(explicit: dict[str, Any]) -> None:
-    """Start and serve. Raises SetupError or ValueError if it can't start."""
-    gc.disable()  # a start makes what stays: looking through it for garbage takes a tenth of it
-    from ticdc_bridge.service.server.app import create_served
-    from ticdc_bridge.service.server.http_server import bind, serve_on
-    from ticdc_bridge.service.server.settings import aliases_used
+    def run(self) -> None:
+        gc.disable()  # a start makes what stays: looking through it for garbage takes a tenth of it
+        from ticdc_bridge.service.server.app import create_served
+        from ticdc_bridge.service.server.http_server import bind, serve_on
+        from ticdc_bridge.service.server.settings import aliases_used
 
-    settings = load_settings(**explicit)
-    for used in aliases_used(os.environ, explicit):
-        print_line(used)
-    listening = bind(settings.host, settings.port)
-    with listening:
-        service = create_served(settings)
-        _settle()
-        serve_on(listening, service, settings)
-    print_line("stopped")
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
+        given["kafka_config"] = self.kafka_config and str(self.kafka_config)
+        explicit = {name: value for name, value in given.items() if value is not None}
+        settings = load_settings(**explicit)
+        for used in aliases_used(os.environ, explicit):
+            print_line(used)
+        listening = bind(settings.host, settings.port)
+        with listening:
+            service = create_served(settings)
+            _settle()
+            serve_on(listening, service, settings)
+        print_line("stopped")
 
 
 def _settle() -> None:

@@ -5,18 +5,26 @@ from __future__ import annotations
 import gc
 import signal
 import threading
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from ticdc_bridge.cli.app import Command
-from ticdc_bridge.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
-from ticdc_bridge.cli.output import load_settings, refuse_start
-from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.cli.options import (
+    CLAIM_CHECKS,
+    DDL_ZONE,
+    DEFINITIONS,
+    INPUT,
+    KafkaOptions,
+    StoreOptions,
+    flag,
+    option,
+)
+from ticdc_bridge.cli.output import ServiceCommand, load_settings
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.server.logs import print_line
 
 if TYPE_CHECKING:
@@ -29,40 +37,9 @@ _AT_ONCE: Final = 1000
 _NOT_ALL: Final = 1
 _END: Final = "end"
 
-In = Annotated[
-    list[str],
-    typer.Option("--in", metavar="FILE|kafka:T", help="A file of messages or of DDL, or topics: kafka:T1,T2."),
-]
-Name = Annotated[str, typer.Option(metavar="NAME", help="The history to write; each changefeed has one of its own.")]
-FormatName = Annotated[
-    str, typer.Option("--format", metavar="FORMAT", help="Format of the messages; auto detects it for each message.")
-]
-Until = Annotated[
-    str | None,
-    typer.Option(
-        "--until-resolved",
-        metavar="TSO|TIME|end",
-        help="Stop when the history is complete up to this time; end: up to the topic's end at the start.",
-    ),
-]
-AtEnd = Annotated[bool, typer.Option("--until-end", help="Kafka: stop at the topic's end as it was at the start.")]
-Zone = Annotated[str, typer.Option(metavar="ZONE", help="Zone of TIMESTAMP text in rows.")]
-Claims = Annotated[Path | None, typer.Option(metavar="FOLDER", help="The folder of claim-check files.")]
 
-
-def track(
-    in_: In,
-    changefeed: Name = "default",
-    store: StoreUrl = None,
-    format_: FormatName = "auto",
-    bootstrap_servers: Servers = None,
-    kafka_config: KafkaConfig = None,
-    until_resolved: Until = None,
-    until_end: AtEnd = False,
-    ddl_time_zone: DdlZone = None,
-    time_zone: Zone = "UTC",
-    claim_check_dir: Claims = None,
-) -> None:
+@dataclass(kw_only=True)
+class Track(StoreOptions, KafkaOptions, ServiceCommand):
     """Follow a changefeed's DDL and resolved events, and keep the history of its tables.
 
     Topics are followed until Ctrl-C or SIGTERM; a file is read to its end. Where it was read to is kept with the
@@ -73,18 +50,34 @@ def track(
     Examples:
       ticdc-bridge track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092
     """
-    from ticdc_bridge.service.tracker.config import TrackedChangefeed, inputs
 
-    settings = load_settings(store=store)
-    try:
-        topics, file = inputs(in_)
-        of = (changefeed, topics, file, format_, bootstrap_servers, kafka_config, ddl_time_zone, time_zone)
-        code = _run(settings, TrackedChangefeed(*of, claim_check_dir).check(), _parse_until(until_resolved), until_end)
-    except BridgeError as error:
-        refuse_start(error.detail)
-    except ValueError as error:
-        refuse_start(str(error))
-    raise typer.Exit(code)
+    prefix: ClassVar[str] = "can't start: "
+    wrong: ClassVar = (ValueError,)
+    in_: list[str] = option(
+        INPUT, "FILE|kafka:T", "A file of messages or of DDL, or topics: kafka:T1,T2.", "--in", default=...
+    )
+    changefeed: str = option(
+        DEFINITIONS, "NAME", "The history to write; each changefeed has one of its own.", default="default"
+    )
+    format: str = option(INPUT, "FORMAT", "Format of the messages; auto detects it for each message.", default="auto")
+    until_resolved: str | None = option(
+        None, "TSO|TIME|end",
+        "Stop when the history is complete up to this time; end: up to the topic's end at the start.",
+    )  # fmt: skip
+    until_end: bool = flag(None, "--until-end", "Kafka: stop at the topic's end as it was at the start.")
+    ddl_time_zone: str | None = DDL_ZONE
+    time_zone: str = option(INPUT, "ZONE", "Zone of TIMESTAMP text in rows.", default="UTC")
+    claim_check_dir: Path | None = CLAIM_CHECKS
+
+    def run(self) -> int:
+        from ticdc_bridge.service.tracker.config import TrackedChangefeed, inputs
+
+        settings = load_settings(store=self.store)
+        changefeed = TrackedChangefeed(
+            self.changefeed, *inputs(self.in_), self.format, self.bootstrap_servers, self.kafka_config,
+            self.ddl_time_zone, self.time_zone, self.claim_check_dir,
+        ).check()  # fmt: skip
+        return _run(settings, changefeed, _parse_until(self.until_resolved), self.until_end)
 
 
 class TrackCommand(Command):

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import OUTPUT, READ, WRITTEN, MessageJobOptions, TableSelection, Writing, formats
+from ticdc_bridge.cli.job_options import READ, WRITTEN, MessageJobOptions, TableSelection, Writing, formats
+from ticdc_bridge.cli.options import OUTPUT
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 
 COMMAND_CLASS: Final = JobFileCommand

@@ -5,47 +5,99 @@ A place is a store, a topic, a dump file or another registry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
-import typer
-
-from ticdc_bridge.cli.options import StoreUrl, TransferArguments, login, one_place, spread_options
-from ticdc_bridge.cli.output import read_settings, run_job
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.cli.options import (
+    INPUT,
+    OUTPUT,
+    REGISTRIES,
+    KafkaOptions,
+    StoreOptions,
+    argument,
+    flag,
+    login,
+    option,
+    seconds,
+)
+from ticdc_bridge.cli.output import ServiceCommand, exit_with, one_of, read_settings
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.service.server import logs
+from ticdc_bridge.service.server.logs import print_line
 
 if TYPE_CHECKING:
     from ticdc_bridge.service.migration.transfer import TransferOptions
 
-Places = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[SOURCE] TARGET", help="Each kafka:TOPIC, http(s)://… or a FILE; - is stdin or stdout."),
-]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a dump file that holds something else.")]
-ExportFrom = Annotated[str | None, typer.Option("--in", metavar="SOURCE", help="The same as SOURCE.")]
-ExportTo = Annotated[str | None, typer.Option("--out", metavar="TARGET", help="The same as TARGET.")]
-Source = Annotated[
-    str | None, typer.Argument(metavar="SOURCE", help="kafka:TOPIC, http(s)://…, a dump FILE, or - for stdin.")
-]
-ImportFrom = Annotated[str | None, typer.Option("--in", metavar="SOURCE", help="The same.")]
-To = Annotated[
-    str | None,
-    typer.Option("--to-registry", "--to", metavar="URL", help="Write to this registry over REST instead of a store."),
-]
-Verify = Annotated[
-    bool, typer.Option("--verify", help="Write nothing; compare the target with SOURCE: are they equal?")
-]
+
+@dataclass(kw_only=True)
+class Transfer(StoreOptions, KafkaOptions, ServiceCommand):
+    """What import and export share: how both ends are reached, and what is moved."""
+
+    user: str | None = option(
+        REGISTRIES, "NAME:PASSWORD", "Basic auth for a registry over HTTP. [BRIDGE_REGISTRY_USER]"
+    )
+    token: str | None = option(REGISTRIES, "TOKEN", "Bearer token for a registry over HTTP. [BRIDGE_REGISTRY_TOKEN]")
+    to_user: str | None = option(
+        REGISTRIES, "NAME:PASSWORD", "The same for the target, if both are over HTTP. [BRIDGE_TO_USER]"
+    )
+    to_token: str | None = option(
+        REGISTRIES, "TOKEN", "The same for the target, if both are over HTTP. [BRIDGE_TO_TOKEN]"
+    )
+    ca: Path | None = option(REGISTRIES, "FILE", "Certificates to trust (PEM) instead of the system's.")
+    wait: float = option(
+        REGISTRIES, "TIME", "How long to try again where a registry can't be reached: 30s, 10m.",
+        "--registry-wait", "--wait", parser=seconds, default=30.0,
+    )  # fmt: skip
+    dry_run: bool = flag(OUTPUT, "--dry-run", "Say what would be done; write nothing.")
+    skip_broken: bool = flag(
+        None, "--skip-broken", "Leave out records that can't be read; they are counted, and exit is 1."
+    )
+    overwrite_settings: bool = flag(None, "--overwrite-settings", "Where configs or modes differ, the source's win.")
+    no_modes: bool = flag(None, "--no-modes", "Leave the target's modes as they are.")
+    drop_rule_sets: bool = flag(
+        None, "--drop-rule-sets", "Move schemas without their rule sets (encryption, migrations)."
+    )
+
+    def end(self) -> int | None:
+        """SIGTERM ends it as Ctrl-C does: what has to be put back is put back. 130 after Ctrl-C, 143 after SIGTERM."""
+        logs.configure("text", "info")
+        name, stopped_by = type(self).__name__.lower(), signal.SIGINT
+
+        def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+            nonlocal stopped_by
+            stopped_by = signal.Signals(number)
+            raise KeyboardInterrupt
+
+        before = signal.signal(signal.SIGTERM, interrupt)
+        try:
+            return self.run()
+        except BridgeError as error:
+            exit_with(error.detail if isinstance(error, SetupError) else f"{name}: {error.detail}")
+        except KeyboardInterrupt:
+            print_line(f"{name} stopped; run it again to go on, what is there stays as it is")
+            return 128 + stopped_by  # as shells say it
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def options(self, *, own_target: bool = True, overwrite: bool = False) -> TransferOptions:
+        """own_target: the target is reached with credentials of its own."""
+        from ticdc_bridge.service.migration.endpoints import ConnectionOptions
+        from ticdc_bridge.service.migration.transfer import TransferOptions
+
+        source = login(self.user, self.token, self.ca, self.wait)
+        target = login(self.to_user, self.to_token, self.ca, self.wait, target=True) if own_target else source
+        return TransferOptions(
+            ConnectionOptions(source, self.bootstrap_servers, self.kafka_config),
+            ConnectionOptions(target, self.bootstrap_servers, self.kafka_config, overwrite=overwrite),
+            self.dry_run, self.skip_broken, self.overwrite_settings, self.no_modes, self.drop_rule_sets,
+        )  # fmt: skip
 
 
-@spread_options
-def export(
-    places: Places = None,
-    *,
-    source: ExportFrom = None,
-    target: ExportTo = None,
-    store: StoreUrl = None,
-    arguments: TransferArguments,
-    overwrite: Overwrite = False,
-) -> None:
+@dataclass(kw_only=True)
+class Export(Transfer):
     """Export a registry: to a _schemas topic, to a dump FILE, or to another registry over REST.
 
     The source is our own store, or a SOURCE that is named before the target. Records are written as Confluent writes
@@ -59,32 +111,30 @@ def export(
       ticdc-bridge export kafka:_schemas --bootstrap-servers localhost:9092
       ticdc-bridge export http://registry:8081 dump.jsonl
     """
-    places = [*filter(None, [source]), *(places or ()), *filter(None, [target])]
-    over_http = [one.startswith(("http://", "https://")) for one in places]
-    # With one registry over HTTP the credentials are its own, whichever side it is on.
-    options = _options(arguments, own_target=all(over_http) and len(places) > 1, overwrite=overwrite)
 
-    def job() -> int:
+    places: list[str] | None = argument(
+        "[SOURCE] TARGET", "Each kafka:TOPIC, http(s)://… or a FILE; - is stdin or stdout."
+    )
+    source: str | None = option(INPUT, "SOURCE", "The same as SOURCE.", "--in")
+    target: str | None = option(OUTPUT, "TARGET", "The same as TARGET.", "--out")
+    overwrite: bool = flag(OUTPUT, "--overwrite", "Replace a dump file that holds something else.")
+
+    def run(self) -> int:
         from ticdc_bridge.service.migration.transfer import move
 
-        if not 0 < len(places) < 3 or (source and len(places) < 2):
+        places = [*filter(None, [self.source]), *(self.places or ()), *filter(None, [self.target])]
+        if not 0 < len(places) < 3 or (self.source and len(places) < 2):
             example = "ticdc-bridge export --out dump.jsonl --store sqlite:///registry.db"
             raise SetupError("USAGE", details=f"export takes a TARGET, or a SOURCE and a TARGET: {example}")
-        return move("export", places[0] if len(places) == 2 else read_settings(store=store).store, places[-1], options)
+        over_http = [place.startswith(("http://", "https://")) for place in places]
+        # With one registry over HTTP the credentials are its own, whichever end it is.
+        options = self.options(own_target=all(over_http) and len(places) > 1, overwrite=self.overwrite)
+        source = places[0] if len(places) == 2 else read_settings(store=self.store).store
+        return move("export", source, places[-1], options)
 
-    run_job("export", job)
 
-
-@spread_options
-def import_(
-    given: Source = None,
-    *,
-    source: ImportFrom = None,
-    store: StoreUrl = None,
-    to: To = None,
-    verify: Verify = False,
-    arguments: TransferArguments,
-) -> None:
+@dataclass(kw_only=True)
+class Import(Transfer):
     """Import a registry: from its _schemas topic, from a dump of it, or over REST.
 
     Ids, versions, soft deletes, references, metadata, configs, modes, contexts and aliases come as they are, from
@@ -106,31 +156,17 @@ def import_(
       ticdc-bridge import http://old-registry:8081 --store sqlite:///registry.db --verify
       ticdc-bridge import dump.jsonl --to http://new-registry:8081
     """
-    options, place = _options(arguments), one_place("SOURCE", given, source)
 
-    def job() -> int:
-        from ticdc_bridge.service.migration.transfer import move
-        from ticdc_bridge.service.migration.transfer import verify as verify_import
-
-        target = to or read_settings(store=store).store
-        return verify_import(place, target, options) if verify else move("import", place, target, options)
-
-    run_job("import", job)
-
-
-def _options(given: TransferArguments, *, own_target: bool = True, overwrite: bool = False) -> TransferOptions:
-    """own_target: the target is reached with credentials of its own."""
-    from ticdc_bridge.service.migration.endpoints import ConnectionOptions
-    from ticdc_bridge.service.migration.transfer import TransferOptions
-
-    source = login(given.user, given.token, given.ca, given.wait)
-    target = login(given.to_user, given.to_token, given.ca, given.wait, target=True) if own_target else source
-    return TransferOptions(
-        ConnectionOptions(source, given.servers, given.kafka_config),
-        ConnectionOptions(target, given.servers, given.kafka_config, overwrite=overwrite),
-        given.dry_run,
-        given.skip_broken,
-        given.overwrite_settings,
-        given.no_modes,
-        given.drop_rule_sets,
+    given: str | None = argument("SOURCE", "kafka:TOPIC, http(s)://…, a dump FILE, or - for stdin.")
+    source: str | None = option(INPUT, "SOURCE", "The same.", "--in")
+    to: str | None = option(
+        REGISTRIES, "URL", "Write to this registry over REST instead of a store.", "--to-registry", "--to"
     )
+    verify: bool = flag(None, "--verify", "Write nothing; compare the target with SOURCE: are they equal?")
+
+    def run(self) -> int:
+        from ticdc_bridge.service.migration.transfer import move, verify
+
+        options, source = self.options(), one_of("SOURCE", self.given, self.source)
+        target = self.to or read_settings(store=self.store).store
+        return verify(source, target, options) if self.verify else move("import", source, target, options)

@@ -7,18 +7,8 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ticdc_bridge.cli.job_options import (
-    FORMAT_OUT,
-    FROM_OFFSET,
-    INPUT,
-    OUTPUT,
-    READ,
-    Lineage,
-    Reading,
-    TargetRegistry,
-    formats,
-    option,
-)
+from ticdc_bridge.cli.job_options import FROM_OFFSET, READ, Lineage, Reading, TargetRegistry, formats
+from ticdc_bridge.cli.options import FORMAT_OUT, INPUT, OUTPUT, option
 
 if TYPE_CHECKING:
     from ticdc_bridge.spark_jobs.io.locations import KafkaClient

@@ -97,7 +97,7 @@ NO_START: list[tuple[tuple[str, ...], str]] = [
     (("--service", "http://127.0.0.1:1", GOOD), "can't be reached"),
     (("--registry", "http://127.0.0.1:1", GOOD), f"  ticdc-bridge check-ddl --ddl tables.sql '{GOOD}'\n"),
     (("--registry", "http://127.0.0.1:1", GOOD * 9), "  ticdc-bridge check-ddl --ddl tables.sql 'ALTER TABLE shop.or"),
-    (("--service", "ftp://u:geheim@x", GOOD), "http://host:port"),
+    (("--service", "ftp://u:geheim@x", GOOD), "http://host:port or https"),
 ]
 
 

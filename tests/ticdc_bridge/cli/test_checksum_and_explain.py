@@ -109,9 +109,3 @@ def test_explain_of_a_kafka_message(kafka: Kafka, capsys: pytest.CaptureFixture[
     for place, told in ((f"{topic}@1:99", "offsets 0 to 8, not 99"), (f"{topic}@7:0", "no partition 7")):
         assert main(["explain", place, *servers]) == 2
         assert told in capsys.readouterr().err
-
-
-def test_explain_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "--help"]) == 0
-    out = capsys.readouterr().out
-    assert all(word in out for word in ("FILE#7", "TOPIC@2:1041", "Examples:", "Output:", "Exit codes:"))

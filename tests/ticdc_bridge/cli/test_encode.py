@@ -30,11 +30,6 @@ CASES = (
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def numbered(golden: Golden) -> list[Message]:
     """The messages with an offset each, as Kafka would give them."""
     return [replace(m, partition=0, offset=n, timestamp=None) for n, m in enumerate(golden.messages())]

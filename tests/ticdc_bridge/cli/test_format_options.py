@@ -35,11 +35,6 @@ WIDE = Golden("avro", "wide.ext1")
 ZONE = "Asia/Shanghai"
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def _metric(frame: DataFrame, name: str) -> dict[str, int]:
     """An observed metric of a frame that was collected; name: its beginning."""
     found: Any = frame._jdf.queryExecution().observedMetrics()

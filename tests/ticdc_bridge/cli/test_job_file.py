@@ -68,11 +68,6 @@ WRONG = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def test_job_files() -> None:
     Path("job.toml").write_text(JOB)
 

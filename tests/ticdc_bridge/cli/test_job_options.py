@@ -35,11 +35,6 @@ AVRO = Golden("avro", "evolution.ext1")
 BAD = Message(b"k", b"\x07nope", "t", 0, 99, None, (("x", b"\x00\xff"),))
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def lines(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(name).read_text().splitlines()]
 

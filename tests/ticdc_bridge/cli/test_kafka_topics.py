@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -21,14 +20,6 @@ from ticdc_bridge.spark_jobs.io.message_files import read_messages
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands run in a folder of their own, without settings from outside."""
-    monkeypatch.chdir(tmp_path)
-    for name in [n for n in os.environ if n.startswith("BRIDGE_")]:
-        monkeypatch.delenv(name)
 
 
 def _produce(kafka: Kafka, topic: str, messages: list[Message]) -> None:
@@ -93,15 +84,8 @@ def test_kafka_to_kafka_with_dead_letters(kafka: Kafka, capsys: pytest.CaptureFi
     ]
     bad = replace(BAD, timestamp=1_767_348_246_678)
     _produce(kafka, source, [*stamped[:3], bad, *stamped[3:]])
-    place = [
-        f"--in=kafka:{source}",
-        "--bootstrap-servers",
-        kafka.bootstrap_servers,
-        "--out",
-        f"kafka:{target}",
-        "--dead-letter",
-        f"kafka:{dead}",
-    ]
+    servers = ["--bootstrap-servers", kafka.bootstrap_servers]
+    place = [f"--in=kafka:{source}", *servers, "--out", f"kafka:{target}", "--dead-letter", f"kafka:{dead}"]
     same = ["--ddl", str(AVRO.meta_file), "--schemas", _schemas_of(source)]
     assert main([*_transcode(*same), *place]) == 1
     assert "transcode: errors 1 (NOT_FRAMED 1)" in capsys.readouterr().err
@@ -121,16 +105,7 @@ def test_kafka_to_kafka_with_dead_letters(kafka: Kafka, capsys: pytest.CaptureFi
     )
     assert dict(letter.headers)["bridge.origin"] == f"{source}/0/3".encode()
     # A dead letter is read again like any other message, and counted.
-    assert (
-        main(
-            [
-                *_avro("--dead-letter", "again.jsonl", source=f"kafka:{dead}"),
-                "--bootstrap-servers",
-                kafka.bootstrap_servers,
-            ]
-        )
-        == 1
-    )
+    assert main([*_avro("--dead-letter", "again.jsonl", source=f"kafka:{dead}"), *servers]) == 1
     [again] = (m for m in read_messages(Path("again.jsonl")) if isinstance(m, Message))
     assert dict(again.headers)["bridge.attempt"] == b"2"
 
@@ -155,10 +130,8 @@ def test_kafka_tombstones_and_empty_topics(kafka: Kafka, capsys: pytest.CaptureF
 
 
 def test_unknown_topic_ends_with_2(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main([*_avro("--out", "o.jsonl", source="kafka:no-such-topic"), "--bootstrap-servers", kafka.bootstrap_servers])
-        == 2
-    )
+    argv = _avro("--out", "o.jsonl", "--bootstrap-servers", kafka.bootstrap_servers, source="kafka:no-such-topic")
+    assert main(argv) == 2
     assert "no-such-topic" in capsys.readouterr().err
     assert not Path("o.jsonl").exists()
 

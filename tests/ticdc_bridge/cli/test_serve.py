@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from tests.support.service import Client, ended, environment, listening_at, process_service, serve
-from tests.support.table import check_rows
 
 
 def refused(cwd: Path, *arguments: str, **variables: str) -> tuple[int, str]:
@@ -58,29 +57,6 @@ def test_a_port_in_use(tmp_path: Path) -> None:
     assert not (tmp_path / "registry.db").exists()
 
 
-START_FAILURES: list[tuple[tuple[str, ...], str]] = [
-    (("--store", "nonsense"), "write sqlite:///PATH"),
-    (("--store", "sqlite:///none/registry.db"), "does not exist"),
-    (("--store", "postgresql://localhost"), "write postgresql://HOST/DATABASE"),
-    (("--host", "256.0.0.1"), "can't listen on 256.0.0.1"),
-    (("--profile", "6"), "profile: Input should be 7 or 8"),
-    (("--port", "70000"), "port: Input should be less than or equal to 65535"),
-    (("--port", "many"), "--port: Input should be a valid integer"),
-    (("--unknown",), "there is no option --unknown"),
-]
-
-
-def test_start_failures(tmp_path: Path) -> None:
-    def check(row: tuple[tuple[str, ...], str]) -> None:
-        arguments, message = row
-        code, stderr = refused(tmp_path, "--port", "0", *arguments)
-        assert code == 2
-        assert message in stderr
-        assert "Traceback" not in stderr
-
-    check_rows(START_FAILURES, check)
-
-
 def test_a_store_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "registry.db").write_text("no database " * 200)
     code, stderr = refused(tmp_path, "--port", "0")
@@ -102,10 +78,3 @@ def test_names_of_other_registries_are_understood_and_said(tmp_path: Path) -> No
         "ticdc-bridge: SCHEMA_REGISTRY_LISTENERS sets host\n",
         "ticdc-bridge: SCHEMA_REGISTRY_LISTENERS sets port\n",
     ]
-
-
-def test_help_teaches(tmp_path: Path) -> None:
-    done = ended("serve", "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    for word in ("--host", "--port", "--store", "--profile", "sqlite:///PATH", "--schema-registry", "curl"):
-        assert word in done.stdout

@@ -17,15 +17,6 @@ from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, iceberg_name_parts, table_location_of, topic_of_location
 
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands run in a folder of their own, without settings from outside."""
-    monkeypatch.chdir(tmp_path)
-    for name in [n for n in os.environ if n.startswith("BRIDGE_")]:
-        monkeypatch.delenv(name)
-
-
 # ---- wrong usage
 _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--time-zone", "Mars/Olympus"], "Mars/Olympus"),
@@ -227,6 +218,11 @@ def test_schemas_are_needed_where_the_format_needs_them(capsys: pytest.CaptureFi
 
 
 # ---- registry
+def _registry(url: str) -> list[str]:
+    words = ["--registry", url, "--registry-wait", "0.2s", "--out", "o.jsonl"]
+    return ["decode", "--format", "avro", "--in", str(AVRO.messages_file), *words]
+
+
 def test_the_registry_can_come_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,20 +236,7 @@ def test_a_registry_that_is_down_ends_with_2(capsys: pytest.CaptureFixture[str])
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://me:s3cret@127.0.0.1:{taken.getsockname()[1]}"
-        argv = [
-            "decode",
-            "--format",
-            "avro",
-            "--in",
-            str(AVRO.messages_file),
-            "--registry",
-            url,
-            "--registry-wait",
-            "0.3s",
-            "--out",
-            "o.jsonl",
-        ]
-        assert main(argv) == 2
+        assert main(_registry(url)) == 2
     err = capsys.readouterr().err
     assert err.startswith("error REGISTRY_UNREACHABLE: schema registry http://127.0.0.1:")
     assert "s3cret" not in err
@@ -269,20 +252,7 @@ def test_a_registry_that_says_no_ends_with_2_and_leaves_no_output(
 
     with serving(respond) as server:
         url = f"http://me:s3cret@127.0.0.1:{server.port}"
-        argv = [
-            "decode",
-            "--format",
-            "avro",
-            "--in",
-            str(AVRO.messages_file),
-            "--registry",
-            url,
-            "--registry-wait",
-            "0.2s",
-            "--out",
-            "o.jsonl",
-        ]
-        assert main(argv) == 2
+        assert main(_registry(url)) == 2
     err = capsys.readouterr().err
     assert code in err
     assert "s3cret" not in err
