@@ -144,7 +144,7 @@ def record_transcode(spark: SparkSession) -> Iterator[Row]:
             for target in WRITTEN:
                 made = transcode(
                     _frame(spark, case), from_format=case.format, to_format=target, schemas=side.schemas,
-                    to_schemas=Registry(), ddl=side.tables, time_zone=side.options.time_zone,
+                    to_schemas=Registry(), ddl=side.tables, time_zone=side.options.time_zone,  # type: ignore[arg-type]
                     options={"on_lossy": "flag"},
                 )  # fmt: skip
                 yield case.name, f"transcode() to {target}", made
