@@ -13,18 +13,20 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.lake.bare_deletes import PLACE, place_of_source
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
-from ticdc_bridge.spark_jobs.lake.merge import ChangeCounts, MergeTarget
+from ticdc_bridge.spark_jobs.lake.merge import changes_of_keys, check_has_key, count_newest
+from ticdc_bridge.spark_jobs.lake.table_columns import TableKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
-    from ticdc_bridge.schemas.model.table import Column, Table, TableId
-    from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+    from ticdc_bridge.schemas.model.table import Table, TableId
+    from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
+    from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+    from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
     from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 _TRUNCATE = 11  # TiDB's ActionType
@@ -45,31 +47,33 @@ def refuse_truncate(changes: DataFrame, ours: SparkColumn, id_: TableId) -> None
         raise SetupError("STOPPED", where=str(id_), details=details)
 
 
+KIND = TableKind(tuple(TableColumn(name, kind) for name, (_, kind) in _COLUMNS.items()))
+
+
 @dataclass(frozen=True)
-class OffsetTarget(MergeTarget):
-    """A table that changes are merged into in Kafka's order."""
+class OffsetOrderWriter:
+    """A spark_jobs.lake.merge.RowWriter: of a key's changes the last one in Kafka counts."""
 
-    @property
-    def metadata(self) -> tuple[TableColumn, ...]:
-        return tuple(TableColumn(name, kind) for name, (_, kind) in _COLUMNS.items())
+    columns: TableColumns
 
-    def _write(
-        self, changes: DataFrame, table: Table, steps: list[SchemaChange], counts: ChangeCounts, forgotten_ts: int,
-        summary: Summary,
-    ) -> int:  # fmt: skip
+    def check_key(self, table: Table, is_there: bool) -> None:
+        check_has_key(self.columns, table, is_there)
+
+    def write(
+        self, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int, summary: Summary
+    ) -> int:
         del forgotten_ts, summary
-        columns, tombstones = [c for c in table.columns if not c.virtual], self._tombstones(_keys(table))
-        names = [f"k_{n}" for n in range(len(tombstones.keys))]
+        tombstones, names = self.columns.tombstones(rows.keys), rows.key_names
         changes = changes.coalesce(1) if counts.are_few else changes
-        both = self._changes_of_keys(changes, table, steps, [F.col("commit_ts"), F.col("row"), place_of_source()])
+        both = changes_of_keys(changes, rows, [F.col("commit_ts"), F.col("row"), place_of_source()])
         both = both.withColumn("gone", F.col("turn") == 0)
         in_partition = Window.partitionBy(*names, "place.topic", "place.partition")
         last = in_partition.orderBy(F.desc("place.offset"), F.desc("row"), F.desc("turn"))
         both = both.withColumn("_n", F.row_number().over(last)).where("_n = 1")
         by_time = Window.partitionBy(*names).orderBy(F.desc_nulls_last("place.time"))
         both = both.withColumns({"_n": F.row_number().over(by_time), "_next": F.lead("place").over(by_time)})
-        stored = self.delta.read().select(
-            *(F.col(quote_name(c.name)).alias(name) for c, name in zip(tombstones.keys, names, strict=True)),
+        stored = self.columns.lake_table.read().select(
+            *rows.stored_keys(),
             F.struct(*(F.col(name).alias(field) for name, (field, _) in _COLUMNS.items())).alias("_row"),
         )
         newest = both.where("_n = 1").join(stored, names, "left")
@@ -87,16 +91,16 @@ class OffsetTarget(MergeTarget):
         newest = newest.drop("_n", "_next", "_row", "_delete_place", "row", "turn")
         newest = keep_rows(newest, counts.are_few)
         self._refuse_unclear(newest)
-        found = self._count_newest(newest, tombstones.keys, -1)
+        found = count_newest(newest, rows, self.columns, -1)
+        # Before the rows go (docs/decisions/0042): a job that is killed between the two finds them again.
         if found.deleted:
             tombstones.add_deleted(newest.where("delete_place IS NOT NULL"))
-        pairs = [(c.name, name) for name, c in zip(names, tombstones.keys, strict=True)]
-        values = [*((c.name, f"v_{n}") for n, c in enumerate(columns)), *((name, name) for name in _COLUMNS)]
-        rows = newest.where("NOT late").withColumns(
+        upserted = newest.where("NOT late").withColumns(
             {name: F.col(f"place.{field}") for name, (field, _) in _COLUMNS.items()}
         )
-        rows = rows.drop("bad", "buried", "late", "unclear", "place", "delete_place", "commit_ts")
-        self.delta.merge(rows, Upsert(pairs, values, "NOT s.gone", "NOT s.gone", "s.gone"))
+        upserted = upserted.drop("bad", "buried", "late", "unclear", "place", "delete_place", "commit_ts")
+        values = [*rows.value_pairs, *((name, name) for name in _COLUMNS)]
+        self.columns.lake_table.merge(upserted, Upsert(rows.key_pairs, values, "NOT s.gone", "NOT s.gone", "s.gone"))
         return found.keys
 
     def _refuse_unclear(self, newest: DataFrame) -> None:
@@ -111,11 +115,7 @@ class OffsetTarget(MergeTarget):
                 " the same key in another partition have the same timestamp: nobody can tell which is newer. Merge the"
                 " whole topic into a new place, after the key's changes are in one partition"
             )
-        raise SetupError("STOPPED", where=str(self.id), details=details)
-
-
-def _keys(table: Table) -> list[Column]:
-    return [c for c in table.columns if c.handle_key]
+        raise self.columns.stopped(details)
 
 
 def _same_partition(one: str, other: str) -> str:

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.spark_jobs.lake.bare_deletes import PLACE, with_row_back
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-from ticdc_bridge.spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable, TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.null_values import MESSAGE
 
 COMMIT_TS = "_commit_ts"
@@ -37,17 +37,12 @@ OWN_NAMES = frozenset((_PLACE, _MESSAGE))
 
 @dataclass(frozen=True)
 class Tombstones:
-    """keys: the handle key's columns as they are now; types: of these in Spark. path: of the table that is merged."""
+    """table: theirs. keys: the handle key's columns as they are now; types: of these in Spark."""
 
     spark: SparkSession
-    path: str
+    table: LakeTable
     keys: Sequence[Column]
     types: Sequence[str]
-    engine: Engine
-
-    @property
-    def table(self) -> LakeTable:
-        return self.engine(self.spark, self.path.rstrip("/") + "__tombstones")
 
     @cached_property
     def stored(self) -> DataFrame | None:

@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake import tables
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
-from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, Engine
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.lake.name_history import shared_names, table_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
 from ticdc_bridge.spark_jobs.lake.offset_order import refuse_truncate
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ticdc_bridge.spark_jobs.lake.changelog import Changelog
-    from ticdc_bridge.spark_jobs.lake.merge import MergeTarget
+    from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
     from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
 
 _TICDC = "set enable-tidb-extension=true in the changefeed's sink URI and merge what it sends then, or "
@@ -90,32 +90,39 @@ def merge_table(
 
 def _targets(
     session: SparkSession, work: Job, id_: TableId, location: TableLocation, names: Names, has_key: bool,
-) -> list[MergeTarget | Changelog | RowVersions]:  # fmt: skip
+) -> list[CurrentTable | Changelog | RowVersions]:  # fmt: skip
     """The tables that the job writes, the current one first."""
-    from ticdc_bridge.spark_jobs.lake.changelog import Changelog
-    from ticdc_bridge.spark_jobs.lake.keyless import KeylessTarget
-    from ticdc_bridge.spark_jobs.lake.merge import MergeTarget
-    from ticdc_bridge.spark_jobs.lake.offset_order import OffsetTarget
-    from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
+    from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions
+    from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind, TableSettings
 
+    by_offset = work.order == "offset"
     types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-    more = types, zone_of(work.read), names, work.order == "offset", work.read.format in NULL_VALUES, on_lossy
-    targets, untimed = list[MergeTarget | Changelog | RowVersions](), _UNTIMED.get(work.read.format, _OFFSETS)
+    settings = TableSettings(
+        id_, types, zone_of(work.read), names, by_offset, work.read.format in NULL_VALUES, on_lossy,
+        _UNTIMED.get(work.read.format, _OFFSETS), work.layout,
+    )  # fmt: skip
 
-    def engine_of(place: TableLocation) -> Engine:
-        return tables.engine_of(session, work.merge or AUTO, place.format)
+    def columns_of(location: TableLocation, kind: TableKind, settings: TableSettings = settings) -> TableColumns:
+        engine = tables.engine_of(session, work.merge or AUTO, location.format)
+        tombstones = engine(session, location.name.rstrip("/") + "__tombstones")
+        return TableColumns(session, engine(session, location.name), tombstones, kind, settings)
 
-    if work.current:
-        current = OffsetTarget if work.order == "offset" else MergeTarget
-        current = current if has_key or work.without_key == "refuse" else KeylessTarget
-        own = untimed, work.layout
-        targets.append(current(session, id_, location.name, engine_of(location), *more, *own))
+    targets = list[CurrentTable | Changelog | RowVersions]()
+    if work.current and not (has_key or work.without_key == "refuse"):
+        columns = columns_of(location, keyless.KIND)
+        targets.append(merge.CurrentTable(columns, keyless.KeylessWriter(columns)))
+    elif work.current and by_offset:
+        columns = columns_of(location, offset_order.KIND)
+        targets.append(merge.CurrentTable(columns, offset_order.OffsetOrderWriter(columns)))
+    elif work.current:
+        columns = columns_of(location, merge.KIND)
+        targets.append(merge.CurrentTable(columns, merge.CommitOrderWriter(columns)))
     if work.changelog is not None:
-        place = _location(work.changelog)
-        targets.append(Changelog(session, id_, place.name, engine_of(place), *more, untimed))
+        targets.append(changelog.Changelog(columns_of(_location(work.changelog), changelog.KIND)))
     if work.versions is not None:
-        place = _location(work.versions)
-        targets.append(RowVersions(session, id_, place.name, engine_of(place), *more, _VERSIONS))
+        settings = replace(settings, untimed_hint=_VERSIONS)
+        columns = columns_of(_location(work.versions), row_versions.KIND, settings)
+        targets.append(row_versions.RowVersions(columns))
     return targets
 
 

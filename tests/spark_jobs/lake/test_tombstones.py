@@ -23,7 +23,7 @@ _DELTA = [name for name, entry in ENGINES.items() if entry.table_format == "delt
 
 def _tombstones(spark: SparkSession, path: Path, name: str) -> Tombstones:
     keys = [Column("my id", BY_NAME["int"], handle_key=True)]
-    return Tombstones(spark, str(path / "t"), keys, ["int"], engine(name))
+    return Tombstones(spark, engine(name)(spark, str(path / "t__tombstones")), keys, ["int"])
 
 
 def _deletes(spark: SparkSession, rows: Sequence[tuple[int, int]], offset: int | None = None) -> DataFrame:
