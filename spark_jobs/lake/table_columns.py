@@ -134,7 +134,8 @@ class TableColumns:
             details = f"{self.lake_table.location} was made with --types {types}: its columns can't become {wanted}"
             raise SetupError("USAGE", details=details)
         if (properties.get(ORDER) == "offset") != self.settings.by_offset:
-            stored, given = sorted(("commit_ts", "Kafka's offsets"), reverse=self.settings.by_offset)
+            by_ts, by_offset = "commit_ts", "Kafka's offsets"
+            stored, given = (by_ts, by_offset) if self.settings.by_offset else (by_offset, by_ts)
             details = (
                 f"its rows are ordered by {stored}, and these changes by {given}"
                 " (--order): the two can't be compared. Merge them into another place"
