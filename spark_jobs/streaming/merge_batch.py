@@ -107,7 +107,7 @@ def _targets(
         tombstones = engine(session, location.name.rstrip("/") + "__tombstones")
         return TableColumns(session, engine(session, location.name), tombstones, kind, settings)
 
-    targets = list[CurrentTable | Changelog | RowVersions]()
+    targets: list[CurrentTable | Changelog | RowVersions] = []
     if work.current and not (has_key or work.without_key == "refuse"):
         columns = columns_of(location, keyless.KIND)
         targets.append(merge.CurrentTable(columns, keyless.KeylessWriter(columns)))
