@@ -49,9 +49,10 @@ from ticdc_bridge.spark_jobs.streaming import lineage
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.kafka_source import KafkaSource
 from ticdc_bridge.spark_jobs.streaming.metrics import LOOPBACK, JobMetrics
-from ticdc_bridge.spark_jobs.streaming.micro_batch import BatchResult, MicroBatchRunner
+from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
 from ticdc_bridge.spark_jobs.streaming.signals import GRACE, StopOnSignal
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
+from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
 
 _UNRESOLVED = 600.0
 _PLACES = ("current", "changelog", "versions")  # of a Job
