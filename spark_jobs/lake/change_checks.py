@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.lake.bare_deletes import CLOCKS_AGREE, is_since
+from ticdc_bridge.spark_jobs.lake.untimed_deletes import CLOCKS_AGREE, is_since
 from ticdc_bridge.spark_jobs.pipeline.table_view import NOT_TYPED
 
 if TYPE_CHECKING:
@@ -42,18 +42,18 @@ class ChangeCounts:
 
     emptied: older than the table's last TRUNCATE; the others are not. unfit: with a value that its column's type can't
     hold. unsure: rows older than a statement after which nobody can tell which rows are there. untimed: neither a
-    delete nor with a commit_ts. bare_deletes: deletes without one (Avro); unknown_times: those of them of which Kafka's
-    time is not known. key_only: without their values. rows: all others but deletes. first_…: the oldest commit_ts of
-    these. bad: {commit_ts, column} of a value that can't become one of its column's type. newest_ts: the newest of all.
-    clocks_agree: see CLOCKS_AGREE. changes, size: how many there are, and the bytes of their values. inexact_key: a
-    flag of a key.
+    delete nor with a commit_ts. untimed_deletes: deletes without one (Avro); unknown_times: those of them of which
+    Kafka's time is not known. key_only: without their values. rows: all others but deletes. first_…: the oldest
+    commit_ts of these. bad: {commit_ts, column} of a value that can't become one of its column's type. newest_ts: the
+    newest of all. clocks_agree: see CLOCKS_AGREE. changes, size: how many there are, and the bytes of their values.
+    inexact_key: a flag of a key.
     """
 
     emptied: int
     unfit: int
     unsure: int
     untimed: int
-    bare_deletes: int
+    untimed_deletes: int
     unknown_times: int
     key_only: int
     rows: int
@@ -88,7 +88,7 @@ def count_changes(
         "unfit": stays & values.is_unfit(),
         "unsure": row & (F.col("commit_ts") > unsure[0]) & (F.col("commit_ts") <= unsure[1]),
         "untimed": row & no_ts,
-        "bare_deletes": stays & is_delete & no_ts,
+        "untimed_deletes": stays & is_delete & no_ts,
         "unknown_times": is_delete & no_ts & F.col("source.timestamp").isNull(),
         "key_only": (F.lit(True) if keeps_past else row) & F.array_contains("flags", "handle_key_only"),
         "rows": row,

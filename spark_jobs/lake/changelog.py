@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import check_counts, count_changes
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-from ticdc_bridge.spark_jobs.lake.dropped_columns import WholeHistory, whole_history
+from ticdc_bridge.spark_jobs.lake.dropped_columns import FullHistory, full_history
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
 from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME, new_clearing, past_history, record_cleared
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
@@ -79,7 +79,7 @@ class Changelog:
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the table, if there is one, to where the history is."""
         if self.columns.can_follow():
-            history = whole_history(table, steps)
+            history = full_history(table, steps)
             self.columns.follow(history.table, history.steps)
             self._apply_clearing(history)
 
@@ -94,35 +94,35 @@ class Changelog:
         # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
         old = F.expr("if(before IS NULL, NULL, transform(`key`, k -> coalesce(before[k], after[k])))")
         with_keys = changes.withColumn("_new", identity).withColumn("_old", old)
-        whole = F.expr("size(`key`) > 0 AND NOT exists(_new, v -> v IS NULL)")
-        ordered = whole & F.col("commit_ts").isNotNull()
+        has_key = F.expr("size(`key`) > 0 AND NOT exists(_new, v -> v IS NULL)")
+        ordered = has_key & F.col("commit_ts").isNotNull()
         time = F.col("commit_time")
-        place = "source.topic, source.partition, source.offset, unix_millis(source.timestamp), row"
+        kafka_id = "source.topic, source.partition, source.offset, unix_millis(source.timestamp), row"
         change = F.when(ordered, F.concat_ws("/", "commit_ts", F.expr(_OPS), F.to_json("_new"))).otherwise(
-            F.expr(f"concat_ws('/', 'kafka', {place})")
+            F.expr(f"concat_ws('/', 'kafka', {kafka_id})")
         )
-        is_placed = F.expr("source.topic IS NOT NULL AND source.partition IS NOT NULL AND source.offset IS NOT NULL")
+        has_offset = F.expr("source.topic IS NOT NULL AND source.partition IS NOT NULL AND source.offset IS NOT NULL")
         metadata = {
             "_tidb_op": F.expr(_OPS), "_tidb_commit_ts": F.col("commit_ts"), "_tidb_commit_time": time,
             "_tidb_table_version": F.col("table_version"),
-            "_tidb_row_identity": F.when(whole, F.to_json("_new")),
-            "_tidb_old_row_identity": F.when(whole, F.to_json("_old")),
-            "_tidb_identity_kind": F.when(whole, F.expr(_identity_kind(row_values))),
+            "_tidb_row_identity": F.when(has_key, F.to_json("_new")),
+            "_tidb_old_row_identity": F.when(has_key, F.to_json("_old")),
+            "_tidb_identity_kind": F.when(has_key, F.expr(_identity_kind(row_values))),
             "_before": F.col("before"), CHANGE: F.col(CHANGE),
             DAY: F.expr(_DAY.format("coalesce(commit_time, source.timestamp)")),
             "_kafka_topic": F.col("source.topic"), "_kafka_partition": F.col("source.partition"),
             "_kafka_offset": F.col("source.offset"), "_kafka_timestamp": F.col("source.timestamp"),
         }  # fmt: skip
         # The columns get their names last: a table may have one that is called as one of ours (`position`, `row`).
-        told = with_keys.withColumns({CHANGE: change, "complete": ordered | is_placed})
-        self._refuse_unknown_places(told)
+        identified = with_keys.withColumns({CHANGE: change, "complete": ordered | has_offset})
+        self._refuse_unidentified(identified)
         first = Window.partitionBy(CHANGE).orderBy("position", "row")
-        once = told.withColumn("_n", F.row_number().over(first)).where("_n = 1")
+        once = identified.withColumn("_n", F.row_number().over(first)).where("_n = 1")
         return once.select(*values, *(metadata[column.name].alias(column.name) for column in _METADATA))
 
-    def _refuse_unknown_places(self, told: DataFrame) -> None:
-        """told: `complete`: whether a change can be told from others."""
-        row = told.where("NOT complete").select(F.expr(_OPS).alias("_tidb_op")).first()
+    def _refuse_unidentified(self, identified: DataFrame) -> None:
+        """identified: `complete`: whether a change can be told from others."""
+        row = identified.where("NOT complete").select(F.expr(_OPS).alias("_tidb_op")).first()
         if row is not None:
             raise self.columns.stopped(
                 f"a change (op {row['_tidb_op']}) has neither a commit_ts with its row's key nor a topic, partition and"
@@ -154,13 +154,13 @@ class Changelog:
             rows.unpersist()
 
     # ---- statements
-    def _apply_clearing(self, history: WholeHistory) -> None:
+    def _apply_clearing(self, history: FullHistory) -> None:
         """A row for each TRUNCATE and the like, its op the statement's word."""
         new = new_clearing(self.columns, history)
         if not new:
             record_cleared(self.columns, history)
             return
-        texts = [(one.word, one.commit_ts, f"{one.commit_ts}/{one.word}") for one in new]
+        texts = [(statement.word, statement.commit_ts, f"{statement.commit_ts}/{statement.word}") for statement in new]
         rows = self.columns.spark.createDataFrame(texts, f"_tidb_op string, _tidb_commit_ts bigint, {CHANGE} string")
         rows = rows.withColumn("_tidb_commit_time", F.expr(COMMIT_TIME.format("_tidb_commit_ts")))
         rows = rows.withColumn(DAY, F.expr(_DAY.format("_tidb_commit_time")))
@@ -180,5 +180,5 @@ def _identity_kind(history: RowValues) -> str:
 
 def _kind_of_key(table: Table) -> str:
     keys = table.handle_key
-    known = bool(keys) and bool(table.indexes)
-    return sql_literal("pk" if set(keys) == set(table.primary_key) else "uk") if known else "CAST(NULL AS string)"
+    is_known = bool(keys) and bool(table.indexes)
+    return sql_literal("pk" if set(keys) == set(table.primary_key) else "uk") if is_known else "CAST(NULL AS string)"

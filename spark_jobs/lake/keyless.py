@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.lake.bare_deletes import is_since
 from ticdc_bridge.spark_jobs.lake.column_history import emptied_at
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.merge import KIND as MERGED
-from ticdc_bridge.spark_jobs.lake.merge import ROW_PLACE
+from ticdc_bridge.spark_jobs.lake.merge import ROW_MESSAGE
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
+from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
     from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
-KIND = MERGED._replace(metadata=(*MERGED.metadata, TableColumn(ROW_PLACE, "string")))
+KIND = MERGED._replace(metadata=(*MERGED.metadata, TableColumn(ROW_MESSAGE, "string")))
 _LEFT_OUT = {"u": "update of a table without a key", "d": "delete of a table without a key"}
 
 
@@ -41,7 +41,7 @@ class KeylessWriter:
 
     def check_key(self, table: Table, is_there: bool) -> None:
         del table
-        if is_there and ROW_PLACE not in self.columns.types():
+        if is_there and ROW_MESSAGE not in self.columns.types():
             details = (
                 "its rows were merged by a key that the table does not have any more: append what follows"
                 " (--without-key append) to another place"
@@ -55,22 +55,24 @@ class KeylessWriter:
         changes = changes.where(is_since(emptied_at(rows.steps)))
         source = ("source.topic", "source.partition", "source.offset", F.unix_millis("source.timestamp"), "row")
         has_offset = F.col("source.topic").isNotNull() & F.col("source.offset").isNotNull()
-        place = F.when(has_offset, F.concat_ws("/", *source)).alias("place")
+        message_id = F.when(has_offset, F.concat_ws("/", *source)).alias("message_id")
         bad = rows.bad_column(rows.columns).alias("bad")
-        received = changes.select("op", "commit_ts", place, *rows.values_after(), bad).dropDuplicates(["place"])
+        received = changes.select("op", "commit_ts", message_id, *rows.values_after(), bad).dropDuplicates(
+            ["message_id"]
+        )
         inserted = keep_rows(received, counts.are_few).where("op IN ('c', 'r')")
         self._check_rows(inserted)
         for row in changes.where("op IN ('u', 'd')").groupBy("op").count().collect():
             summary.skipped[_LEFT_OUT[row["op"]]] += row["count"]
-        values = [*rows.value_pairs, (COMMIT_TS, "commit_ts"), (ROW_PLACE, "place")]
+        values = [*rows.value_pairs, (COMMIT_TS, "commit_ts"), (ROW_MESSAGE, "message_id")]
         if count := inserted.count():
-            upsert = Upsert([(ROW_PLACE, "place")], values, update="false")
+            upsert = Upsert([(ROW_MESSAGE, "message_id")], values, update="false")
             self.columns.lake_table.merge(inserted.drop("op", "bad"), upsert)
         return count
 
     def _check_rows(self, rows: DataFrame) -> None:
         """SetupError STOPPED for a value that its column can't hold, and for rows of which the message is not known."""
-        first = rows.where("bad IS NOT NULL OR place IS NULL").select("bad", "commit_ts").first()
+        first = rows.where("bad IS NOT NULL OR message_id IS NULL").select("bad", "commit_ts").first()
         if first is None:
             return
         raise self.columns.stopped(

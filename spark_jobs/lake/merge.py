@@ -20,7 +20,6 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.spark_jobs.lake.bare_deletes import is_since, place_changes, place_of_source
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, unsure_step
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
@@ -29,6 +28,7 @@ from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, TableColumns, TableKind, column_names
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
+from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since, kafka_position, order_changes
 from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableMerge
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 KIND = TableKind()
 _TIDY_EVERY = 64
 """Of so many batches one writes the deleted keys anew, that their files don't become too many."""
-ROW_PLACE = "_place"
+ROW_MESSAGE = "_place"
 """Column of a table without a key (spark_jobs.lake.keyless): the message that a row came with."""
-_PLACED = "delete_place"
-"""Column of the newest changes, where some deletes have no commit_ts (spark_jobs.lake.bare_deletes)."""
+_DELETE_POSITION = "delete_position"
+"""Column of the newest changes, where some deletes have no commit_ts (spark_jobs.lake.untimed_deletes)."""
 
 
 class RowWriter(Protocol):
@@ -133,7 +133,7 @@ def check_has_key(columns: TableColumns, table: Table, is_there: bool) -> None:
             " --changelog has all"
         )
         raise SetupError("USAGE", details=details)
-    if is_there and ROW_PLACE in columns.types().keys() - column_names(table):
+    if is_there and ROW_MESSAGE in columns.types().keys() - column_names(table):
         details = (
             "its rows were appended while the table had no key (--without-key append), and it has one now: merge"
             " the whole changelog, or a copy of the table and what follows, into another place"
@@ -170,14 +170,14 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
     def oldest(name: SparkColumn) -> SparkColumn:
         return F.min(F.when(name.isNotNull(), F.struct("commit_ts", name.alias("column"))))
 
-    is_gone = F.col("gone")
+    is_deleted = F.col("is_deleted")
     row = (
         newest.coalesce(1)
         .agg(
             F.count(F.lit(1)).alias("keys"),
-            F.count_if(_is_deleted(newest)).alias("deleted"),
-            F.count_if(~is_gone & (F.col("commit_ts") < forgotten_ts)).alias("late"),
-            oldest(F.when(~is_gone, F.col("bad"))).alias("bad"),
+            F.count_if(_has_delete(newest)).alias("deleted"),
+            F.count_if(~is_deleted & (F.col("commit_ts") < forgotten_ts)).alias("late"),
+            oldest(F.when(~is_deleted, F.col("bad"))).alias("bad"),
             oldest(rows.lacking_key()).alias("lacking"),
         )
         .collect()[0]
@@ -210,12 +210,12 @@ class CommitOrderWriter:
         tombstones = self.columns.tombstones(rows.keys)
         if counts.are_few:
             changes = changes.coalesce(1)  # no shuffle then
-        if null_values and counts.bare_deletes:
+        if null_values and counts.untimed_deletes:
             changes = without_null_values(changes, rows.deleted_keys(), tombstones.messages())
-            counts = replace(counts, bare_deletes=changes.where(IS_NULL).count())
+            counts = replace(counts, untimed_deletes=changes.where(IS_NULL).count())
         # Changes from before a TRUNCATE go only now, and stay where deletes have no commit_ts: they tell which change
         # such a delete follows; without them one of before it would take a row that came after (docs/decisions/0040).
-        if not counts.bare_deletes:
+        if not counts.untimed_deletes:
             older_deletes = F.expr(IS_DELETE) if null_values else F.lit(False)
             changes = changes.where(is_since(emptied_at(rows.steps)) | older_deletes)
         newest = self._newest(changes, rows, tombstones, counts)
@@ -229,34 +229,43 @@ class CommitOrderWriter:
     def _newest(self, changes: DataFrame, rows: RowValues, tombstones: Tombstones, counts: ChangeCounts) -> DataFrame:
         """One row a key: its last change. A row whose key was updated is deleted under its old key.
 
-        `buried`: up to where older changes bring no row of the key back. Where deletes have no commit_ts:
-        `delete_place`, of the last one; `early`, `_buried`, `_delete_place` as Tombstones.mark_late takes them.
+        `deleted_until_ts`: up to where older changes bring no row of the key back. Where deletes have no commit_ts:
+        `delete_position`, of the last one; `early`, `_deleted_until_ts`, `_delete_position` as mark_late takes them.
         """
         null_values, names, emptied = self.columns.settings.null_values, rows.key_names, emptied_at(rows.steps)
-        placed = bool(counts.bare_deletes) or tombstones.have_places()
-        place = [F.col("commit_ts"), F.col("position"), F.col("row"), *([place_of_source()] if placed else [])]
+        has_positions = bool(counts.untimed_deletes) or tombstones.have_positions()
+        order_columns = [
+            F.col("commit_ts"),
+            F.col("position"),
+            F.col("row"),
+            *([kafka_position()] if has_positions else []),
+        ]
         message = F.expr(f"if({IS_DELETE}, source, NULL)" if null_values else "NULL").cast(MESSAGE)
-        both = changes_of_keys(changes, rows, [*place, message.alias("message")])
+        both = changes_of_keys(changes, rows, [*order_columns, message.alias("message")])
         if null_values:  # a table of before a DROP may have had another key
             has_key = F.expr("turn = 1 OR " + " AND ".join(f"{n} IS NOT NULL" for n in names))
             both = both.where(is_since(emptied) | has_key)
-        both = both.withColumn("known", F.col("commit_ts").isNotNull())
-        both = both.withColumn("gone", (F.col("turn") == 0) | ~F.col("known"))
+        both = both.withColumn("is_timed", F.col("commit_ts").isNotNull())
+        both = both.withColumn("is_deleted", (F.col("turn") == 0) | ~F.col("is_timed"))
         # At one commit_ts a delete comes before an insert: an update of the key is both (docs/decisions/0031).
         bound, order = F.lit(None).cast("bigint"), [F.desc_nulls_last("commit_ts"), F.desc("turn")]
-        if placed:
+        if has_positions:
             stored = self.columns.lake_table.read().select(*rows.stored_keys(), F.col(COMMIT_TS).alias("_row_ts"))
-            times, deleted_keys = stored if counts.bare_deletes else None, tombstones.by_key(names)
-            both, bound, order = place_changes(both, names, times, deleted_keys, counts.clocks_agree, emptied)
+            times, deleted_keys = stored if counts.untimed_deletes else None, tombstones.by_key(names)
+            both, bound, order = order_changes(both, names, times, deleted_keys, counts.clocks_agree, emptied)
         last = Window.partitionBy(*names).orderBy(*order, F.desc("position"), F.desc("row"))
-        both = both.withColumn("_n", F.row_number().over(last)).withColumn("buried", bound)
-        buried = F.greatest("buried", F.expr("if(gone AND known, commit_ts, NULL)"))
+        both = both.withColumn("_n", F.row_number().over(last)).withColumn("deleted_until_ts", bound)
+        deleted_until_ts = F.greatest("deleted_until_ts", F.expr("if(is_deleted AND is_timed, commit_ts, NULL)"))
         if null_values:
             key = Window.partitionBy(*names)
             both = both.withColumn("messages", F.collect_set("message").over(key))
-            buried = F.greatest(buried, F.max(F.when(F.col("message").isNotNull(), F.col("commit_ts"))).over(key))
-        both = both.withColumn("buried", buried)
-        return both.where("_n = 1").drop("_n", "position", "row", "turn", "bound", "moment", "place", "message")
+            deleted_until_ts = F.greatest(
+                deleted_until_ts, F.max(F.when(F.col("message").isNotNull(), F.col("commit_ts"))).over(key)
+            )
+        both = both.withColumn("deleted_until_ts", deleted_until_ts)
+        return both.where("_n = 1").drop(
+            "_n", "position", "row", "turn", "bound", "moment", "kafka_position", "message"
+        )
 
     def _apply(
         self, newest: DataFrame, rows: RowValues, tombstones: Tombstones, forgotten_ts: int, is_tidy_time: bool
@@ -268,25 +277,27 @@ class CommitOrderWriter:
         # Before the rows go: a job that is killed between the two finds the deletes again, which change nothing twice;
         # the other way round a late change would bring a row back (docs/decisions/0031, 0042).
         if counts.deleted:
-            tombstones.add_deleted(newest.where(_is_deleted(newest)), is_tidy_time)
+            tombstones.add_deleted(newest.where(_has_delete(newest)), is_tidy_time)
         if counts.late:
             self._refuse_forgotten(newest, rows, forgotten_ts)
         values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]
         delete_if = (
-            f"s.gone AND (s.commit_ts > t.{COMMIT_TS}"
-            f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
+            f"s.is_deleted AND (s.commit_ts > t.{COMMIT_TS}"
+            f" OR NOT s.is_timed AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
         # A row that comes again at its own commit_ts is not written again (docs/decisions/0042).
-        update_if = f"NOT s.gone AND s.commit_ts > t.{COMMIT_TS}"
-        upserted = newest.where("NOT late").drop("bad", "buried", "late", "messages", _PLACED)
-        self.columns.lake_table.merge(upserted, Upsert(rows.key_pairs, values, update_if, "NOT s.gone", delete_if))
+        update_if = f"NOT s.is_deleted AND s.commit_ts > t.{COMMIT_TS}"
+        upserted = newest.where("NOT late").drop("bad", "deleted_until_ts", "late", "messages", _DELETE_POSITION)
+        self.columns.lake_table.merge(
+            upserted, Upsert(rows.key_pairs, values, update_if, "NOT s.is_deleted", delete_if)
+        )
         return counts.keys
 
     def _refuse_forgotten(self, newest: DataFrame, rows: RowValues, until: int) -> None:
         """Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them."""
         stored = self.columns.lake_table.read().alias("t")
         same = [F.col(f"t.{quote_name(ours)}").eqNullSafe(F.col(f"s.{name}")) for ours, name in rows.key_pairs]
-        late = newest.where(f"NOT gone AND commit_ts < {until}").alias("s")
+        late = newest.where(f"NOT is_deleted AND commit_ts < {until}").alias("s")
         row = late.join(stored, same, "left_anti").select("commit_ts").first()
         if row is not None:
             raise self.columns.stopped(
@@ -295,7 +306,7 @@ class CommitOrderWriter:
             )
 
 
-def _is_deleted(newest: DataFrame) -> Any:
+def _has_delete(newest: DataFrame) -> Any:
     """Whether a key of the newest changes has a delete to remember."""
-    is_deleted = F.col("buried").isNotNull()
-    return is_deleted | F.col(_PLACED).isNotNull() if _PLACED in newest.columns else is_deleted
+    is_deleted = F.col("deleted_until_ts").isNotNull()
+    return is_deleted | F.col(_DELETE_POSITION).isNotNull() if _DELETE_POSITION in newest.columns else is_deleted

@@ -101,8 +101,11 @@ def shared_names(ordered: Iterable[DdlText]) -> dict[TableId, list[NameOwner]]:
                 owners[new.folded].append(owners[new.folded].pop()._replace(until=commit_ts))
             owners[new.folded].append(NameOwner(table, commit_ts, NEVER_ENDS))
         now[new.folded] = table
-    lasting = {name: [one for one in had if one.after < one.until] for name, had in owners.items()}
-    return {name: had for name, had in lasting.items() if len({one.table for one in had}) > 1}
+    lasting = {
+        name: [statement_text for statement_text in had if statement_text.after < statement_text.until]
+        for name, had in owners.items()
+    }
+    return {name: had for name, had in lasting.items() if len({statement_text.table for statement_text in had}) > 1}
 
 
 def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:
@@ -113,18 +116,18 @@ def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, Tab
 def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | None, TableId]]:
     """(number, commit_ts, old name, new name); None for old: CREATE TABLE."""
     statements = list(ordered)
-    renaming = any("rename" in one.query.lower() for one in statements)
-    for number, one in enumerate(statements if renaming else ()):
-        words = one.query.lower()
+    renaming = any("rename" in statement_text.query.lower() for statement_text in statements)
+    for number, statement_text in enumerate(statements if renaming else ()):
+        words = statement_text.query.lower()
         if "rename" in words or "create" in words:
             try:
-                statement = parse(one.query, one.mode, one.db)
+                statement = parse(statement_text.query, statement_text.mode, statement_text.db)
             except DdlError:
                 continue  # told where it matters
             if isinstance(statement, CreateTable) and statement.temporary != "local":
-                yield number, one.commit_ts, None, statement.table.in_db(one.db)
-            for old, new in _renames(statement, one.db):
-                yield number, one.commit_ts, old, new
+                yield number, statement_text.commit_ts, None, statement.table.in_db(statement_text.db)
+            for old, new in _renames(statement, statement_text.db):
+                yield number, statement_text.commit_ts, old, new
 
 
 def _renames(statement: Statement, db: str) -> list[tuple[TableId, TableId]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ticdc_bridge.spark_jobs.lake.dropped_columns import ClearingStatement, WholeHistory, whole_history
+from ticdc_bridge.spark_jobs.lake.dropped_columns import ClearingStatement, FullHistory, full_history
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 
 if TYPE_CHECKING:
@@ -22,19 +22,19 @@ COMMIT_TIME = "CAST(timestamp_millis(shiftright({0}, 18)) AS timestamp)"
 
 def past_history(
     columns: TableColumns, changes: DataFrame, table: Table, steps: list[SchemaChange]
-) -> tuple[WholeHistory, RowValues]:
+) -> tuple[FullHistory, RowValues]:
     """The history with all columns that the table ever had, and values by it. SetupError USAGE for a table with a
     column that is called as one of ours, STOPPED for changes with other columns where no commit_ts orders them.
     """
     if columns.settings.by_offset:  # no offset is before or after a statement
         RowValues(columns.values, table, []).refuse_other_columns(changes)
         steps = []
-    history = whole_history(table, steps)
+    history = full_history(table, steps)
     columns.refuse_names(history.table)
     return history, RowValues(columns.values, history.table, history.steps, history.dropped)
 
 
-def new_clearing(columns: TableColumns, history: WholeHistory) -> list[ClearingStatement]:
+def new_clearing(columns: TableColumns, history: FullHistory) -> list[ClearingStatement]:
     """The statements that are not applied yet and took rows away."""
     until = int(columns.lake_table.properties().get(CLEARED, -1))
     return [
@@ -48,7 +48,7 @@ def new_clearing(columns: TableColumns, history: WholeHistory) -> list[ClearingS
     ]
 
 
-def record_cleared(columns: TableColumns, history: WholeHistory) -> None:
+def record_cleared(columns: TableColumns, history: FullHistory) -> None:
     """Keeps that the statements are applied."""
     cleared = max((statement.commit_ts for statement in history.clearing), default=-1)
     if history.clearing and int(columns.lake_table.properties().get(CLEARED, -1)) < cleared:

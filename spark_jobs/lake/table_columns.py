@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_before, emptied_at
 from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable, TableColumn
-from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, OWN_NAMES, Tombstones
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, RESERVED_NAMES, Tombstones
 from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
 from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
@@ -35,7 +35,7 @@ APPLIED = "bridge.schema_ts"
 """Table property: the commit_ts up to which the history is followed."""
 ORDER = "bridge.order"
 """Table property: "offset" where Kafka's offsets order the changes."""
-_TYPES, _RENAMED, _NAME, _UNBURIED = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
+_TYPES, _RENAMED, _NAME, _FORGOTTEN = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
@@ -108,7 +108,7 @@ class TableColumns:
         """SetupError USAGE for a table with a column that is called as one of ours; deleted keys have more of ours."""
         ours = self.kind.metadata_names
         for column in table.columns:
-            if column.name.lower() in (ours | OWN_NAMES if column.handle_key else ours):
+            if column.name.lower() in (ours | RESERVED_NAMES if column.handle_key else ours):
                 raise SetupError("USAGE", details=f"table {self.settings.id} has a column {column.name} of its own")
 
     def can_follow(self) -> bool:
@@ -145,7 +145,7 @@ class TableColumns:
         applied = self._check_columns(table, steps, properties)
         keys = [c for c in table.columns if c.handle_key]
         tombstones = self.tombstones(keys)
-        forgotten, key = [int(properties.get(_UNBURIED, -1))], properties.get(_KEY)
+        forgotten, key = [int(properties.get(_FORGOTTEN, -1))], properties.get(_KEY)
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
@@ -180,7 +180,7 @@ class TableColumns:
     def _record_forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:
             return -1
-        self.lake_table.set_property(_UNBURIED, str(commit_ts))
+        self.lake_table.set_property(_FORGOTTEN, str(commit_ts))
         return commit_ts
 
     def _key_conversions(self, step: SchemaChange) -> dict[str, Any]:
@@ -356,7 +356,7 @@ class TableColumns:
         if step is not None and fills:
             with tell_slow_work(f"{self.settings.id}: filling {', '.join(fills)} in the rows that are there"):
                 self.lake_table.update(fills, f"{self.kind.time_column} <= {step.commit_ts}")
-        self._tell_types(columns)
+        self._comment_types(columns)
         names = {c.name for c in columns} | self.kind.metadata_names
         for name in set(have) - names if drop and not self.kind.keeps_past else ():
             self.lake_table.drop(name)
@@ -369,7 +369,7 @@ class TableColumns:
         newer = f"{self.kind.time_column} > {step.commit_ts} OR {self.kind.time_column} IS NULL"
         return self.lake_table.add(self._lake_column(column), fill, newer)
 
-    def _tell_types(self, columns: list[Column]) -> None:
+    def _comment_types(self, columns: list[Column]) -> None:
         """A column's comment is its TiDB type, as that is now."""
         now = {field.name: field.metadata.get("comment", "") for field in self.lake_table.read().schema.fields}
         for column in columns:

@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow import lines
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, table_location_of
-from ticdc_bridge.spark_jobs.lake.commit_summary import told_in_commits
+from ticdc_bridge.spark_jobs.lake.commit_summary import with_commit_facts
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule
 from ticdc_bridge.spark_jobs.spark.session import is_connect
@@ -157,7 +157,7 @@ class MicroBatchRunner:
         facts: AbstractContextManager[None] = nullcontext()
         if self._has_commit_facts:
             batch_facts = commit_facts(batch, self._checkpoint, self._kafka, newest_ts)
-            facts = told_in_commits(rows.sparkSession, batch_facts)
+            facts = with_commit_facts(rows.sparkSession, batch_facts)
         with facts:
             batch.result.summary.out = writer.write(rows, count, batch)
 
