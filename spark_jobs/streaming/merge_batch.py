@@ -43,15 +43,17 @@ if TYPE_CHECKING:
     from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
     from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
 
-_TICDC = "set enable-tidb-extension=true in the changefeed's sink URI and merge what it sends then, or "
-_OFFSETS = "take Kafka's order (--order offset), if the messages of a row are in one partition"
-_UNTIMED = dict.fromkeys(("avro", "canal-json", "debezium", "debezium-avro"), _TICDC + _OFFSETS)
-_VERSIONS = "row versions are made of changes that have it"
+_ENABLE_EXTENSION_HINT = "set enable-tidb-extension=true in the changefeed's sink URI and merge what it sends then, or "
+_OFFSET_ORDER_HINT = "take Kafka's order (--order offset), if the messages of a row are in one partition"
+_UNTIMED_HINTS = dict.fromkeys(
+    ("avro", "canal-json", "debezium", "debezium-avro"), _ENABLE_EXTENSION_HINT + _OFFSET_ORDER_HINT
+)
+_VERSIONS_HINT = "row versions are made of changes that have it"
 """What to do about changes that nothing orders, by the format read."""
 
 
 def merge_table(
-    session: SparkSession, work: Job, id_: TableId, location: TableLocation, changes: DataFrame | None,
+    session: SparkSession, job: Job, id_: TableId, location: TableLocation, changes: DataFrame | None,
     statements: Sequence[DdlText], summary: Summary, owners: RowOwners | None,
 ) -> int:  # fmt: skip
     """Changes (None: there are none) applied to the job's tables of one table; how many rows the first of them got.
@@ -63,15 +65,15 @@ def merge_table(
         ordered = sort_statements(statements)
         steps, names = schema_changes(ordered, id_), table_names(ordered, id_)
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
-        table = definition or (newest_table(work.read, id_) if changes is not None else None)
-    if table is not None and changes is not None and not steps and work.read.format == "avro":
+        table = definition or (newest_table(job.read, id_) if changes is not None else None)
+    if table is not None and changes is not None and not steps and job.read.format == "avro":
         table = _with_key(table, id_, changes)
     has_key = table is None or any(c.handle_key for c in table.columns)
-    by_offset = work.order == "offset"
+    by_offset = job.order == "offset"
     names = names[-1:] if by_offset else names
     if by_offset and changes is not None:
         refuse_truncate(changes, is_of_name(names[-1][1]), id_)
-    targets = _targets(session, work, id_, location, names, has_key)
+    targets = _targets(session, job, id_, location, names, has_key)
     if changes is None or table is None:
         if definition is not None:
             for target in targets:
@@ -81,53 +83,53 @@ def merge_table(
     if owners is not None:
         ours = take_table(changes, names, summary, owners, shared_names(ordered))
     for number, target in enumerate(targets):
-        told = Summary() if number else summary  # what one of them counts of the changes is so for all
-        counts.append(target.merge(ours, table, steps, told))
-        if told.skipped[REPEATED] and number:
-            summary.skipped[REPEATED] += told.skipped[REPEATED]
+        counted = Summary() if number else summary  # what one of them counts of the changes is so for all
+        counts.append(target.merge(ours, table, steps, counted))
+        if counted.skipped[REPEATED] and number:
+            summary.skipped[REPEATED] += counted.skipped[REPEATED]
     return counts[0]
 
 
 def _targets(
-    session: SparkSession, work: Job, id_: TableId, location: TableLocation, names: Names, has_key: bool,
+    session: SparkSession, job: Job, id_: TableId, location: TableLocation, names: Names, has_key: bool,
 ) -> list[CurrentTable | Changelog | RowVersions]:  # fmt: skip
     """The tables that the job writes, the current one first."""
     from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions
     from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind, TableSettings
 
-    by_offset = work.order == "offset"
-    types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
+    by_offset = job.order == "offset"
+    types, on_lossy = (job.read.view.types, job.read.view.on_lossy) if job.read.view else (EXACT, "error")
     settings = TableSettings(
-        id_, types, zone_of(work.read), names, by_offset, work.read.format in NULL_VALUES, on_lossy,
-        _UNTIMED.get(work.read.format, _OFFSETS), work.layout,
+        id_, types, zone_of(job.read), names, by_offset, job.read.format in NULL_VALUES, on_lossy,
+        _UNTIMED_HINTS.get(job.read.format, _OFFSET_ORDER_HINT), job.layout,
     )  # fmt: skip
 
     def columns_of(location: TableLocation, kind: TableKind, settings: TableSettings = settings) -> TableColumns:
-        engine = tables.engine_of(session, work.merge or AUTO, location.format)
+        engine = tables.engine_of(session, job.merge or AUTO, location.format)
         tombstones = engine(session, location.name.rstrip("/") + "__tombstones")
         return TableColumns(session, engine(session, location.name), tombstones, kind, settings)
 
     targets: list[CurrentTable | Changelog | RowVersions] = []
-    if work.current and not (has_key or work.without_key == "refuse"):
+    if job.current and not (has_key or job.without_key == "refuse"):
         columns = columns_of(location, keyless.KIND)
         targets.append(merge.CurrentTable(columns, keyless.KeylessWriter(columns)))
-    elif work.current and by_offset:
+    elif job.current and by_offset:
         columns = columns_of(location, offset_order.KIND)
         targets.append(merge.CurrentTable(columns, offset_order.OffsetOrderWriter(columns)))
-    elif work.current:
+    elif job.current:
         columns = columns_of(location, merge.KIND)
         targets.append(merge.CurrentTable(columns, merge.CommitOrderWriter(columns)))
-    if work.changelog is not None:
-        targets.append(changelog.Changelog(columns_of(_location(work.changelog), changelog.KIND)))
-    if work.versions is not None:
-        settings = replace(settings, untimed_hint=_VERSIONS)
-        columns = columns_of(_location(work.versions), row_versions.KIND, settings)
+    if job.changelog is not None:
+        targets.append(changelog.Changelog(columns_of(_location(job.changelog), changelog.KIND)))
+    if job.versions is not None:
+        settings = replace(settings, untimed_hint=_VERSIONS_HINT)
+        columns = columns_of(_location(job.versions), row_versions.KIND, settings)
         targets.append(row_versions.RowVersions(columns))
     return targets
 
 
-def _location(place: str) -> TableLocation:
-    location = table_location_of(place)
+def _location(text: str) -> TableLocation:
+    location = table_location_of(text)
     assert location is not None
     return location
 

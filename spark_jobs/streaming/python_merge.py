@@ -152,7 +152,7 @@ def _apply(
         details = 'ddl="stream" needs a checkpoint, which the command has: give a file of statements, or history='
         raise SetupError("USAGE", details=details)
     id_, spark = table_id(table), messages.sparkSession
-    side = CodecConfig(
+    codec = CodecConfig(
         format_named(format).name,
         schemas_of(format, registry, schemas),
         Options.of({"time_zone": time_zone, "on_lossy": on_lossy, **options}),
@@ -160,12 +160,12 @@ def _apply(
         claims_of(claim_checks),
         view=TableView(Table(id_, ()), SparkTypes(types, "text"), "null", on_lossy),
     )
-    check_any_order(side)
+    check_any_order(codec)
     engine_of(spark, engine, location.format)(spark, location.name)  # refuses a place that it can't write to
     statements = statements_of(None if ddl is None else definition_source(os.fspath(ddl)), id_.db)
-    work = Job(side, on_error=on_error, merge=engine, **kind)
-    runner = MicroBatchRunner(spark, work, into, dead_letter, KafkaClient(), None, id_, statements)
-    place = F.expr("(cast(partition AS bigint) << 48) | `offset`")
-    frame = kafka_columns(messages).withColumn("position", F.coalesce(place, F.monotonically_increasing_id()))
+    job = Job(codec, on_error=on_error, merge=engine, **kind)
+    runner = MicroBatchRunner(spark, job, into, dead_letter, KafkaClient(), None, id_, statements)
+    position = F.expr("(cast(partition AS bigint) << 48) | `offset`")
+    frame = kafka_columns(messages).withColumn("position", F.coalesce(position, F.monotonically_increasing_id()))
     summary = runner.process(frame, 0).summary
     return {"messages": summary.messages, "out": summary.out, **summary.tally(used=False)}

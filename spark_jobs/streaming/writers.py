@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ticdc_bridge.schemas.model.table import TableId
     from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
-    from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableWork
+    from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
     from ticdc_bridge.spark_jobs.streaming.pieces import Form
     from ticdc_bridge.spark_jobs.streaming.stages import DefinitionLearner, MicroBatch
 
@@ -98,7 +98,7 @@ class ManyTablesWriter:
         session, changes = (rows.sparkSession, rows.select("change.*", "position")) if count else (self.spark, None)
         job, summary = batch.job, batch.result.summary
 
-        def write_table(task: TableWork) -> int:
+        def write_table(task: TableTask) -> int:
             location = table_location_of(task.location)
             assert location is not None
             if job.merge:
