@@ -48,7 +48,7 @@ _STORED = {
 KIND = TableKind(
     (
         TableColumn(FROM, "timestamp"), TableColumn(TO, "timestamp"), TableColumn(FROM_TS, "bigint"),
-        TableColumn(TO_TS, "bigint"), TableColumn(MESSAGE, untimed_ends.MESSAGE),
+        TableColumn(TO_TS, "bigint"), TableColumn(MESSAGE, untimed_ends.MESSAGE)
     ), FROM_TS, keeps_past=True,
 )  # fmt: skip
 

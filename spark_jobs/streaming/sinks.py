@@ -240,7 +240,7 @@ class OrderedSink:
 
     def __init__(self, job: Job, source: str, out: LineSink | Sink, dead: DeadLetters | None) -> None:
         """source: the place that is read, whose lines a bad one is told of by its number."""
-        self._work, self._source, self._dead = job, source, dead
+        self._job, self._source, self._dead = job, source, dead
         self._out = cast(Any, out)
         # Lines need not be read again to be written.
         self._write_line: Any = getattr(out, "write_text", lambda text: self._out.write(parse_line(text.encode(), "")))
@@ -249,7 +249,7 @@ class OrderedSink:
         """How many lines or messages were written. SetupError where a message ends the job, or a worker went no
         further: what comes before is written by then.
         """
-        job, out, lines, messages = self._work, 0, 0, 0
+        job, out, lines, messages = self._job, 0, 0, 0
         rows = self._in_order(pieces).select("kind", "line", "number", "messages", "error")
         for row in show_progress(rows.toLocalIterator(), "results"):
             kind = row["kind"]
@@ -275,9 +275,9 @@ class OrderedSink:
         return out
 
     def _in_order(self, pieces: DataFrame) -> DataFrame:
-        if self._work.until_resolved:
+        if self._job.until_resolved:
             return pieces.sort("commit_ts", F.expr("if(commit_ts is null, null, `rank`)"), *_INPUT_ORDER)
-        if topic_of_location(self._source) is None and not self._work.dedupe:
+        if topic_of_location(self._source) is None and not self._job.dedupe:
             return pieces  # a file's partitions are in its order already
         return pieces.sort(*_INPUT_ORDER)
 
