@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+from ticdc_bridge.spark_jobs.lake.table_columns import TableSettings
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import CLOCKS_AGREE, is_since
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import NOT_TYPED
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-    from ticdc_bridge.spark_jobs.lake.table_columns import TableSettings
-    from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 _WITH_OLDEST = ("unfit", "key_only", "rows")
 """Kinds of changes of which an error names the oldest."""

@@ -7,27 +7,23 @@ again adds no row; one that TiCDC sends again does, as two equal rows may be two
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
 from ticdc_bridge.spark_jobs.lake.column_history import emptied_at
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.merge import KIND as MERGED
 from ticdc_bridge.spark_jobs.lake.merge import ROW_MESSAGE
+from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from ticdc_bridge.schemas.model.table import Table
-    from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
-    from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-    from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
-    from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 KIND = MERGED._replace(metadata=(*MERGED.metadata, TableColumn(ROW_MESSAGE, "string")))
 _LEFT_OUT = {"u": "update of a table without a key", "d": "delete of a table without a key"}

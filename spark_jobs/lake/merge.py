@@ -11,15 +11,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from zlib import crc32
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, unsure_step
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
@@ -30,11 +31,6 @@ from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, TableColumns, Ta
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since, kafka_position, order_changes
 from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableMerge
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from ticdc_bridge.schemas.model.table import Table
 
 KIND = TableKind()
 _TIDY_EVERY = 64

@@ -7,27 +7,21 @@ offset is before or after a statement, so all changes must have the columns of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.merge import changes_of_keys, check_has_key, count_newest
-from ticdc_bridge.spark_jobs.lake.table_columns import TableKind
+from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION, kafka_position
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
-
-    from ticdc_bridge.schemas.model.table import Table, TableId
-    from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
-    from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-    from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
-    from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 _TRUNCATE = 11  # TiDB's ActionType
 _COLUMNS = {

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -18,9 +19,6 @@ from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, added_colu
 from ticdc_bridge.spark_jobs.lake.column_values import NUMBERS, ColumnValues
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Image = Literal["before", "after"]
 

@@ -9,9 +9,9 @@ that comes later it tells where that ends. Deletes without a commit_ts: spark_jo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -29,9 +29,6 @@ from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind
 from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import kafka_position
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 FROM_TS, TO_TS, FROM, TO = "_valid_from_ts", "_valid_to_ts", "_valid_from", "_valid_to"
 """Columns: the commit_ts and the time of a version's change, and of the one that ended it."""

@@ -42,12 +42,7 @@ def run_to_table(
 
 
 def run_in_order(
-    job: Job,
-    source: str,
-    out: LineSink | Sink,
-    dead: DeadLetters | None,
-    kafka: KafkaClient,
-    settings: SparkSettings,
+    job: Job, source: str, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient, settings: SparkSettings
 ) -> Summary:
     """Outputs and counts are those of spark_jobs.jobs.in_process."""
     with complete_together(out, dead):

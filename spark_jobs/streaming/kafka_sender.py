@@ -168,7 +168,7 @@ class SendBatches:
                 {
                     self.attempt: SendReport(
                         summary.tally(), summary.messages, sum(rows.num_rows for rows in out), batch_counts.offsets,
-                        {code: [np.array(positions, np.int64)] for code, positions in failed.items()},
+                        {code: [np.array(positions, np.int64)] for code, positions in failed.items()}
                     )
                 }
             )  # fmt: skip

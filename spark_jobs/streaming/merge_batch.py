@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
@@ -15,11 +15,14 @@ from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.lake.changelog import Changelog
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
+from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
 from ticdc_bridge.spark_jobs.lake.name_history import shared_names, table_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
 from ticdc_bridge.spark_jobs.lake.offset_order import refuse_truncate
+from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
@@ -35,13 +38,6 @@ from ticdc_bridge.spark_jobs.streaming.row_owners import (
     is_of_names,
 )
 from ticdc_bridge.spark_jobs.streaming.typed_batch import DEFINITIONS_LOCK
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from ticdc_bridge.spark_jobs.lake.changelog import Changelog
-    from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
-    from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
 
 _ENABLE_EXTENSION_HINT = "set enable-tidb-extension=true in the changefeed's sink URI and merge what it sends then, or "
 _OFFSET_ORDER_HINT = "take Kafka's order (--order offset), if the messages of a row are in one partition"

@@ -7,19 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, NameOwner
 from ticdc_bridge.spark_jobs.spark.sql_expressions import is_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
 Names = Sequence[tuple[int, TableId | None]]
 """A table's names by time: spark_jobs.lake.name_history.table_names."""

@@ -5,33 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.clients.history import HistoryTables
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.lake.column_history import statements_of_events
 from ticdc_bridge.spark_jobs.lake.commit_summary import CommitFacts
+from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from ticdc_bridge.spark_jobs.pipeline.watermark_buffer import no_watermark_error
 from ticdc_bridge.spark_jobs.spark.transport import map_messages
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.ddl_events import collect_ddl
 from ticdc_bridge.spark_jobs.streaming.pieces import Form, PieceBatches, error_of_row, pieces_type
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from ticdc_bridge.schemas.ddl.executor.versions import DdlText
-    from ticdc_bridge.schemas.model.event import DdlEvent
-    from ticdc_bridge.schemas.model.table import TableId
-    from ticdc_bridge.spark_jobs.io.locations import KafkaClient
-    from ticdc_bridge.spark_jobs.pipeline.job import Job
-    from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
 
 @dataclass

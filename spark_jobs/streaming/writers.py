@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.pipeline.result import TableProgress
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
 from ticdc_bridge.spark_jobs.streaming.merge_batch import merge_table, take_table
+from ticdc_bridge.spark_jobs.streaming.pieces import Form
 from ticdc_bridge.spark_jobs.streaming.row_owners import RowOwners
 from ticdc_bridge.spark_jobs.streaming.sinks import BatchSink, TableSink
+from ticdc_bridge.spark_jobs.streaming.stages import DefinitionLearner, MicroBatch
 from ticdc_bridge.spark_jobs.streaming.typed_batch import typed_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from ticdc_bridge.schemas.model.table import TableId
-    from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
-    from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
-    from ticdc_bridge.spark_jobs.streaming.pieces import Form
-    from ticdc_bridge.spark_jobs.streaming.stages import DefinitionLearner, MicroBatch
 
 _INPUT_ORDER = ("position", "number", "part")
 _COLUMNS: dict[Form, tuple[str, ...]] = {
