@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from zlib import crc32
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -149,19 +149,11 @@ def changes_of_keys(changes: DataFrame, rows: RowValues, more: Sequence[SparkCol
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NewestCounts:
-    """The last changes of the keys: how many, how many keys have deletes to remember, and how many changes are older
-    than the deletes that were forgotten.
-    """
+def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forgotten_ts: int) -> Row:
+    """The last changes of the keys: `keys`, how many; `deleted`, of how many keys deletes are to be remembered; `late`,
+    how many are older than the deletes that were forgotten.
 
-    keys: int
-    deleted: int
-    late: int
-
-
-def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forgotten_ts: int) -> NewestCounts:
-    """SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became."""
+    SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became."""
 
     def oldest(name: SparkColumn) -> SparkColumn:
         return F.min(F.when(name.isNotNull(), F.struct("commit_ts", name.alias("column"))))
@@ -186,7 +178,7 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
         )
     if row["lacking"] is not None:
         raise rows.lacking_key_error(*row["lacking"])
-    return NewestCounts(row["keys"], row["deleted"], row["late"])
+    return row
 
 
 @dataclass(frozen=True)
@@ -268,13 +260,13 @@ class CommitOrderWriter:
     ) -> int:
         """newest: rows that stay the same, with `late`. is_tidy_time: for the deleted keys."""
         counts = count_newest(newest, rows, self.columns, forgotten_ts)
-        if not counts.keys:
+        if not counts["keys"]:
             return 0
         # Before the rows go: a job that is killed between the two finds the deletes again, which change nothing twice;
         # the other way round a late change would bring a row back (docs/decisions/0031, 0042).
-        if counts.deleted:
+        if counts["deleted"]:
             tombstones.add_deleted(newest.where(_has_delete(newest)), is_tidy_time)
-        if counts.late:
+        if counts["late"]:
             self._refuse_forgotten(newest, rows, forgotten_ts)
         values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]
         delete_if = (
@@ -287,7 +279,7 @@ class CommitOrderWriter:
         self.columns.lake_table.merge(
             upserted, Upsert(rows.key_pairs, values, update_if, "NOT s.is_deleted", delete_if)
         )
-        return counts.keys
+        return int(counts["keys"])
 
     def _refuse_forgotten(self, newest: DataFrame, rows: RowValues, until: int) -> None:
         """Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them."""

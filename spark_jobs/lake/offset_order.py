@@ -88,7 +88,7 @@ class OffsetOrderWriter:
         self._refuse_unclear(newest)
         found = count_newest(newest, rows, self.columns, -1)
         # Before the rows go (docs/decisions/0042): a job that is killed between the two finds them again.
-        if found.deleted:
+        if found["deleted"]:
             tombstones.add_deleted(newest.where("delete_position IS NOT NULL"))
         upserted = newest.where("NOT late").withColumns(
             {name: F.col(f"kafka_position.{field}") for name, (field, _) in _COLUMNS.items()}
@@ -100,7 +100,7 @@ class OffsetOrderWriter:
         self.columns.lake_table.merge(
             upserted, Upsert(rows.key_pairs, values, "NOT s.is_deleted", "NOT s.is_deleted", "s.is_deleted")
         )
-        return found.keys
+        return int(found["keys"])
 
     def _refuse_unclear(self, newest: DataFrame) -> None:
         row = newest.where("unclear").select("kafka_position").first()

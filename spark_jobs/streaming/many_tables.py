@@ -87,7 +87,7 @@ class ManyTables:
         self._checkpoint, self.cut_off = checkpoint, threading.Event()
         earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
         self._earlier = [TableChoice(tuple(patterns)) for patterns in earlier]
-        self._places = checkpoint.table_places() if checkpoint else {}
+        self._places = checkpoint.table_locations() if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
         self._histories = TableHistories([])
 
@@ -246,7 +246,7 @@ class ManyTables:
                 summary.out += task.out
         summary.held = held
         if self._checkpoint is not None:
-            self._checkpoint.keep_table_places(self._places)
+            self._checkpoint.keep_table_locations(self._places)
         if errors:
             _raise_first(errors, len(tasks))
         return tasks

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -53,10 +52,8 @@ class MicroBatch:
     result: BatchResult = field(default_factory=BatchResult)
 
 
-class Stage(Protocol):
-    """Rows of pieces (spark_jobs.streaming.pieces) → those that go on."""
-
-    def __call__(self, rows: DataFrame, batch: MicroBatch) -> DataFrame: ...
+Stage = Callable[[DataFrame, MicroBatch], DataFrame]
+"""Rows of pieces (spark_jobs.streaming.pieces) → those that go on."""
 
 
 class DefinitionLearner:
