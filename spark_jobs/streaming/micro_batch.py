@@ -101,7 +101,7 @@ class MicroBatchRunner:
         return form, SinkWriter(sink, form, table, checkpoint)
 
     def _warm_up(self) -> None:
-        """Kernels that the workers will need, while Spark starts them."""
+        """Compiles the kernels of the job before workers need them."""
         job = self._job
         if job.write is not None and not (job.needs_order or self._form == "text"):
             warm_transcode(job.read.format, job.write.format)
