@@ -86,7 +86,7 @@ def count_changes(
         "untimed": row & no_ts,
         "untimed_deletes": stays & is_delete & no_ts,
         "unknown_times": is_delete & no_ts & F.col("source.timestamp").isNull(),
-        "key_only": (F.lit(True) if keeps_past else row) & F.array_contains("flags", "handle_key_only"),
+        "key_only": (~no_ts if keeps_past else row) & F.array_contains("flags", "handle_key_only"),
         "rows": row,
     }
     size = F.expr("aggregate(map_values(after), 0L, (sum, value) -> sum + coalesce(octet_length(value), 0))")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -14,18 +14,16 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
-from ticdc_bridge.spark_jobs.lake import tables
-from ticdc_bridge.spark_jobs.lake.changelog import Changelog
+from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
-from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
 from ticdc_bridge.spark_jobs.lake.name_history import shared_names, table_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
-from ticdc_bridge.spark_jobs.lake.offset_order import refuse_truncate
-from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind, TableSettings
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
+from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT
 from ticdc_bridge.spark_jobs.streaming.row_owners import (
     IS_ESTIMATED,
     NOT_SHARED,
@@ -54,7 +52,7 @@ def merge_table(
 ) -> int:  # fmt: skip
     """Changes (None: there are none) applied to the job's tables of one table; how many rows the first of them got.
 
-    location: of the current table, if the job has one. work: knows the tables as they are in this batch. statements: of
+    location: of the current table, if the job has one. job: knows the tables as they are in this batch. statements: of
     the history, in any order. owners: finds the table's changes among others', which are counted; None: all are its.
     """
     with DEFINITIONS_LOCK:
@@ -68,7 +66,7 @@ def merge_table(
     by_offset = job.order == "offset"
     names = names[-1:] if by_offset else names
     if by_offset and changes is not None:
-        refuse_truncate(changes, is_of_name(names[-1][1]), id_)
+        offset_order.refuse_truncate(changes, is_of_name(names[-1][1]), id_)
     targets = _targets(session, job, id_, location, names, has_key)
     if changes is None or table is None:
         if definition is not None:
@@ -88,11 +86,8 @@ def merge_table(
 
 def _targets(
     session: SparkSession, job: Job, id_: TableId, location: TableLocation, names: Names, has_key: bool,
-) -> list[CurrentTable | Changelog | RowVersions]:  # fmt: skip
+) -> list[merge.CurrentTable | changelog.Changelog | row_versions.RowVersions]:  # fmt: skip
     """The tables that the job writes, the current one first."""
-    from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions
-    from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind, TableSettings
-
     by_offset = job.order == "offset"
     types, on_lossy = (job.read.view.types, job.read.view.on_lossy) if job.read.view else (EXACT, "error")
     settings = TableSettings(
@@ -105,20 +100,20 @@ def _targets(
         tombstones = engine(session, location.name.rstrip("/") + "__tombstones")
         return TableColumns(session, engine(session, location.name), tombstones, kind, settings)
 
-    targets: list[CurrentTable | Changelog | RowVersions] = []
-    if job.current and not (has_key or job.without_key == "refuse"):
-        columns = columns_of(location, keyless.KIND)
-        targets.append(merge.CurrentTable(columns, keyless.KeylessWriter(columns)))
-    elif job.current and by_offset:
-        columns = columns_of(location, offset_order.KIND)
-        targets.append(merge.CurrentTable(columns, offset_order.OffsetOrderWriter(columns)))
-    elif job.current:
-        columns = columns_of(location, merge.KIND)
-        targets.append(merge.CurrentTable(columns, merge.CommitOrderWriter(columns)))
+    targets: list[merge.CurrentTable | changelog.Changelog | row_versions.RowVersions] = []
+    if job.current:
+        kind = merge.KIND
+        writer: Callable[[TableColumns], merge.RowWriter] = merge.CommitOrderWriter
+        if by_offset:
+            kind, writer = offset_order.KIND, offset_order.OffsetOrderWriter
+        if not has_key and job.without_key == "append":
+            kind, writer = keyless.KIND, keyless.KeylessWriter
+        columns = columns_of(location, kind)
+        targets.append(merge.CurrentTable(columns, writer(columns)))
     if job.changelog is not None:
         targets.append(changelog.Changelog(columns_of(_location(job.changelog), changelog.KIND)))
     if job.versions is not None:
-        settings = replace(settings, untimed_hint=_VERSIONS_HINT)
+        settings = replace(settings, untimed_hint=_VERSIONS_HINT, layout=NO_LAYOUT)
         columns = columns_of(_location(job.versions), row_versions.KIND, settings)
         targets.append(row_versions.RowVersions(columns))
     return targets
