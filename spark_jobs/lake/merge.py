@@ -153,7 +153,8 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
     """The last changes of the keys: `keys`, how many; `deleted`, of how many keys deletes are to be remembered; `late`,
     how many are older than the deletes that were forgotten.
 
-    SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became."""
+    SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became.
+    """
 
     def oldest(name: SparkColumn) -> SparkColumn:
         return F.min(F.when(name.isNotNull(), F.struct("commit_ts", name.alias("column"))))
@@ -222,14 +223,10 @@ class CommitOrderWriter:
         """
         null_values, names, emptied = self.columns.settings.null_values, rows.key_names, emptied_at(rows.steps)
         has_positions = bool(counts.untimed_deletes) or tombstones.have_positions()
-        order_columns = [
-            F.col("commit_ts"),
-            F.col("position"),
-            F.col("row"),
-            *([kafka_position()] if has_positions else []),
-        ]
-        message = F.expr(f"if({IS_DELETE}, source, NULL)" if null_values else "NULL").cast(MESSAGE)
-        both = changes_of_keys(changes, rows, [*order_columns, message.alias("message")])
+        order_columns = [F.col(name) for name in ("commit_ts", "position", "row")]
+        message = F.expr(f"if({IS_DELETE}, source, NULL)" if null_values else "NULL").cast(MESSAGE).alias("message")
+        more = [*order_columns, message, *([kafka_position()] if has_positions else [])]
+        both = changes_of_keys(changes, rows, more)
         if null_values:  # a table of before a DROP may have had another key
             has_key = F.expr("turn = 1 OR " + " AND ".join(f"{n} IS NOT NULL" for n in names))
             both = both.where(is_since(emptied) | has_key)
@@ -247,13 +244,10 @@ class CommitOrderWriter:
         if null_values:
             key = Window.partitionBy(*names)
             both = both.withColumn("messages", F.collect_set("message").over(key))
-            deleted_until_ts = F.greatest(
-                deleted_until_ts, F.max(F.when(F.col("message").isNotNull(), F.col("commit_ts"))).over(key)
-            )
-        both = both.withColumn("deleted_until_ts", deleted_until_ts)
-        return both.where("_n = 1").drop(
-            "_n", "position", "row", "turn", "bound", "moment", "kafka_position", "message"
-        )
+            last_delete = F.max(F.when(F.col("message").isNotNull(), F.col("commit_ts"))).over(key)
+            deleted_until_ts = F.greatest(deleted_until_ts, last_delete)
+        newest = both.withColumn("deleted_until_ts", deleted_until_ts).where("_n = 1")
+        return newest.drop("_n", "position", "row", "turn", "bound", "moment", "kafka_position", "message")
 
     def _apply(
         self, newest: DataFrame, rows: RowValues, tombstones: Tombstones, forgotten_ts: int, is_tidy_time: bool

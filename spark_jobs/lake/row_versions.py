@@ -103,9 +103,8 @@ class RowVersions:
         newest = self._newest_times(rows, history.clearing)
         placed = untimed_ends.order_ends(events, names, newest, tombstones, counts.clocks_agree, emptied)
         stored = self._stored_events(placed, rows, history.clearing)
-        marks = placed.select(*names, "_deleted_until_ts", "_delete_position", "late_ts", "_row_ts").dropDuplicates(
-            names
-        )
+        marks = placed.select(*names, "_deleted_until_ts", "_delete_position", "late_ts", "_row_ts")
+        marks = marks.dropDuplicates(names)
         turn = F.when(F.col("message").isNotNull(), F.expr(untimed_ends.turn_of_stored())).otherwise(F.col("turn"))
         stored = stored.join(marks, names, "left").withColumn("turn", turn)
         events = placed.where("ts IS NOT NULL")

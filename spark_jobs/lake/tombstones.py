@@ -142,9 +142,8 @@ class Tombstones:
         late = F.expr("NOT is_deleted AND (early OR coalesce(_deleted_until_ts > commit_ts, false))")
         newest = newest.withColumn("late", late)
         is_back = F.expr("NOT is_deleted AND NOT late")
-        stored = F.when(
-            F.expr("commit_ts <= _delete_position.deleted_ts"), with_row_back("_delete_position", "commit_ts")
-        )
+        is_stored_back = F.expr("commit_ts <= _delete_position.deleted_ts")
+        stored = F.when(is_stored_back, with_row_back("_delete_position", "commit_ts"))
         back = F.coalesce(with_row_back("delete_position", "commit_ts"), stored)
         position = F.when(is_back, back).otherwise(F.col("delete_position"))
         return newest.withColumn("delete_position", position).drop("_deleted_until_ts", "_delete_position", "early")
@@ -153,10 +152,8 @@ class Tombstones:
         """Deleted keys (`names`) as spark_jobs.lake.untimed_deletes.order_untimed_deletes takes them."""
         if self.stored is None:
             kinds = [f"{name} {kind}" for name, kind in zip(names, self.types, strict=True)]
-            columns = ", ".join(
-                [*kinds, f"_deleted_until_ts bigint, _delete_position {KAFKA_POSITION}, _was_deleted boolean"]
-            )
-            return self.spark.createDataFrame([], columns)
+            kinds += ["_deleted_until_ts bigint", f"_delete_position {KAFKA_POSITION}", "_was_deleted boolean"]
+            return self.spark.createDataFrame([], ", ".join(kinds))
         frame = self._newest_by_key(self.stored)
         position = F.col(_POSITION) if _POSITION in frame.columns else F.lit(None).cast(KAFKA_POSITION)
         keys = (F.col(quote_name(c.name)).alias(name) for name, c in zip(names, self.keys, strict=True))
