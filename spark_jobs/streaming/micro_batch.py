@@ -25,16 +25,17 @@ from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables
 from ticdc_bridge.spark_jobs.streaming.pieces import Form, error_of_row
 from ticdc_bridge.spark_jobs.streaming.sinks import OrderedSink, TopicSink, sink_for
 from ticdc_bridge.spark_jobs.streaming.stages import (
-    AddHeld,
     BatchResult,
     DefinitionLearner,
-    DropRepeats,
     MicroBatch,
-    Release,
     Stage,
+    add_held,
     commit_facts,
     count_pieces,
     decode,
+    drop_repeats,
+    held_rows,
+    release,
 )
 from ticdc_bridge.spark_jobs.streaming.writers import ManyTablesWriter, RowsWriter, SinkWriter, TableMerger
 
@@ -63,12 +64,8 @@ class MicroBatchRunner:
         locations = (*([out] if isinstance(out, str) else []), *job.more_places)
         self._has_commit_facts = any(location.startswith("iceberg:") for location in locations)
         self._definitions = DefinitionLearner(job, table, statements, checkpoint)
-        self._add_held = AddHeld(checkpoint) if checkpoint and not job.until_resolved else None
-        self._stages: list[Stage] = [DropRepeats(checkpoint)] if job.dedupe else []
-        if job.until_resolved:
-            self._stages.append(Release(checkpoint))
-        elif self._add_held:
-            self._stages.append(self._add_held)
+        self._stages: list[Stage] = [drop_repeats] if job.dedupe else []
+        self._stages.append(release if job.until_resolved else add_held)
         self._dead = sink_for(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
         self._sender: KafkaSender | None = None
         self._form: Form
@@ -93,12 +90,12 @@ class MicroBatchRunner:
             self._topic = sink
             self._sender = KafkaSender(spark.sparkContext, sink.fixed, checkpoint is not None, sink.counts)
         if self._tables is not None:
-            return form, ManyTablesWriter(spark, self._tables, definitions, checkpoint)
+            return form, ManyTablesWriter(spark, self._tables, definitions)
         if job.merge:
             assert table is not None
             assert location is not None
-            return form, TableMerger(spark, table, location, definitions, checkpoint)
-        return form, SinkWriter(sink, form, table, checkpoint)
+            return form, TableMerger(spark, table, location, definitions)
+        return form, SinkWriter(sink, form, table)
 
     def _warm_up(self) -> None:
         """Compiles the kernels of the job before workers need them."""
@@ -125,8 +122,8 @@ class MicroBatchRunner:
         on.
         """
         job = self._definitions.learn(frame, number)
-        batch = MicroBatch(number, job, partitions, in_order=job.needs_order)
-        if self._sender is not None and (self._add_held is None or self._add_held.path(number) is None):
+        batch = MicroBatch(number, job, self._checkpoint, partitions, in_order=job.needs_order)
+        if self._sender is not None and held_rows(batch) is None:
             return self._send(self._sender, frame, batch)
         with _persisted(decode(frame, job, self._form)) as pieces:
             is_ordered = isinstance(self._out, OrderedSink)
@@ -156,7 +153,7 @@ class MicroBatchRunner:
             self._definitions.forget_newest()
         facts: AbstractContextManager[None] = nullcontext()
         if self._has_commit_facts:
-            batch_facts = commit_facts(batch, self._checkpoint, self._kafka, newest_ts)
+            batch_facts = commit_facts(batch, self._kafka, newest_ts)
             facts = with_commit_facts(rows.sparkSession, batch_facts)
         with facts:
             batch.result.summary.out = writer.write(rows, count, batch)

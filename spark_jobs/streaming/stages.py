@@ -41,13 +41,14 @@ class BatchResult:
 
 @dataclass
 class MicroBatch:
-    """What its stages hand on. job: as it knows the tables of this batch. partitions: of the topic; {} for a batch job.
-    in_order: its rows are to be written in the order of the input.
+    """What its stages hand on. job: as it knows the tables of this batch. checkpoint: None in a batch job. partitions:
+    of the topic, where a stage asks for them. in_order: its rows are to be written in the order of the input.
     """
 
     number: int
     job: Job
-    partitions: frozenset[int]
+    checkpoint: Checkpoint | None = None
+    partitions: frozenset[int] = frozenset()
     in_order: bool = False
     result: BatchResult = field(default_factory=BatchResult)
 
@@ -120,98 +121,85 @@ def count_pieces(pieces: DataFrame, skips_fatal: bool) -> BatchResult:
     return result
 
 
-@dataclass(frozen=True)
-class DropRepeats:
+def drop_repeats(rows: DataFrame, batch: MicroBatch) -> DataFrame:
     """--dedupe: without changes that were there before, in this batch or an earlier one."""
-
-    checkpoint: Checkpoint | None
-
-    def __call__(self, rows: DataFrame, batch: MicroBatch) -> DataFrame:
-        same = Window.partitionBy("id", "part").orderBy("position", "number")
-        first = rows.withColumn("_turn", F.row_number().over(same)).where("id is null or _turn = 1").drop("_turn")
-        received = rows.where("part = 0").count()
-        if self.checkpoint is not None:
-            earlier = self.checkpoint.rows_before("seen", batch.number)
-            if earlier:
-                seen_ids = rows.sparkSession.read.schema("id binary").parquet(*earlier)
-                first = first.join(seen_ids, "id", "left_anti")
-            ids = first.where("id is not null and part = 0").select("id")
-            ids.coalesce(1).write.mode("overwrite").parquet(self.checkpoint.rows_at("seen", batch.number))
-        repeated = received - first.where("part = 0").count()
-        batch.result.summary.skipped.update({"duplicate": repeated} if repeated else {})
-        return first
+    same = Window.partitionBy("id", "part").orderBy("position", "number")
+    first = rows.withColumn("_turn", F.row_number().over(same)).where("id is null or _turn = 1").drop("_turn")
+    received = rows.where("part = 0").count()
+    if batch.checkpoint is not None:
+        earlier = batch.checkpoint.rows_before("seen", batch.number)
+        if earlier:
+            seen_ids = rows.sparkSession.read.schema("id binary").parquet(*earlier)
+            first = first.join(seen_ids, "id", "left_anti")
+        ids = first.where("id is not null and part = 0").select("id")
+        ids.coalesce(1).write.mode("overwrite").parquet(batch.checkpoint.rows_at("seen", batch.number))
+    repeated = received - first.where("part = 0").count()
+    batch.result.summary.skipped.update({"duplicate": repeated} if repeated else {})
+    return first
 
 
-@dataclass(frozen=True)
-class Release:
+def release(rows: DataFrame, batch: MicroBatch) -> DataFrame:
     """--until-resolved: what the watermarks of all partitions cover; the rest is kept for later batches."""
-
-    checkpoint: Checkpoint | None
-
-    def __call__(self, rows: DataFrame, batch: MicroBatch) -> DataFrame:
-        checkpoint, number, summary = self.checkpoint, batch.number, batch.result.summary
-        marks = newest_watermarks(checkpoint, batch)
-        partitions = batch.partitions | marks.keys()
-        marks = {partition: mark for partition, mark in marks.items() if mark >= 0}
-        covered = bool(marks) and partitions <= marks.keys()
-        resolved = min(marks.values()) if covered else -1
-        batch.result.resolved = resolved if covered else None
-        if rows.where("commit_ts is null and `rank` <= 1").limit(1).count():
-            details = "--until-resolved: a change without commit_ts has no place before or after a watermark"
-            raise SetupError("USAGE", details=details)
-        if checkpoint is not None and (path := checkpoint.rows("held", number - 1)):
-            rows = rows.sparkSession.read.schema(rows.schema).parquet(path).unionByName(rows)
-        rest = rows.where(f"commit_ts > {resolved}")
-        if checkpoint is None:
-            summary.held = rest.where("part = 0").count()
-            if not marks and summary.held:
-                raise no_watermark_error()
-        else:
-            # Written, then read again: what is released is taken from what was decided, not decided twice.
-            rest.write.mode("overwrite").parquet(checkpoint.rows_at("held", number))
-            held = rows.sparkSession.read.parquet(checkpoint.rows_at("held", number))
-            summary.held = held.where("part = 0").count()
-            checkpoint.keep_watermarks(number, marks)
-            checkpoint.forget("held", number - 2)
-        return rows.where(f"commit_ts is null or commit_ts <= {resolved}")
+    checkpoint, number, summary = batch.checkpoint, batch.number, batch.result.summary
+    marks = _newest_watermarks(batch)
+    partitions = batch.partitions | marks.keys()
+    marks = {partition: mark for partition, mark in marks.items() if mark >= 0}
+    covered = bool(marks) and partitions <= marks.keys()
+    resolved = min(marks.values()) if covered else -1
+    batch.result.resolved = resolved if covered else None
+    if rows.where("commit_ts is null and `rank` <= 1").limit(1).count():
+        details = "--until-resolved: a change without commit_ts has no place before or after a watermark"
+        raise SetupError("USAGE", details=details)
+    if checkpoint is not None and (path := checkpoint.rows("held", number - 1)):
+        rows = rows.sparkSession.read.schema(rows.schema).parquet(path).unionByName(rows)
+    rest = rows.where(f"commit_ts > {resolved}")
+    if checkpoint is None:
+        summary.held = rest.where("part = 0").count()
+        if not marks and summary.held:
+            raise no_watermark_error()
+    else:
+        # Written, then read again: what is released is taken from what was decided, not decided twice.
+        rest.write.mode("overwrite").parquet(checkpoint.rows_at("held", number))
+        held = rows.sparkSession.read.parquet(checkpoint.rows_at("held", number))
+        summary.held = held.where("part = 0").count()
+        checkpoint.keep_watermarks(number, marks)
+        checkpoint.forget("held", number - 2)
+    return rows.where(f"commit_ts is null or commit_ts <= {resolved}")
 
 
-@dataclass(frozen=True)
-class AddHeld:
+def held_rows(batch: MicroBatch) -> str | None:
     """Rows that --until-resolved held back in the batch before this one, where this run does without it."""
-
-    checkpoint: Checkpoint
-
-    def path(self, number: int) -> str | None:
-        self.checkpoint.forget("held", number)  # of a try with it
-        return self.checkpoint.rows("held", number - 1)
-
-    def __call__(self, rows: DataFrame, batch: MicroBatch) -> DataFrame:
-        if (path := self.path(batch.number)) is None:
-            return rows
-        batch.in_order = True
-        return rows.sparkSession.read.schema(rows.schema).parquet(path).unionByName(rows)
+    if batch.checkpoint is None or batch.job.until_resolved:
+        return None
+    batch.checkpoint.forget("held", batch.number)  # of a try with it
+    return batch.checkpoint.rows("held", batch.number - 1)
 
 
-def newest_watermarks(checkpoint: Checkpoint | None, batch: MicroBatch) -> dict[int, int]:
+def add_held(rows: DataFrame, batch: MicroBatch) -> DataFrame:
+    """With `held_rows`."""
+    if (path := held_rows(batch)) is None:
+        return rows
+    batch.in_order = True
+    return rows.sparkSession.read.schema(rows.schema).parquet(path).unionByName(rows)
+
+
+def _newest_watermarks(batch: MicroBatch) -> dict[int, int]:
     """The highest of each partition, in this batch and those before."""
-    marks = checkpoint.watermarks_before(batch.number) if checkpoint else {}
+    marks = batch.checkpoint.watermarks_before(batch.number) if batch.checkpoint else {}
     for partition, mark in batch.result.watermarks.items():
         marks[partition] = max(mark, marks.get(partition, -1))
     return marks
 
 
-def commit_facts(
-    batch: MicroBatch, checkpoint: Checkpoint | None, kafka: KafkaClient, commit_ts: int | None
-) -> CommitFacts:
+def commit_facts(batch: MicroBatch, kafka: KafkaClient, commit_ts: int | None) -> CommitFacts:
     """What a commit says of the batch. Watermarks go on from batch to batch in the checkpoint.
 
     Of a file or several topics nothing tells which partitions there are.
     """
-    resolved = batch.result.resolved
+    checkpoint, resolved = batch.checkpoint, batch.result.resolved
     topic = kafka.read.only if kafka.read else None
     if not batch.job.until_resolved and topic is not None:
-        marks = newest_watermarks(checkpoint, batch)
+        marks = _newest_watermarks(batch)
         if checkpoint is not None:
             checkpoint.keep_watermarks(batch.number, marks)
         partitions = batch.partitions | batch.result.offsets.keys() | marks.keys()

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.pipeline.result import TableProgress
-from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
 from ticdc_bridge.spark_jobs.streaming.merge_batch import merge_table, take_table
 from ticdc_bridge.spark_jobs.streaming.pieces import Form
@@ -42,7 +41,6 @@ class SinkWriter:
     sink: BatchSink
     form: Form
     table: TableId | None
-    checkpoint: Checkpoint | None
 
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         if not count:
@@ -55,7 +53,7 @@ class SinkWriter:
             rows = rows.repartition(F.expr("shiftright(position, 48)")).sortWithinPartitions(*order)
         rows = rows.select(*_COLUMNS[self.form])
         if self.table is not None:
-            owners = RowOwners(self.checkpoint, batch.number)
+            owners = RowOwners(batch.checkpoint, batch.number)
             ours = take_table(rows, [(0, self.table)], batch.result.summary, owners)
             rows = typed_rows(ours, self.table, batch.job.read)
             count = rows.count()
@@ -71,12 +69,11 @@ class TableMerger:
     table: TableId
     location: TableLocation
     definitions: DefinitionLearner
-    checkpoint: Checkpoint | None
 
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         # A micro-batch has a session of its own: its views are not seen from another.
         session, changes = (rows.sparkSession, rows.select("change.*", "position")) if count else (self.spark, None)
-        owners, statements = RowOwners(self.checkpoint, batch.number), self.definitions.history()
+        owners, statements = RowOwners(batch.checkpoint, batch.number), self.definitions.history()
         return merge_table(
             session, batch.job, self.table, self.location, changes, statements, batch.result.summary, owners
         )
@@ -89,7 +86,6 @@ class ManyTablesWriter:
     spark: SparkSession
     tables: ManyTables
     definitions: DefinitionLearner
-    checkpoint: Checkpoint | None
 
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         session, changes = (rows.sparkSession, rows.select("change.*", "position")) if count else (self.spark, None)
@@ -107,7 +103,7 @@ class ManyTablesWriter:
                 )
             assert task.changes is not None
             typed = typed_rows(task.changes.drop("position"), task.id, job.read)
-            TableSink(location, self.checkpoint, dead=False).write(typed.drop("error"), batch.number, False)
+            TableSink(location, batch.checkpoint, dead=False).write(typed.drop("error"), batch.number, False)
             return task.rows
 
         statements = self.definitions.history() if job.merge else ()
