@@ -7,18 +7,19 @@ place in Kafka. One that is there already is not appended again, whether a run w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.lake.change_checks import check_counts, count_changes
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-from ticdc_bridge.spark_jobs.lake.dropped_columns import WholeHistory
+from ticdc_bridge.spark_jobs.lake.dropped_columns import FullHistory, full_history
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
-from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME, PastRows
+from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME, new_clearing, past_history, record_cleared
+from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind
 from ticdc_bridge.spark_jobs.pipeline.result import REPEATED, Summary
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
@@ -48,16 +49,14 @@ _MOST_DAYS = 400
 """Days of one batch that a condition names; of more, all days are read."""
 
 
+KIND = TableKind(_METADATA, "_tidb_commit_ts", keeps_past=True, partitioned_by=(DAY,))
+
+
 @dataclass(frozen=True)
-class Changelog(PastRows):
+class Changelog:
     """A changelog, which need not be there yet."""
 
-    time_column: ClassVar[str] = "_tidb_commit_ts"
-    partitioned_by: ClassVar[tuple[str, ...]] = (DAY,)
-
-    @property
-    def metadata(self) -> tuple[TableColumn, ...]:
-        return _METADATA
+    columns: TableColumns
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Appends row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many.
@@ -66,85 +65,88 @@ class Changelog(PastRows):
         SetupError STOPPED where a change can't be told from others, or can't be written exactly; USAGE for a table with
         a column that is called as one of the metadata.
         """
-        history = self._history(changes, table, steps)
-        self._check_values(changes, history, summary)
-        rows = self._rows(changes, history)
-        self._prepare(history)
-        count = changes.count()
+        history, values = past_history(self.columns, changes, table, steps)
+        counts = count_changes(changes, values, -1, (-1, -1), keeps_past=True)
+        check_counts(counts, self.columns.settings, summary)
+        rows = self._rows(changes, values)
+        self.columns.follow_or_create(history.table, history.steps)
         added = self._append(rows)
-        if count > added:
-            summary.skipped[REPEATED] += count - added
+        if counts.changes > added:
+            summary.skipped[REPEATED] += counts.changes - added
         self._apply_clearing(history)
         return added
 
+    def follow(self, table: Table, steps: list[SchemaChange]) -> None:
+        """Brings the columns of the table, if there is one, to where the history is."""
+        if self.columns.can_follow():
+            history = full_history(table, steps)
+            self.columns.follow(history.table, history.steps)
+            self._apply_clearing(history)
+
     # ---- rows
-    def _rows(self, changes: DataFrame, history: WholeHistory) -> DataFrame:
+    def _rows(self, changes: DataFrame, row_values: RowValues) -> DataFrame:
         """A row of the table for each change, once."""
-        columns = [c for c in history.table.columns if not c.virtual]
         values = [
-            F.when(F.col("op") == "d", self._past_value("before", c, history))
-            .otherwise(self._past_value("after", c, history))
-            .alias(c.name)
-            for c in columns
+            F.when(F.col("op") == "d", row_values.sent_before(c)).otherwise(row_values.value("after", c)).alias(c.name)
+            for c in row_values.columns
         ]
         identity = F.expr("transform(`key`, k -> if(op = 'd', before[k], after[k]))")
         # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
         old = F.expr("if(before IS NULL, NULL, transform(`key`, k -> coalesce(before[k], after[k])))")
         with_keys = changes.withColumn("_new", identity).withColumn("_old", old)
-        whole = F.expr("size(`key`) > 0 AND NOT exists(_new, v -> v IS NULL)")
-        ordered = whole & F.col("commit_ts").isNotNull()
+        has_key = F.expr("size(`key`) > 0 AND NOT exists(_new, v -> v IS NULL)")
+        ordered = has_key & F.col("commit_ts").isNotNull()
         time = F.col("commit_time")
-        place = "source.topic, source.partition, source.offset, unix_millis(source.timestamp), row"
+        kafka_id = "source.topic, source.partition, source.offset, unix_millis(source.timestamp), row"
         change = F.when(ordered, F.concat_ws("/", "commit_ts", F.expr(_OPS), F.to_json("_new"))).otherwise(
-            F.expr(f"concat_ws('/', 'kafka', {place})")
+            F.expr(f"concat_ws('/', 'kafka', {kafka_id})")
         )
-        is_placed = F.expr("source.topic IS NOT NULL AND source.partition IS NOT NULL AND source.offset IS NOT NULL")
+        has_offset = F.expr("source.topic IS NOT NULL AND source.partition IS NOT NULL AND source.offset IS NOT NULL")
         metadata = {
             "_tidb_op": F.expr(_OPS), "_tidb_commit_ts": F.col("commit_ts"), "_tidb_commit_time": time,
             "_tidb_table_version": F.col("table_version"),
-            "_tidb_row_identity": F.when(whole, F.to_json("_new")),
-            "_tidb_old_row_identity": F.when(whole, F.to_json("_old")),
-            "_tidb_identity_kind": F.when(whole, F.expr(_identity_kind(history))),
+            "_tidb_row_identity": F.when(has_key, F.to_json("_new")),
+            "_tidb_old_row_identity": F.when(has_key, F.to_json("_old")),
+            "_tidb_identity_kind": F.when(has_key, F.expr(_identity_kind(row_values))),
             "_before": F.col("before"), CHANGE: F.col(CHANGE),
             DAY: F.expr(_DAY.format("coalesce(commit_time, source.timestamp)")),
             "_kafka_topic": F.col("source.topic"), "_kafka_partition": F.col("source.partition"),
             "_kafka_offset": F.col("source.offset"), "_kafka_timestamp": F.col("source.timestamp"),
         }  # fmt: skip
         # The columns get their names last: a table may have one that is called as one of ours (`position`, `row`).
-        told = with_keys.withColumns({CHANGE: change, "complete": ordered | is_placed})
-        self._refuse_unknown_places(told)
+        identified = with_keys.withColumns({CHANGE: change, "complete": ordered | has_offset})
+        self._refuse_unidentified(identified)
         first = Window.partitionBy(CHANGE).orderBy("position", "row")
-        once = told.withColumn("_n", F.row_number().over(first)).where("_n = 1")
-        return once.select(*values, *(metadata[column.name].alias(column.name) for column in self.metadata))
+        once = identified.withColumn("_n", F.row_number().over(first)).where("_n = 1")
+        return once.select(*values, *(metadata[column.name].alias(column.name) for column in _METADATA))
 
-    def _refuse_unknown_places(self, told: DataFrame) -> None:
-        """told: `complete`: whether a change can be told from others."""
-        row = told.where("NOT complete").select(F.expr(_OPS).alias("_tidb_op")).first()
+    def _refuse_unidentified(self, identified: DataFrame) -> None:
+        """identified: `complete`: whether a change can be told from others."""
+        row = identified.where("NOT complete").select(F.expr(_OPS).alias("_tidb_op")).first()
         if row is not None:
-            details = (
+            raise self.columns.stopped(
                 f"a change (op {row['_tidb_op']}) has neither a commit_ts with its row's key nor a topic, partition and"
                 " offset: whether the changelog has it already is unknown. Read it from Kafka, or from a message"
                 " file that has them"
             )
-            raise SetupError("STOPPED", where=str(self.id), details=details)
 
     def _append(self, rows: DataFrame) -> int:
         """Those of the rows that are not there yet; how many. Each has another CHANGE."""
         rows = rows.persist()
         try:
             days = [row[DAY] for row in rows.select(DAY).distinct().limit(_MOST_DAYS + 1).collect()]
-            have = self.delta.read()
+            have = self.columns.lake_table.read()
             if len(days) <= _MOST_DAYS:
                 named = ", ".join(f"DATE'{day}'" for day in days if day is not None)
                 conditions = [f"{DAY} IN ({named})"] if named else []
                 have = have.where(" OR ".join([*conditions, *([f"{DAY} IS NULL"] if None in days else [])]) or "false")
-            fields = self.delta.read().schema.fields
+            fields = self.columns.lake_table.read().schema.fields
             new = rows.join(have.select(CHANGE), CHANGE, "left_anti")
             new = new.select(*(F.col(quote_name(f.name)).cast(f.dataType).alias(f.name) for f in fields)).persist()
             try:
                 count = new.count()
                 if count:
-                    self.delta.add_rows(new)
+                    self.columns.lake_table.add_rows(new)
                 return count
             finally:
                 new.unpersist()
@@ -152,22 +154,22 @@ class Changelog(PastRows):
             rows.unpersist()
 
     # ---- statements
-    def _apply_clearing(self, history: WholeHistory) -> None:
+    def _apply_clearing(self, history: FullHistory) -> None:
         """A row for each TRUNCATE and the like, its op the statement's word."""
-        new = self._new_clearing(history)
+        new = new_clearing(self.columns, history)
         if not new:
-            self._record_cleared(history)
+            record_cleared(self.columns, history)
             return
-        texts = [(one.word, one.commit_ts, f"{one.commit_ts}/{one.word}") for one in new]
-        rows = self.spark.createDataFrame(texts, f"_tidb_op string, _tidb_commit_ts bigint, {CHANGE} string")
+        texts = [(statement.word, statement.commit_ts, f"{statement.commit_ts}/{statement.word}") for statement in new]
+        rows = self.columns.spark.createDataFrame(texts, f"_tidb_op string, _tidb_commit_ts bigint, {CHANGE} string")
         rows = rows.withColumn("_tidb_commit_time", F.expr(COMMIT_TIME.format("_tidb_commit_ts")))
         rows = rows.withColumn(DAY, F.expr(_DAY.format("_tidb_commit_time")))
-        others = [f for f in self.delta.read().schema.fields if f.name not in rows.columns]
+        others = [f for f in self.columns.lake_table.read().schema.fields if f.name not in rows.columns]
         self._append(rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in others)))
-        self._record_cleared(history)
+        record_cleared(self.columns, history)
 
 
-def _identity_kind(history: WholeHistory) -> str:
+def _identity_kind(history: RowValues) -> str:
     """SQL: pk or uk, by the key that the table had at a change's commit_ts; NULL where it is not known."""
     text = now = _kind_of_key(history.table)
     for step in reversed(history.steps):
@@ -178,5 +180,5 @@ def _identity_kind(history: WholeHistory) -> str:
 
 def _kind_of_key(table: Table) -> str:
     keys = table.handle_key
-    known = bool(keys) and bool(table.indexes)
-    return sql_literal("pk" if set(keys) == set(table.primary_key) else "uk") if known else "CAST(NULL AS string)"
+    is_known = bool(keys) and bool(table.indexes)
+    return sql_literal("pk" if set(keys) == set(table.primary_key) else "uk") if is_known else "CAST(NULL AS string)"

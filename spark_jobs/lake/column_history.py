@@ -70,34 +70,33 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
     ordered = sort_statements(statements)
     catalog, changes, is_gone = new_catalog(), list[SchemaChange](), False
     line = rename_chain(ordered, id_)
-    for number, one in enumerate(ordered):
+    for number, ddl in enumerate(ordered):
         old, new = line.name_before(number), line.name_after(number)
         id_ = new or old or id_
         before, statement, is_shown = catalog.table(old) if old else None, None, False
         try:
-            statement = parse(one.query, one.mode, one.db)
-            if is_shown := one.mode is SHOW and isinstance(statement, CreateTable):
-                catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
-            catalog = apply(catalog, statement, one.db)
+            statement = parse(ddl.query, ddl.mode, ddl.db)
+            if is_shown := ddl.mode is SHOW and isinstance(statement, CreateTable):
+                catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), ddl.db)
+            catalog = apply(catalog, statement, ddl.db)
         except DdlError as error:
             if isinstance(statement, RecoverTable) and statement.table is None:  # by a job's number: it may be ours
-                changes += (
-                    [SchemaChange(one.commit_ts, before, before, unsure="RECOVER TABLE BY JOB")] if is_gone else []
-                )
+                if is_gone:
+                    changes.append(SchemaChange(ddl.commit_ts, before, before, unsure="RECOVER TABLE BY JOB"))
                 continue
-            if id_.table.lower() not in one.query.lower():
+            if id_.table.lower() not in ddl.query.lower():
                 continue  # another table's
-            details = f"DDL at commit_ts {one.commit_ts}, {one.query[:200]!r}: {error.detail}"
+            details = f"DDL at commit_ts {ddl.commit_ts}, {ddl.query[:200]!r}: {error.detail}"
             raise SetupError("USAGE", details=f"the history of {id_} can't be followed: {details}") from error
         if new is None:
             continue  # the name is another table's yet
         after = catalog.table(new)
-        truncated = isinstance(statement, TruncateTable) and same_table(statement.table.in_db(one.db), id_)
+        truncated = isinstance(statement, TruncateTable) and same_table(statement.table.in_db(ddl.db), id_)
         back = isinstance(statement, RecoverTable | FlashbackDatabase)
         is_created = isinstance(statement, CreateTable) and not is_shown and after is not None and after != before
         before = None if is_created else before
         again = is_created or (before is None and after is not None and is_gone and not back)
-        unsure = _unclear_change(statement, one, id_)
+        unsure = _unclear_change(statement, ddl, id_)
         if back and before is None and after is not None and not (is_gone and _by_its_name(statement)):
             unsure = "FLASHBACK" if isinstance(statement, FlashbackDatabase) else "RECOVER or FLASHBACK TABLE"
         is_gone = is_gone if after is None and before is None else after is None
@@ -105,12 +104,12 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
         if before is not None and after is not None:
             renamed = _case_renames(before, after)
             if isinstance(statement, AlterTable) and any(
-                same_table(statement.table.in_db(one.db), i) for i in (id_, before.id)
+                same_table(statement.table.in_db(ddl.db), i) for i in (id_, before.id)
             ):
                 renamed |= _column_renames(statement, before, after)
         unclear = _unclear_columns(before, after) if is_shown else ""
         if truncated or again or renamed or unsure or before != after:
-            changes.append(SchemaChange(one.commit_ts, before, after, renamed, truncated or again, unsure, unclear))
+            changes.append(SchemaChange(ddl.commit_ts, before, after, renamed, truncated or again, unsure, unclear))
     return changes
 
 
@@ -119,25 +118,25 @@ def sort_statements(statements: Iterable[DdlText]) -> list[DdlText]:
     return sorted({(s.commit_ts, s.db, s.query): s for s in statements}.values(), key=lambda s: s.commit_ts)
 
 
-def same_table(one: TableId, other: TableId) -> bool:
+def same_table(name: TableId, other: TableId) -> bool:
     """Whether two names are those of one table: TiDB takes them in any letters."""
-    return one.folded == other.folded
+    return name.folded == other.folded
 
 
 _OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")
 
 
-def _unclear_change(statement: Statement, one: DdlText, id_: TableId) -> str:
+def _unclear_change(statement: Statement, ddl: DdlText, id_: TableId) -> str:
     """What a statement is called that took rows of the table away or brought some, and does not say which."""
     if isinstance(statement, AlterTable):
-        ours = same_table(statement.table.in_db(one.db), id_)
+        ours = same_table(statement.table.in_db(ddl.db), id_)
         for clause in statement.clauses:
             if isinstance(clause, NoColumnEffect) and clause.what in _OF_PARTITIONS and ours:
                 return clause.what
-            if isinstance(clause, ExchangePartition) and (ours or same_table(clause.table.in_db(one.db), id_)):
+            if isinstance(clause, ExchangePartition) and (ours or same_table(clause.table.in_db(ddl.db), id_)):
                 return "EXCHANGE PARTITION"
     if isinstance(statement, NoRowEffect) and statement.what.startswith("FLASHBACK"):
-        query = one.query.lower()
+        query = ddl.query.lower()
         if "cluster" in query or id_.table.lower() in query or id_.db.lower() in query:
             return statement.what
     return ""
@@ -164,13 +163,13 @@ def _column_renames(statement: AlterTable, before: Table, after: Table) -> dict[
     """Old names, as the table writes them (DDL may name a column in other letters), → new ones. RENAME COLUMN to other
     letters does nothing in TiDB.
     """
-    own = {c.name.lower(): c.name for c in before.columns}
+    columns = {c.name.lower(): c.name for c in before.columns}
     renames: dict[str, str] = {}
     for clause in statement.clauses:
         if isinstance(clause, RenameColumn | ChangeColumn):
             new = clause.new if isinstance(clause, RenameColumn) else clause.column.name
-            if clause.old.lower() != new.lower() and clause.old.lower() in own and new in after.by_name:
-                renames[own[clause.old.lower()]] = new
+            if clause.old.lower() != new.lower() and clause.old.lower() in columns and new in after.by_name:
+                renames[columns[clause.old.lower()]] = new
     return renames
 
 
@@ -198,8 +197,8 @@ def is_added_by(step: SchemaChange, name: str) -> bool:
     """Whether the statement added the column to a table that was there."""
     if step.before is None or step.after is None or name in step.renamed.values():
         return False
-    there = {c.name.lower() for c in step.before.columns if c.name not in step.renamed}
-    return name.lower() not in there and name.lower() in {c.name.lower() for c in step.after.columns}
+    present = {c.name.lower() for c in step.before.columns if c.name not in step.renamed}
+    return name.lower() not in present and name.lower() in {c.name.lower() for c in step.after.columns}
 
 
 def types_over_time(steps: list[SchemaChange], column: Column) -> list[tuple[int, Column, Column]]:

@@ -51,7 +51,7 @@ class CommitFacts:
 
 
 @contextmanager
-def told_in_commits(spark: SparkSession, facts: CommitFacts) -> Iterator[None]:
+def with_commit_facts(spark: SparkSession, facts: CommitFacts) -> Iterator[None]:
     """Snapshots of Iceberg tables that this session commits meanwhile have the facts in their summary."""
     with ExitStack() as stack:
         for name, value in facts.summary().items():

@@ -28,7 +28,7 @@ class ClearingStatement:
 
 
 @dataclass(slots=True)
-class WholeHistory:
+class FullHistory:
     """table: as it is now, and after its columns the dropped ones. steps: those that lead there. dropped: the name of
     each → commit_ts of its DROP. clearing: in order.
     """
@@ -39,9 +39,9 @@ class WholeHistory:
     clearing: list[ClearingStatement] = field(default_factory=list)
 
 
-def whole_history(table: Table, steps: Sequence[SchemaChange]) -> WholeHistory:
+def full_history(table: Table, steps: Sequence[SchemaChange]) -> FullHistory:
     """table: as TiDB has it. steps: spark_jobs.lake.column_history.schema_changes; [] where no DDL is known."""
-    history, whole, gone_at = WholeHistory(table), None, 0
+    history, full_table, gone_at = FullHistory(table), None, 0
     last: Table | None = None  # without dropped columns
     for step in steps:
         if step.after is None:
@@ -49,23 +49,23 @@ def whole_history(table: Table, steps: Sequence[SchemaChange]) -> WholeHistory:
         again = step.emptied and step.before is None
         if step.emptied:
             at, word = (gone_at or step.commit_ts, "DROP") if again else (step.commit_ts, "TRUNCATE")
-            history.clearing.append(ClearingStatement(at, word, True, is_first=again and whole is None))
+            history.clearing.append(ClearingStatement(at, word, True, is_first=again and full_table is None))
             gone_at = 0
         if step.unsure:
             history.clearing.append(ClearingStatement(step.commit_ts, step.unsure, False))
         if step.after is None:
             continue
-        if whole is None:
-            whole = last = step.before
-        if whole is None or last is None:
-            whole = last = step.after
-            history.steps.append(SchemaChange(step.commit_ts, None, whole))
+        if full_table is None:
+            full_table = last = step.before
+        if full_table is None or last is None:
+            full_table = last = step.after
+            history.steps.append(SchemaChange(step.commit_ts, None, full_table))
             continue
         stays, after = _match_created(last, step.after) if again else (_staying(last, step), step.after)
-        change = _keep_dropped(history, whole, after, stays, step.commit_ts)
+        change = _keep_dropped(history, full_table, after, stays, step.commit_ts)
         history.steps.append(change)
-        whole, last = change.after, step.after
-    history.table = whole or table
+        full_table, last = change.after, step.after
+    history.table = full_table or table
     return history
 
 
@@ -89,21 +89,21 @@ def _match_created(before: Table, after: Table) -> tuple[dict[str, str], Table]:
     return same, replace(after, columns=columns)
 
 
-def _same_type(one: Column, other: Column | None) -> bool:
+def _same_type(column: Column, other: Column | None) -> bool:
     def shape(c: Column) -> tuple[object, ...]:
         return c.type, c.unsigned, c.length, c.scale, c.elements, c.virtual
 
-    return other is not None and shape(one) == shape(other)
+    return other is not None and shape(column) == shape(other)
 
 
 def _keep_dropped(
-    history: WholeHistory, whole: Table, after: Table, stays: dict[str, str], commit_ts: int
+    history: FullHistory, full_table: Table, after: Table, stays: dict[str, str], commit_ts: int
 ) -> SchemaChange:
     """The step from the table with all its columns to the next one. stays: old names → new ones."""
     taken = {c.name.lower() for c in after.columns}
     renamed = {old: new for old, new in stays.items() if old != new}
     dropped, kept = dict[str, int](), list[Column]()
-    for column in whole.columns:
+    for column in full_table.columns:
         if column.name in stays or column.virtual:
             continue
         at, name = history.dropped.get(column.name, commit_ts), column.name
@@ -113,4 +113,4 @@ def _keep_dropped(
         dropped[name] = at
         kept.append(replace(column, name=name, handle_key=False, primary_key=False, nullable=True))
     history.dropped = dropped
-    return SchemaChange(commit_ts, whole, replace(after, columns=(*after.columns, *kept)), renamed)
+    return SchemaChange(commit_ts, full_table, replace(after, columns=(*after.columns, *kept)), renamed)

@@ -7,78 +7,74 @@ again adds no row; one that TiCDC sends again does, as two equal rows may be two
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.lake.bare_deletes import is_since
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
 from ticdc_bridge.spark_jobs.lake.column_history import emptied_at
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
-from ticdc_bridge.spark_jobs.lake.merge import ROW_PLACE, ChangeCounts, MergeTarget
+from ticdc_bridge.spark_jobs.lake.merge import KIND as MERGED
+from ticdc_bridge.spark_jobs.lake.merge import ROW_MESSAGE
+from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
+from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from ticdc_bridge.schemas.model.table import Table
-    from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-    from ticdc_bridge.spark_jobs.pipeline.result import Summary
-
+KIND = MERGED._replace(metadata=(*MERGED.metadata, TableColumn(ROW_MESSAGE, "string")))
 _LEFT_OUT = {"u": "update of a table without a key", "d": "delete of a table without a key"}
 
 
 @dataclass(frozen=True)
-class KeylessTarget(MergeTarget):
-    """A table without a key, which inserts are appended to."""
+class KeylessWriter:
+    """A spark_jobs.lake.merge.RowWriter that appends inserts to a table without a key."""
 
-    @property
-    def metadata(self) -> tuple[TableColumn, ...]:
-        return (*super().metadata, TableColumn(ROW_PLACE, "string"))
+    columns: TableColumns
 
-    def _check_key(self, table: Table, is_there: bool) -> None:
+    def check_key(self, table: Table, is_there: bool) -> None:
         del table
-        if is_there and ROW_PLACE not in self._columns():
+        if is_there and ROW_MESSAGE not in self.columns.types():
             details = (
                 "its rows were merged by a key that the table does not have any more: append what follows"
                 " (--without-key append) to another place"
             )
-            raise SetupError("STOPPED", where=self.delta.location, details=details)
+            raise SetupError("STOPPED", where=self.columns.lake_table.location, details=details)
 
-    def _write(
-        self, changes: DataFrame, table: Table, steps: list[SchemaChange], counts: ChangeCounts, forgotten_ts: int,
-        summary: Summary,
-    ) -> int:  # fmt: skip
-        changes = changes.where(is_since(emptied_at(steps)))
-        columns = [c for c in table.columns if not c.virtual]
+    def write(
+        self, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int, summary: Summary
+    ) -> int:
+        del forgotten_ts
+        changes = changes.where(is_since(emptied_at(rows.steps)))
         source = ("source.topic", "source.partition", "source.offset", F.unix_millis("source.timestamp"), "row")
-        is_told = F.col("source.topic").isNotNull() & F.col("source.offset").isNotNull()
-        place = F.when(is_told, F.concat_ws("/", *source)).alias("place")
-        values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(columns)]
-        bad = F.coalesce(*(self._bad_column(c, steps) for c in columns)).alias("bad")
-        rows = changes.select("op", "commit_ts", place, *values, bad).dropDuplicates(["place"])
-        rows = keep_rows(rows, counts.are_few)
-        self._check_rows(rows.where("op IN ('c', 'r')"))
+        has_offset = F.col("source.topic").isNotNull() & F.col("source.offset").isNotNull()
+        message_id = F.when(has_offset, F.concat_ws("/", *source)).alias("message_id")
+        bad = rows.bad_column(rows.columns).alias("bad")
+        received = changes.select("op", "commit_ts", message_id, *rows.values_after(), bad).dropDuplicates(
+            ["message_id"]
+        )
+        inserted = keep_rows(received, counts.are_few).where("op IN ('c', 'r')")
+        self._check_rows(inserted)
         for row in changes.where("op IN ('u', 'd')").groupBy("op").count().collect():
             summary.skipped[_LEFT_OUT[row["op"]]] += row["count"]
-        inserted = rows.where("op IN ('c', 'r')").drop("op", "bad")
-        pairs = [*((c.name, f"v_{n}") for n, c in enumerate(columns)), (COMMIT_TS, "commit_ts")]
-        upsert = Upsert([(ROW_PLACE, "place")], [*pairs, (ROW_PLACE, "place")], update="false")
+        values = [*rows.value_pairs, (COMMIT_TS, "commit_ts"), (ROW_MESSAGE, "message_id")]
         if count := inserted.count():
-            self.delta.merge(inserted, upsert)
+            upsert = Upsert([(ROW_MESSAGE, "message_id")], values, update="false")
+            self.columns.lake_table.merge(inserted.drop("op", "bad"), upsert)
         return count
 
     def _check_rows(self, rows: DataFrame) -> None:
         """SetupError STOPPED for a value that its column can't hold, and for rows of which the message is not known."""
-        first = rows.where("bad IS NOT NULL OR place IS NULL").select("bad", "commit_ts").first()
+        first = rows.where("bad IS NOT NULL OR message_id IS NULL").select("bad", "commit_ts").first()
         if first is None:
             return
-        details = (
+        raise self.columns.stopped(
             f"column {first['bad']}: its value in the change at commit_ts {first['commit_ts']} is none of the type"
             " that the column has now, or nobody can tell what TiDB made of it"
             if first["bad"]
             else "rows of a table without a key are recognised by topic, partition and offset, which this input does"
             " not have: read them from Kafka, or from a file that has them"
         )
-        raise SetupError("STOPPED", where=str(self.id), details=details)

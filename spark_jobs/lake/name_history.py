@@ -101,8 +101,8 @@ def shared_names(ordered: Iterable[DdlText]) -> dict[TableId, list[NameOwner]]:
                 owners[new.folded].append(owners[new.folded].pop()._replace(until=commit_ts))
             owners[new.folded].append(NameOwner(table, commit_ts, NEVER_ENDS))
         now[new.folded] = table
-    lasting = {name: [one for one in had if one.after < one.until] for name, had in owners.items()}
-    return {name: had for name, had in lasting.items() if len({one.table for one in had}) > 1}
+    lasting = {name: [owner for owner in had if owner.after < owner.until] for name, had in owners.items()}
+    return {name: had for name, had in lasting.items() if len({owner.table for owner in had}) > 1}
 
 
 def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:
@@ -113,18 +113,18 @@ def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, Tab
 def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | None, TableId]]:
     """(number, commit_ts, old name, new name); None for old: CREATE TABLE."""
     statements = list(ordered)
-    renaming = any("rename" in one.query.lower() for one in statements)
-    for number, one in enumerate(statements if renaming else ()):
-        words = one.query.lower()
+    renaming = any("rename" in ddl.query.lower() for ddl in statements)
+    for number, ddl in enumerate(statements if renaming else ()):
+        words = ddl.query.lower()
         if "rename" in words or "create" in words:
             try:
-                statement = parse(one.query, one.mode, one.db)
+                statement = parse(ddl.query, ddl.mode, ddl.db)
             except DdlError:
                 continue  # told where it matters
             if isinstance(statement, CreateTable) and statement.temporary != "local":
-                yield number, one.commit_ts, None, statement.table.in_db(one.db)
-            for old, new in _renames(statement, one.db):
-                yield number, one.commit_ts, old, new
+                yield number, ddl.commit_ts, None, statement.table.in_db(ddl.db)
+            for old, new in _renames(statement, ddl.db):
+                yield number, ddl.commit_ts, old, new
 
 
 def _renames(statement: Statement, db: str) -> list[tuple[TableId, TableId]]:

@@ -42,5 +42,5 @@ def without_null_values(changes: DataFrame, keys: Sequence[Column], stored: Data
         "n.source.offset = d.message.offset + 1 OR n.source.offset <= d.message.offset"
         " AND coalesce(n.source.timestamp <= d.message.timestamp, true)"
     )
-    own = nulls.join(deletes, reduce(and_, same) & follows, "left_anti").select("n.*")
-    return marked.where(f"NOT ({IS_NULL})").unionByName(own).drop(*names)
+    single = nulls.join(deletes, reduce(and_, same) & follows, "left_anti").select("n.*")
+    return marked.where(f"NOT ({IS_NULL})").unionByName(single).drop(*names)

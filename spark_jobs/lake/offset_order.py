@@ -7,32 +7,28 @@ offset is before or after a statement, so all changes must have the columns of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.spark_jobs.lake.bare_deletes import PLACE, place_of_source
+from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
-from ticdc_bridge.spark_jobs.lake.merge import ChangeCounts, MergeTarget
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame
-
-    from ticdc_bridge.schemas.model.table import Column, Table, TableId
-    from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-    from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.lake.merge import changes_of_keys, check_has_key, count_newest
+from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind
+from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION, kafka_position
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 _TRUNCATE = 11  # TiDB's ActionType
 _COLUMNS = {
     "_kafka_topic": ("topic", "string"), "_kafka_partition": ("partition", "int"),
     "_kafka_offset": ("offset", "bigint"), "_kafka_timestamp": ("time", "timestamp"),
 }  # fmt: skip
-"""Columns of a row's newest change: the field of its place (spark_jobs.lake.bare_deletes.PLACE), and the type."""
+"""Columns of a row's newest change: the field of its KAFKA_POSITION, and the type."""
 
 
 def refuse_truncate(changes: DataFrame, ours: SparkColumn, id_: TableId) -> None:
@@ -45,94 +41,96 @@ def refuse_truncate(changes: DataFrame, ours: SparkColumn, id_: TableId) -> None
         raise SetupError("STOPPED", where=str(id_), details=details)
 
 
+KIND = TableKind(tuple(TableColumn(name, kind) for name, (_, kind) in _COLUMNS.items()))
+
+
 @dataclass(frozen=True)
-class OffsetTarget(MergeTarget):
-    """A table that changes are merged into in Kafka's order."""
+class OffsetOrderWriter:
+    """A spark_jobs.lake.merge.RowWriter: of a key's changes the last one in Kafka counts."""
 
-    @property
-    def metadata(self) -> tuple[TableColumn, ...]:
-        return tuple(TableColumn(name, kind) for name, (_, kind) in _COLUMNS.items())
+    columns: TableColumns
 
-    def _write(
-        self, changes: DataFrame, table: Table, steps: list[SchemaChange], counts: ChangeCounts, forgotten_ts: int,
-        summary: Summary,
-    ) -> int:  # fmt: skip
+    def check_key(self, table: Table, is_there: bool) -> None:
+        check_has_key(self.columns, table, is_there)
+
+    def write(
+        self, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int, summary: Summary
+    ) -> int:
         del forgotten_ts, summary
-        columns, tombstones = [c for c in table.columns if not c.virtual], self._tombstones(_keys(table))
-        names = [f"k_{n}" for n in range(len(tombstones.keys))]
+        tombstones, names = self.columns.tombstones(rows.keys), rows.key_names
         changes = changes.coalesce(1) if counts.are_few else changes
-        both = self._changes_of_keys(changes, table, steps, [F.col("commit_ts"), F.col("row"), place_of_source()])
-        both = both.withColumn("gone", F.col("turn") == 0)
-        in_partition = Window.partitionBy(*names, "place.topic", "place.partition")
-        last = in_partition.orderBy(F.desc("place.offset"), F.desc("row"), F.desc("turn"))
+        both = changes_of_keys(changes, rows, [F.col("commit_ts"), F.col("row"), kafka_position()])
+        both = both.withColumn("is_deleted", F.col("turn") == 0)
+        in_partition = Window.partitionBy(*names, "kafka_position.topic", "kafka_position.partition")
+        last = in_partition.orderBy(F.desc("kafka_position.offset"), F.desc("row"), F.desc("turn"))
         both = both.withColumn("_n", F.row_number().over(last)).where("_n = 1")
-        by_time = Window.partitionBy(*names).orderBy(F.desc_nulls_last("place.time"))
-        both = both.withColumns({"_n": F.row_number().over(by_time), "_next": F.lead("place").over(by_time)})
-        stored = self.delta.read().select(
-            *(F.col(quote_name(c.name)).alias(name) for c, name in zip(tombstones.keys, names, strict=True)),
+        by_time = Window.partitionBy(*names).orderBy(F.desc_nulls_last("kafka_position.time"))
+        both = both.withColumns({"_n": F.row_number().over(by_time), "_next": F.lead("kafka_position").over(by_time)})
+        stored = self.columns.lake_table.read().select(
+            *rows.stored_keys(),
             F.struct(*(F.col(name).alias(field) for name, (field, _) in _COLUMNS.items())).alias("_row"),
         )
         newest = both.where("_n = 1").join(stored, names, "left")
-        newest = newest.join(tombstones.by_key(names).select(*names, "_delete_place"), names, "left")
-        unclear = " OR ".join(_is_unclear("place", other) for other in ("_next", "_row", "_delete_place"))
+        newest = newest.join(tombstones.by_key(names).select(*names, "_delete_position"), names, "left")
+        unclear = " OR ".join(_is_unclear("kafka_position", other) for other in ("_next", "_row", "_delete_position"))
+        is_newer_delete = _is_after("kafka_position", "_delete_position")
         newest = newest.withColumns({
-            "unclear": F.expr(f"place.offset IS NULL OR {unclear}"),
+            "unclear": F.expr(f"kafka_position.offset IS NULL OR {unclear}"),
             # Its delete is remembered before the row goes: where a job was killed between, the row is still to go.
-            "late": F.expr(f"NOT coalesce({_is_after('place', '_row')}, true)"
-                           f" OR coalesce({_is_after('_delete_place', 'place')}, false)"),
-            "delete_place": F.when(F.expr(f"gone AND coalesce({_is_after('place', '_delete_place')}, true)"),
-                                   F.col("place")).cast(PLACE),
-            "buried": F.lit(None).cast("bigint"),
+            "late": F.expr(f"NOT coalesce({_is_after('kafka_position', '_row')}, true)"
+                           f" OR coalesce({_is_after('_delete_position', 'kafka_position')}, false)"),
+            "delete_position": F.when(F.expr(f"is_deleted AND coalesce({is_newer_delete}, true)"),
+                                      F.col("kafka_position")).cast(KAFKA_POSITION),
+            "deleted_until_ts": F.lit(None).cast("bigint"),
         })  # fmt: skip
-        newest = newest.drop("_n", "_next", "_row", "_delete_place", "row", "turn")
+        newest = newest.drop("_n", "_next", "_row", "_delete_position", "row", "turn")
         newest = keep_rows(newest, counts.are_few)
         self._refuse_unclear(newest)
-        found = self._count_newest(newest, tombstones.keys, -1)
-        if found.deleted:
-            tombstones.add_deleted(newest.where("delete_place IS NOT NULL"))
-        pairs = [(c.name, name) for name, c in zip(names, tombstones.keys, strict=True)]
-        values = [*((c.name, f"v_{n}") for n, c in enumerate(columns)), *((name, name) for name in _COLUMNS)]
-        rows = newest.where("NOT late").withColumns(
-            {name: F.col(f"place.{field}") for name, (field, _) in _COLUMNS.items()}
+        found = count_newest(newest, rows, self.columns, -1)
+        # Before the rows go (docs/decisions/0042): a job that is killed between the two finds them again.
+        if found["deleted"]:
+            tombstones.add_deleted(newest.where("delete_position IS NOT NULL"))
+        upserted = newest.where("NOT late").withColumns(
+            {name: F.col(f"kafka_position.{field}") for name, (field, _) in _COLUMNS.items()}
         )
-        rows = rows.drop("bad", "buried", "late", "unclear", "place", "delete_place", "commit_ts")
-        self.delta.merge(rows, Upsert(pairs, values, "NOT s.gone", "NOT s.gone", "s.gone"))
-        return found.keys
+        upserted = upserted.drop(
+            "bad", "deleted_until_ts", "late", "unclear", "kafka_position", "delete_position", "commit_ts"
+        )
+        values = [*rows.value_pairs, *((name, name) for name in _COLUMNS)]
+        self.columns.lake_table.merge(
+            upserted, Upsert(rows.key_pairs, values, "NOT s.is_deleted", "NOT s.is_deleted", "s.is_deleted")
+        )
+        return int(found["keys"])
 
     def _refuse_unclear(self, newest: DataFrame) -> None:
-        row = newest.where("unclear").select("place").first()
+        row = newest.where("unclear").select("kafka_position").first()
         if row is None:
             return
-        place = row["place"]
+        position = row["kafka_position"]
         details = "a change has no offset: read it from Kafka, or from a message file that has offsets"
-        if place["offset"] is not None:
+        if position["offset"] is not None:
             details = (
-                f"the change at {place['topic']}, partition {place['partition']}, offset {place['offset']}, and one of"
-                " the same key in another partition have the same timestamp: nobody can tell which is newer. Merge the"
-                " whole topic into a new place, after the key's changes are in one partition"
+                f"the change at {position['topic']}, partition {position['partition']}, offset {position['offset']},"
+                " and one of the same key in another partition have the same timestamp: nobody can tell which is newer."
+                " Merge the whole topic into a new place, after the key's changes are in one partition"
             )
-        raise SetupError("STOPPED", where=str(self.id), details=details)
+        raise self.columns.stopped(details)
 
 
-def _keys(table: Table) -> list[Column]:
-    return [c for c in table.columns if c.handle_key]
+def _same_partition(position: str, other: str) -> str:
+    return f"{position}.topic <=> {other}.topic AND {position}.partition <=> {other}.partition"
 
 
-def _same_partition(one: str, other: str) -> str:
-    return f"{one}.topic <=> {other}.topic AND {one}.partition <=> {other}.partition"
-
-
-def _is_after(one: str, other: str) -> str:
+def _is_after(position: str, other: str) -> str:
     """SQL: whether a place (a column's name) comes after another; NULL where there is no other one."""
-    same = _same_partition(one, other)
+    same = _same_partition(position, other)
     return (
-        f"if({one} IS NULL OR {other} IS NULL, NULL, if({same}, {one}.offset > {other}.offset,"
-        f" {one}.time > {other}.time))"
+        f"if({position} IS NULL OR {other} IS NULL, NULL, if({same}, {position}.offset > {other}.offset,"
+        f" {position}.time > {other}.time))"
     )
 
 
-def _is_unclear(one: str, other: str) -> str:
+def _is_unclear(position: str, other: str) -> str:
     """SQL: whether nothing tells which of two places comes first."""
-    return (
-        f"({other} IS NOT NULL AND NOT ({_same_partition(one, other)}) AND coalesce({one}.time = {other}.time, true))"
-    )
+    same = _same_partition(position, other)
+    return f"({other} IS NOT NULL AND NOT ({same}) AND coalesce({position}.time = {other}.time, true))"

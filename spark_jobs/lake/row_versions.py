@@ -3,31 +3,32 @@
 A change opens a version of its row, and the next change of the key, or a TRUNCATE, ends it. Versions of the keys in a
 batch are made anew from the batch and from what is there, so a change that comes late splits a version, and one that
 comes again changes nothing. A delete that ends no version that is known stands as a row without duration: of a version
-that comes later it tells where that ends. Deletes without a commit_ts: spark_jobs.lake.bare_ends.
+that comes later it tells where that ends. Deletes without a commit_ts: spark_jobs.lake.untimed_ends.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.spark_jobs.lake import bare_ends
-from ticdc_bridge.spark_jobs.lake.bare_deletes import CLOCKS_AGREE, place_of_source
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.lake import untimed_ends
+from ticdc_bridge.spark_jobs.lake.change_checks import check_counts, count_changes
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-from ticdc_bridge.spark_jobs.lake.dropped_columns import ClearingStatement, WholeHistory
+from ticdc_bridge.spark_jobs.lake.dropped_columns import ClearingStatement, FullHistory, full_history
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
-from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL
-from ticdc_bridge.spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
+from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, without_null_values
+from ticdc_bridge.spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, new_clearing, past_history, record_cleared
+from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind
 from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
+from ticdc_bridge.spark_jobs.lake.untimed_deletes import kafka_position
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 FROM_TS, TO_TS, FROM, TO = "_valid_from_ts", "_valid_to_ts", "_valid_from", "_valid_to"
 """Columns: the commit_ts and the time of a version's change, and of the one that ended it."""
@@ -35,24 +36,25 @@ MESSAGE = "_valid_to_message"
 """Column: the message of the delete that ended a version and has no commit_ts; TO_TS is NULL then, TO Kafka's time."""
 
 _STORED = {
-    "was": "string", "ended": "bigint", "ended_at": "timestamp", "told": bare_ends.MESSAGE,
-    "message": bare_ends.MESSAGE,
+    "was": "string", "ended": "bigint", "ended_at": "timestamp", "stored_message": untimed_ends.MESSAGE,
+    "message": untimed_ends.MESSAGE,
 }  # fmt: skip
-"""Columns of events (`_events_there`) that a batch's own lack."""
+"""Columns of events (`_stored_events`) that a batch's own lack."""
+
+
+KIND = TableKind(
+    (
+        TableColumn(FROM, "timestamp"), TableColumn(TO, "timestamp"), TableColumn(FROM_TS, "bigint"),
+        TableColumn(TO_TS, "bigint"), TableColumn(MESSAGE, untimed_ends.MESSAGE)
+    ), FROM_TS, keeps_past=True,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class RowVersions(PastRows):
+class RowVersions:
     """A table of row versions, which need not be there yet."""
 
-    time_column: ClassVar[str] = FROM_TS
-
-    @property
-    def metadata(self) -> tuple[TableColumn, ...]:
-        return (
-            TableColumn(FROM, "timestamp"), TableColumn(TO, "timestamp"),
-            TableColumn(FROM_TS, "bigint"), TableColumn(TO_TS, "bigint"), TableColumn(MESSAGE, bare_ends.MESSAGE),
-        )  # fmt: skip
+    columns: TableColumns
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many versions it
@@ -61,218 +63,175 @@ class RowVersions(PastRows):
         table: the columns as they are now. steps: the table's history, [] where no DDL is known. SetupError USAGE for a
         table without a key, STOPPED for a change without a commit_ts, or that can't be written exactly.
         """
+        settings = self.columns.settings
         if not table.handle_key:
             details = (
-                f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be distinguished"
+                f"table {settings.id} has neither a primary key nor a NOT NULL unique key: rows can't be distinguished"
             )
             raise SetupError("USAGE", details=details)
-        history = self._history(changes, table, steps)
-        self._check_values(changes, history, summary)
-        self._refuse_older_key(changes, history.steps)
-        has_bare, clocks_agree = self._check_times(changes)
-        self._refuse_unsure(history, changes)
-        self._prepare(history)
-        self._apply_clearing(history)
-        columns = [c for c in history.table.columns if not c.virtual]
-        keys = [c for c in columns if c.handle_key]
-        tombstones, received = self._tombstones(keys), changes
-        if self.null_values and has_bare:
-            changes = self._without_null_values(changes, history.steps, tombstones)
-            has_bare = not changes.where(IS_NULL).isEmpty()
-        events = self._events(changes, columns, keys, history)
-        self._refuse_unknown_keys(events, keys)
-        if not (has_bare or tombstones.have_places()):
-            there = self._events_there(events, columns, keys, history.clearing).where("message IS NULL")
-            events = events.unionByName(there, allowMissingColumns=True).withColumn("message", F.col("told"))
-            count = self._write(_versions(events, len(keys), history.clearing), columns, keys)
-            self._keep_messages(received, history, tombstones)
+        history, rows = past_history(self.columns, changes, table, steps)
+        emptied = max((statement.commit_ts for statement in history.clearing if statement.is_sure), default=-1)
+        unsure = _unsure_statement(history, emptied)
+        counts = count_changes(changes, rows, -1, (emptied, unsure.commit_ts if unsure else -1), keeps_past=True)
+        check_counts(counts, settings, summary)
+        rows.refuse_older_key(changes)
+        if counts.unknown_times:
+            raise self.columns.stopped(
+                f"{counts.unknown_times} deletes have no commit_ts, and their messages no timestamp: nobody can tell"
+                " when the versions of their rows ended. Read them from Kafka, or from a message file that has"
+                " timestamps"
+            )
+        if unsure is not None:
+            self._refuse_unsure(unsure, has_rows=bool(counts.unsure))
+        self._follow(history)
+        has_untimed = bool(counts.untimed_deletes)
+        tombstones, received = self.columns.tombstones(rows.keys), changes
+        if settings.null_values and has_untimed:
+            changes = without_null_values(changes, rows.deleted_keys(), tombstones.messages())
+            has_untimed = not changes.where(IS_NULL).isEmpty()
+        events = _events(changes, rows)
+        row = events.select("ts", rows.lacking_key().alias("column")).where("`column` IS NOT NULL").first()
+        if row is not None:
+            raise rows.lacking_key_error(row["ts"], row["column"])
+        names = rows.key_names
+        if not (has_untimed or tombstones.have_positions()):
+            stored = self._stored_events(events, rows, history.clearing).where("message IS NULL")
+            events = events.unionByName(stored, allowMissingColumns=True).withColumn("message", F.col("stored_message"))
+            count = self._write(_versions(events, names, history.clearing), rows)
+            self._keep_messages(received, rows, tombstones)
             return count
-        names = [f"k_{n}" for n in range(len(keys))]
-        emptied = max((one.commit_ts for one in history.clearing if one.is_sure), default=-1)
-        newest = self._newest_times(keys, names, history.clearing)
-        placed = bare_ends.place_ends(events, names, newest, tombstones, clocks_agree, emptied)
-        there = self._events_there(placed, columns, keys, history.clearing)
-        marks = placed.select(*names, "_buried", "_delete_place", "late_ts", "_row_ts").dropDuplicates(names)
-        turn = F.when(F.col("message").isNotNull(), F.expr(bare_ends.turn_of_stored())).otherwise(F.col("turn"))
-        there = there.join(marks, names, "left").withColumn("turn", turn)
+        newest = self._newest_times(rows, history.clearing)
+        placed = untimed_ends.order_ends(events, names, newest, tombstones, counts.clocks_agree, emptied)
+        stored = self._stored_events(placed, rows, history.clearing)
+        marks = placed.select(*names, "_deleted_until_ts", "_delete_position", "late_ts", "_row_ts")
+        marks = marks.dropDuplicates(names)
+        turn = F.when(F.col("message").isNotNull(), F.expr(untimed_ends.turn_of_stored())).otherwise(F.col("turn"))
+        stored = stored.join(marks, names, "left").withColumn("turn", turn)
         events = placed.where("ts IS NOT NULL")
-        for more in (there, bare_ends.earlier_deletes(placed, names)):
+        for more in (stored, untimed_ends.earlier_deletes(placed, names)):
             events = events.unionByName(more, allowMissingColumns=True)
-        versions = _versions(bare_ends.with_messages(events, names), len(keys), history.clearing)
-        count = self._write(versions, columns, keys)
-        tombstones.add_deleted(bare_ends.deletions(placed, names))  # a run that is cut off before it finds the same
-        self._keep_messages(received, history, self._tombstones(keys))
+        count = self._write(_versions(untimed_ends.with_messages(events, names), names, history.clearing), rows)
+        # After the versions: a run that is cut off before it finds the same (docs/decisions/0040).
+        tombstones.add_deleted(untimed_ends.deletions(placed, names))
+        self._keep_messages(received, rows, self.columns.tombstones(rows.keys))
         return count
 
-    def _keep_messages(self, changes: DataFrame, history: WholeHistory, tombstones: Tombstones) -> None:
+    def follow(self, table: Table, steps: list[SchemaChange]) -> None:
+        """Brings the columns of the table, if there is one, to where the history is."""
+        if self.columns.can_follow():
+            self._follow(full_history(table, steps))
+
+    def _follow(self, history: FullHistory) -> None:
+        """The table with the columns that the history leads to; TRUNCATE and the like end all versions."""
+        self.columns.follow_or_create(history.table, history.steps)
+        if MESSAGE not in self.columns.types():  # of an earlier release
+            self.columns.lake_table.add(TableColumn(MESSAGE, untimed_ends.MESSAGE))
+        self._apply_clearing(history)
+
+    def _keep_messages(self, changes: DataFrame, rows: RowValues, tombstones: Tombstones) -> None:
         """Of deletes after which null values may come.
 
         changes: as they were received; those without null values are made of the deleted keys' table, of which Spark
         reads no rows for it any more once it has another column.
         """
-        if not self.null_values:
+        if not self.columns.settings.null_values:
             return
-        keys = [self._value("before", c, history.steps).alias(f"k_{n}") for n, c in enumerate(tombstones.keys)]
         deletes = changes.where(IS_DELETE).select(
-            *keys, F.col("commit_ts").alias("buried"), F.array("source").alias("messages")
+            *rows.deleted_keys(), F.col("commit_ts").alias("deleted_until_ts"), F.array("source").alias("messages")
         )
         if not deletes.isEmpty():
             tombstones.add_deleted(deletes)
 
-    def _prepare(self, history: WholeHistory) -> None:
-        super()._prepare(history)
-        if MESSAGE not in self._columns():  # of an earlier release
-            self.delta.add(TableColumn(MESSAGE, bare_ends.MESSAGE))
-
-    # ---- what can't be known
-    def _check_times(self, changes: DataFrame) -> tuple[bool, bool]:
-        """Whether some are deletes without a commit_ts; whether Kafka had no message before its commit. SetupError
-        STOPPED for such deletes of which Kafka's time is not known.
-        """
-        is_untimed, is_delete = F.col("commit_ts").isNull(), F.col("op") == "d"
-        untimed = changes.agg(
-            F.count_if(is_untimed & is_delete).alias("deletes"),
-            F.count_if(is_untimed & is_delete & F.col("source.timestamp").isNull()).alias("no_time"),
-            F.expr(CLOCKS_AGREE).alias("clocks_agree"),
-        )
-        counts, details = untimed.collect()[0], None
-        if counts["no_time"]:
-            details = (
-                f"{counts['no_time']} deletes have no commit_ts, and their messages no timestamp: nobody can tell when"
-                " the versions of their rows ended. Read them from Kafka, or from a message file that has timestamps"
-            )
-        if details is not None:
-            raise SetupError("STOPPED", where=str(self.id), details=details)
-        return bool(counts["deletes"]), counts["clocks_agree"]
-
-    def _refuse_unsure(self, history: WholeHistory, changes: DataFrame | None) -> None:
-        """A statement after which nobody can tell which rows are left, unless all were removed since."""
-        cleared = max((one.commit_ts for one in history.clearing if one.is_sure), default=-1)
-        unsure = next((one for one in reversed(history.clearing) if not one.is_sure and one.commit_ts > cleared), None)
-        if unsure is None:
-            return
-        at, has_rows = unsure.commit_ts, False
-        if changes is not None:
-            has_rows = not changes.where(f"op <> 'd' AND commit_ts > {cleared} AND commit_ts <= {at}").isEmpty()
-        if not has_rows and self.delta.exists() and int(self.delta.properties().get(CLEARED, -1)) < at:
-            has_rows = not self.delta.read().where(f"{FROM_TS} <= {at} AND {TO} IS NULL").isEmpty()
+    def _refuse_unsure(self, unsure: ClearingStatement, has_rows: bool) -> None:
+        """SetupError STOPPED where there are versions that the statement may have ended. has_rows: among changes."""
+        at, lake_table = unsure.commit_ts, self.columns.lake_table
+        if not has_rows and lake_table.exists() and int(lake_table.properties().get(CLEARED, -1)) < at:
+            has_rows = not lake_table.read().where(f"{FROM_TS} <= {at} AND {TO} IS NULL").isEmpty()
         if has_rows:
-            details = (
+            raise self.columns.stopped(
                 f"{unsure.word} at commit_ts {at}: a changefeed does not tell which rows it took away or brought back."
                 " Begin in another place, with changes that come after it and a copy of the table"
             )
-            raise SetupError("STOPPED", where=str(self.id), details=details)
-
-    def _refuse_unknown_keys(self, events: DataFrame, keys: list[Column]) -> None:
-        lacking = F.coalesce(*(F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys)))
-        row = events.select("ts", lacking.alias("name")).where("name IS NOT NULL").first()
-        if row is not None:
-            details = (
-                f"the change at commit_ts {row['ts']} has no value of column {row['name']}, which is in the key: nobody"
-                " can tell whose row it is. Is the definition that of the table?"
-            )
-            raise SetupError("STOPPED", where=str(self.id), details=details)
 
     # ---- versions
-    def _events(
-        self, changes: DataFrame, columns: list[Column], keys: list[Column], history: WholeHistory
-    ) -> DataFrame:
-        """Where versions of keys (k_0 …) begin (`opens`, with values v_0 …) or end: ts, time, and the input's order."""
-        order = [
-            F.col("commit_ts").alias("ts"), F.col("commit_time").alias("time"), F.col("position"), F.col("row"),
-            place_of_source(), F.col("commit_ts").isNotNull().alias("known"),
-        ]  # fmt: skip
-        more = [F.lit(None).cast(kind).alias(name) for name, kind in _STORED.items()]
-        new = [self._past_value("after", c, history) for c in keys]
-        # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
-        old = [F.coalesce(self._value("before", c, history.steps), now) for c, now in zip(keys, new, strict=True)]
-        values = [self._past_value("after", c, history).alias(f"v_{n}") for n, c in enumerate(columns)]
-        names = [f"k_{n}" for n in range(len(keys))]
-        opening = changes.where("op <> 'd'").select(
-            F.lit(True).alias("opens"), F.lit(1).alias("turn"), *order, *more,
-            *(c.alias(n) for n, c in zip(names, new, strict=True)), *values,
-        )  # fmt: skip
-        none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
-        ending = changes.where("op = 'd' OR before IS NOT NULL").select(
-            F.lit(False).alias("opens"), F.lit(0).alias("turn"), *order, *more,
-            *(c.alias(n) for n, c in zip(names, old, strict=True)), *none,
-        )  # fmt: skip
-        return opening.unionByName(ending)
-
-    def _events_there(
-        self, events: DataFrame, columns: list[Column], keys: list[Column], clearing: list[ClearingStatement]
-    ) -> DataFrame:
-        """The same of the versions that the table has of these keys, but for their ends by `clearing`. was: what its
-        row at this time is (`version`, or `mark` of a delete), `end` of a version; ended, ended_at, told: the version's
-        TO_TS, TO and MESSAGE; message: of a delete without a commit_ts, at the commit_ts of the version that it ended.
+    def _stored_events(self, events: DataFrame, rows: RowValues, clearing: list[ClearingStatement]) -> DataFrame:
+        """The events of the versions that the table has of these keys, but for their ends by `clearing`. was: what its
+        row at this time is (`version`, or `mark` of a delete), `end` of a version; ended, ended_at, stored_message: the
+        version's TO_TS, TO and MESSAGE; message: of a delete without a commit_ts, at the commit_ts of the version that
+        it ended.
         """
-        names = [f"k_{n}" for n in range(len(keys))]
+        names = rows.key_names
         types = {field.name: field.dataType for field in events.schema.fields}
-        there = self.delta.read().select(
-            *(F.col(quote_name(c.name)).cast(types[name]).alias(name) for name, c in zip(names, keys, strict=True)),
-            *(F.col(quote_name(c.name)).cast(types[f"v_{n}"]).alias(f"v_{n}") for n, c in enumerate(columns)),
-            *(F.col(name) for name in (FROM, TO, FROM_TS, TO_TS)), F.col(MESSAGE).alias("told"),
+        pairs = [*rows.key_pairs, *rows.value_pairs]
+        stored = self.columns.lake_table.read().select(
+            *(F.col(quote_name(ours)).cast(types[name]).alias(name) for ours, name in pairs),
+            *(F.col(name) for name in (FROM, TO, FROM_TS, TO_TS)), F.col(MESSAGE).alias("stored_message"),
         )  # fmt: skip
-        there = there.join(events.select(*names).distinct(), names, "left_semi")
+        stored = stored.join(events.select(*names).distinct(), names, "left_semi")
         is_mark = F.expr(f"coalesce({FROM_TS} = {TO_TS}, false)")
         rest = [F.lit(-1).cast("bigint").alias("position"), F.lit(0).alias("row")]
-        values = [F.col(f"v_{n}") for n in range(len(columns))]
-        begins = there.select(
+        values = [F.col(name) for _, name in rows.value_pairs]
+        begins = stored.select(
             (~is_mark).alias("opens"), F.col(FROM_TS).alias("ts"), F.col(FROM).alias("time"), *rest,
             F.when(is_mark, F.lit("mark")).otherwise(F.lit("version")).alias("was"), F.col(TO_TS).alias("ended"),
-            F.col(TO).alias("ended_at"), "told", F.lit(1).alias("turn"), *names, *values,
+            F.col(TO).alias("ended_at"), "stored_message", F.lit(1).alias("turn"), *names, *values,
         )  # fmt: skip
-        ends = there.where(F.col(TO).isNotNull() & ~is_mark)
+        ends = stored.where(F.col(TO).isNotNull() & ~is_mark)
         by_commit = ends.where(F.col(TO_TS).isNotNull() & ~_is_end_of(clearing)).select(
             F.lit(False).alias("opens"), F.col(TO_TS).alias("ts"), F.col(TO).alias("time"), *rest,
             F.lit("end").alias("was"), F.lit(0).alias("turn"), *names,
         )  # fmt: skip
-        bare = ends.where(F.col(TO_TS).isNull()).select(
+        untimed = ends.where(F.col(TO_TS).isNull()).select(
             F.lit(False).alias("opens"), F.col(FROM_TS).alias("ts"), F.lit(-1).cast("bigint").alias("position"),
-            F.lit(1).alias("row"), F.col("told").alias("message"), *names,
+            F.lit(1).alias("row"), F.col("stored_message").alias("message"), *names,
         )  # fmt: skip
         both = begins.unionByName(by_commit, allowMissingColumns=True)
-        return both.unionByName(bare, allowMissingColumns=True)
+        return both.unionByName(untimed, allowMissingColumns=True)
 
-    def _newest_times(self, keys: list[Column], names: list[str], clearing: list[ClearingStatement]) -> DataFrame:
-        """The commit_ts (_row_ts) of each key's (`names`) version that is open, or that a delete without a commit_ts
-        or a TRUNCATE ended last: a delete before that may not be read yet; _open_ts: of the open one.
+    def _newest_times(self, rows: RowValues, clearing: list[ClearingStatement]) -> DataFrame:
+        """The commit_ts (_row_ts) of each key's version that is open, or that a delete without a commit_ts or a
+        TRUNCATE ended last: a delete before that may not be read yet; _open_ts: of the open one.
         """
-        there = self.delta.read().where(F.col(TO_TS).isNull() | _is_end_of(clearing))
-        columns = [F.col(quote_name(c.name)).alias(name) for name, c in zip(names, keys, strict=True)]
+        stored = self.columns.lake_table.read().where(F.col(TO_TS).isNull() | _is_end_of(clearing))
         is_open = F.when(F.col(TO).isNull(), F.col(FROM_TS))
-        times = there.select(*columns, F.col(FROM_TS).alias("_row_ts"), is_open.alias("_open_ts"))
-        return times.groupBy(*names).agg(F.max("_row_ts").alias("_row_ts"), F.max("_open_ts").alias("_open_ts"))
+        times = stored.select(*rows.stored_keys(), F.col(FROM_TS).alias("_row_ts"), is_open.alias("_open_ts"))
+        newest = (F.max(name).alias(name) for name in ("_row_ts", "_open_ts"))
+        return times.groupBy(*rows.key_names).agg(*newest)
 
-    def _write(self, versions: DataFrame, columns: list[Column], keys: list[Column]) -> int:
+    def _write(self, versions: DataFrame, rows: RowValues) -> int:
         """The versions that are not there so; how many."""
         new = versions.localCheckpoint()  # it is made of the table's own rows
         count = new.count()
         if count:
-            pairs = [*((c.name, f"k_{n}") for n, c in enumerate(keys)), (FROM_TS, "ts")]
-            values = [(c.name, f"v_{n}") for n, c in enumerate(columns) if not c.handle_key]
+            keys = {c.name for c in rows.keys}
+            pairs = [*rows.key_pairs, (FROM_TS, "ts")]
+            values = [(ours, name) for ours, name in rows.value_pairs if ours not in keys]
             values += [*pairs, (FROM, "time"), (TO_TS, "to_ts"), (TO, "to_time"), (MESSAGE, "message")]
-            self.delta.merge(new, Upsert(pairs, values, "NOT s.gone", "NOT s.gone", "s.gone"))
+            self.columns.lake_table.merge(
+                new, Upsert(pairs, values, "NOT s.is_removed", "NOT s.is_removed", "s.is_removed")
+            )
         return count
 
     # ---- statements
-    def _apply_clearing(self, history: WholeHistory) -> None:
+    def _apply_clearing(self, history: FullHistory) -> None:
         """TRUNCATE and the like end all versions."""
-        self._refuse_unsure(history, None)
-        for one in (one for one in self._new_clearing(history) if one.is_sure):
-            at, time = one.commit_ts, COMMIT_TIME.format(one.commit_ts)
+        emptied = max((statement.commit_ts for statement in history.clearing if statement.is_sure), default=-1)
+        if (unsure := _unsure_statement(history, emptied)) is not None:
+            self._refuse_unsure(unsure, has_rows=False)
+        for statement in (statement for statement in new_clearing(self.columns, history) if statement.is_sure):
+            at, time = statement.commit_ts, COMMIT_TIME.format(statement.commit_ts)
             # Of a row that was deleted by then, nothing tells when but that it was before.
-            self.delta.update({TO: time}, f"{FROM_TS} <= {at} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
+            self.columns.lake_table.update({TO: time}, f"{FROM_TS} <= {at} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
             self._keep_later_ends(at, history)
             open_then = f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
-            self.delta.update({TO: time, TO_TS: f"CAST({at} AS bigint)"}, open_then)
-        self._record_cleared(history)
+            self.columns.lake_table.update({TO: time, TO_TS: f"CAST({at} AS bigint)"}, open_then)
+        record_cleared(self.columns, history)
 
-    def _keep_later_ends(self, at: int, history: WholeHistory) -> None:
+    def _keep_later_ends(self, at: int, history: FullHistory) -> None:
         """Where a version that was open at the commit_ts of a TRUNCATE has a later end, that is the end of a row which
         came in between and is not read yet: rows without duration for them.
         """
-        ended = self.delta.read().where(f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND {TO_TS} > {at}")
+        ended = self.columns.lake_table.read().where(f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND {TO_TS} > {at}")
         if ended.isEmpty():
             return
         keys = [c.name for c in history.table.columns if c.handle_key]
@@ -281,16 +240,41 @@ class RowVersions(PastRows):
         columns = [F.expr(texts.get(f.name, "NULL")).cast(f.dataType).alias(f"c_{n}") for n, f in enumerate(fields)]
         values = [(f.name, f"c_{n}") for n, f in enumerate(fields)]
         pairs = [(name, source) for name, source in values if name in (*keys, FROM_TS)]
-        self.delta.merge(ended.select(*columns).localCheckpoint(), Upsert(pairs, values, "false"))
+        self.columns.lake_table.merge(ended.select(*columns).localCheckpoint(), Upsert(pairs, values, "false"))
 
 
-def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -> DataFrame:
+def _events(changes: DataFrame, rows: RowValues) -> DataFrame:
+    """Where versions of keys (k_0 …) begin (`opens`, with values v_0 …) or end: ts, time, and the input's order."""
+    order = [
+        F.col("commit_ts").alias("ts"), F.col("commit_time").alias("time"), F.col("position"), F.col("row"),
+        kafka_position(), F.col("commit_ts").isNotNull().alias("is_timed"),
+        *(F.lit(None).cast(kind).alias(name) for name, kind in _STORED.items()),
+    ]  # fmt: skip
+    opening = changes.where("op <> 'd'").select(
+        F.lit(True).alias("opens"), F.lit(1).alias("turn"), *order, *rows.keys_of("after"), *rows.values_after()
+    )
+    ending = changes.where("op = 'd' OR before IS NOT NULL").select(
+        F.lit(False).alias("opens"), F.lit(0).alias("turn"), *order, *rows.keys_of("before"), *rows.no_values()
+    )
+    return opening.unionByName(ending)
+
+
+def _unsure_statement(history: FullHistory, emptied: int) -> ClearingStatement | None:
+    """The last statement after which nobody can tell which rows are left, unless all were removed since (emptied)."""
+    return next(
+        (
+            statement
+            for statement in reversed(history.clearing)
+            if not statement.is_sure and statement.commit_ts > emptied
+        ),
+        None,
+    )
+
+
+def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatement]) -> DataFrame:
     """The rows of the table that its events make, where they are not there so: ts, time, to_ts, to_time, message (of
-    the delete that ended it, where that has no commit_ts), and `gone` of those that are there and should not be.
+    the delete that ended it, where that has no commit_ts), and `is_removed` of those that are there and should not be.
     """
-    from pyspark.sql import Window
-
-    names = [f"k_{n}" for n in range(keys)]
     # At one commit_ts an old row goes before the new one comes; what is there is as it comes again.
     first = Window.partitionBy(*names, "ts").orderBy(
         F.desc("opens"), F.when(F.col("ts") == 0, F.col("was").isNotNull()).otherwise(F.col("was").isNull()),
@@ -300,7 +284,7 @@ def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -
     single = events.withColumn("mark_there", F.coalesce(mark_there, F.lit(False)))
     single = single.withColumn("_n", F.row_number().over(first)).where("_n = 1").drop("_n")
     key = Window.partitionBy(*names).orderBy("ts")
-    times = ", ".join(f"CAST({one.commit_ts} AS bigint)" for one in clearing if one.is_sure)
+    times = ", ".join(f"CAST({statement.commit_ts} AS bigint)" for statement in clearing if statement.is_sure)
     cleared = f"CAST(array({times}) AS array<bigint>)"
     neighbours = {
         "next_ts": F.lead("ts"),
@@ -316,10 +300,11 @@ def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -
         "to_time", F.when(by_clearing, F.expr(COMMIT_TIME.format("cleared"))).otherwise(F.col("next_time"))
     )
     timed = timed.withColumn("next_to", F.col("to_ts"))
-    is_bare = F.col("message").isNotNull()
-    told_time = F.least(F.greatest("message.timestamp", "time"), "to_time")
+    is_untimed = F.col("message").isNotNull()
+    message_time = F.least(F.greatest("message.timestamp", "time"), "to_time")
     timed = timed.withColumns({
-        "to_ts": F.when(~is_bare, F.col("to_ts")), "to_time": F.when(is_bare, told_time).otherwise(F.col("to_time")),
+        "to_ts": F.when(~is_untimed, F.col("to_ts")),
+        "to_time": F.when(is_untimed, message_time).otherwise(F.col("to_time")),
     })  # fmt: skip
     ends_one = F.expr(f"coalesce(opened, false) AND NOT exists({cleared}, at -> at >= last_ts AND at < ts)")
     is_version = F.expr("opens AND (next_to IS NULL OR next_to > ts)")
@@ -327,18 +312,20 @@ def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -
     timed = timed.withColumns({
         "to_ts": F.when(is_mark, F.col("ts")).otherwise(F.col("to_ts")),
         "to_time": F.when(is_mark, F.col("time")).otherwise(F.col("to_time")),
-        "gone": ~(is_version | is_mark),
+        "is_removed": ~(is_version | is_mark),
     })  # fmt: skip
     is_there = F.expr("mark_there OR coalesce(was = 'version', false)")
-    as_told = "told <=> message AND (message IS NULL OR ended_at <=> to_time)"
+    as_told = "stored_message <=> message AND (message IS NULL OR ended_at <=> to_time)"
     same = F.expr(f"(was = 'version' AND ended <=> to_ts AND {as_told}) OR (mark_there AND NOT opens)")
-    changed = F.when(F.col("gone"), is_there).otherwise(~F.coalesce(same, F.lit(False)))
-    return timed.where(changed).select(*names, "ts", "time", "to_ts", "to_time", "message", "gone", *_values_of(timed))
+    changed = F.when(F.col("is_removed"), is_there).otherwise(~F.coalesce(same, F.lit(False)))
+    return timed.where(changed).select(
+        *names, "ts", "time", "to_ts", "to_time", "message", "is_removed", *_values_of(timed)
+    )
 
 
 def _is_end_of(clearing: list[ClearingStatement]) -> Any:
     """Whether one of these statements ended a version."""
-    return F.col(TO_TS).isin([one.commit_ts for one in clearing if one.is_sure])
+    return F.col(TO_TS).isin([statement.commit_ts for statement in clearing if statement.is_sure])
 
 
 def _values_of(frame: DataFrame) -> list[str]:

@@ -28,8 +28,8 @@ class TableHistories:
     def __init__(self, statements: Iterable[DdlText]) -> None:
         self.ordered = sort_statements(statements)
         self._by_word = defaultdict[str, set[int]](set)
-        for number, one in enumerate(self.ordered):
-            for quoted, plain in _WORD.findall(one.query.lower()):
+        for number, ddl in enumerate(self.ordered):
+            for quoted, plain in _WORD.findall(ddl.query.lower()):
                 self._by_word[quoted.replace("``", "`") or plain].add(number)
         self._now, self._chains = rename_chains(self.ordered)
         self.shared = shared_names(self.ordered)
@@ -46,13 +46,13 @@ class TableHistories:
         """All tables that a CREATE TABLE or a RENAME names, as they are called at the end."""
         ids = dict[TableId, TableId]()
         for number in sorted(self._by_word.get("create", ())):
-            one = self.ordered[number]
+            ddl = self.ordered[number]
             try:
-                statement = parse(one.query, one.mode, one.db)
+                statement = parse(ddl.query, ddl.mode, ddl.db)
             except DdlError:
                 continue  # told where the table's history is followed
             if isinstance(statement, CreateTable) and not statement.temporary:
-                id_ = statement.table.in_db(one.db)
+                id_ = statement.table.in_db(ddl.db)
                 ids.setdefault(id_.folded, id_)
         chains = {id_: RenameChain(id_) for id_ in ids.values() if not any(c.has_name(id_) for c in self._chains)}
         return [*self._now.values(), *(c for c in chains.values() if c.name.folded not in self._now)]
@@ -73,15 +73,15 @@ class TableHistories:
         """The statements that have the word, in small letters."""
         if _WORD.fullmatch(name):
             return self._by_word.get(name, set())
-        return {number for number, one in enumerate(self.ordered) if name in one.query.lower().replace("``", "`")}
+        return {number for number, ddl in enumerate(self.ordered) if name in ddl.query.lower().replace("``", "`")}
 
     def _model_of(self, number: int) -> TableId | None:
         """The table after which CREATE TABLE … LIKE makes one."""
-        one = self.ordered[number]
+        ddl = self.ordered[number]
         if number not in self._by_word.get("like", ()):
             return None
         try:
-            statement = parse(one.query, one.mode, one.db)
+            statement = parse(ddl.query, ddl.mode, ddl.db)
         except DdlError:
             return None
-        return statement.like.in_db(one.db) if isinstance(statement, CreateTable) and statement.like else None
+        return statement.like.in_db(ddl.db) if isinstance(statement, CreateTable) and statement.like else None

@@ -18,36 +18,31 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.spark_jobs.lake.bare_deletes import PLACE, with_row_back
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-from ticdc_bridge.spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable, TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.null_values import MESSAGE
+from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION, with_row_back
 
 COMMIT_TS = "_commit_ts"
 """Column of a merged table and of its deleted keys: the commit_ts of their newest change."""
-_PLACE = "_place"
+_POSITION = "_place"
 """Column of deleted keys, where deletes have no commit_ts: the last one's place. Its commit_ts is NULL where it was not
 known what it deleted.
 """
 _MESSAGE = "_message"
 """Column of deleted keys, where null values come after deletes: the message of a delete."""
-OWN_NAMES = frozenset((_PLACE, _MESSAGE))
+RESERVED_NAMES = frozenset((_POSITION, _MESSAGE))
 """Names that a key's column can't have, beside COMMIT_TS."""
 
 
 @dataclass(frozen=True)
 class Tombstones:
-    """keys: the handle key's columns as they are now; types: of these in Spark. path: of the table that is merged."""
+    """table: theirs. keys: the handle key's columns as they are now; types: of these in Spark."""
 
     spark: SparkSession
-    path: str
+    table: LakeTable
     keys: Sequence[Column]
     types: Sequence[str]
-    engine: Engine
-
-    @property
-    def table(self) -> LakeTable:
-        return self.engine(self.spark, self.path.rstrip("/") + "__tombstones")
 
     @cached_property
     def stored(self) -> DataFrame | None:
@@ -55,9 +50,9 @@ class Tombstones:
         table = self.table
         return table.read() if table.exists() else None
 
-    def have_places(self) -> bool:
-        """Whether some are deletes without a commit_ts (spark_jobs.lake.bare_deletes)."""
-        return self.stored is not None and _PLACE in self.stored.columns
+    def have_positions(self) -> bool:
+        """Whether some are deletes without a commit_ts (spark_jobs.lake.untimed_deletes)."""
+        return self.stored is not None and _POSITION in self.stored.columns
 
     def messages(self) -> DataFrame | None:
         """The deleted keys (k_0 …) and the messages of their deletes; None: none are kept."""
@@ -67,74 +62,75 @@ class Tombstones:
         return self.stored.where(F.col(_MESSAGE).isNotNull()).select(*names, F.col(_MESSAGE).alias("message"))
 
     def add_deleted(self, deletions: DataFrame, tidy: bool = False) -> None:
-        """Takes deleted keys (k_0 …, buried: up to which commit_ts changes are late; of deletes without a commit_ts
-        `delete_place`; `messages` of deletes after which null values may come). tidy: write the table anew, with one
-        row a key.
+        """Takes deleted keys (k_0 …, deleted_until_ts: up to which commit_ts changes are late; of deletes without a
+        commit_ts `delete_position`; `messages` of deletes after which null values may come). tidy: write the table
+        anew, with one row a key.
         """
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
-        places = [F.col("delete_place").alias(_PLACE)] if "delete_place" in deletions.columns else []
+        positions = [F.col("delete_position").alias(_POSITION)] if "delete_position" in deletions.columns else []
         messages = [F.explode_outer("messages").alias(_MESSAGE)] if "messages" in deletions.columns else []
-        rows = deletions.select(*names, F.col("buried").alias(COMMIT_TS), *places, *messages)
+        rows = deletions.select(*names, F.col("deleted_until_ts").alias(COMMIT_TS), *positions, *messages)
         if self.stored is None:
             self.table.overwrite(rows)
             return
         if messages and _MESSAGE not in self.stored.columns:
             self.table.add(TableColumn(_MESSAGE, MESSAGE))
-        if places:
-            self._add_placed(rows.drop(_MESSAGE).dropDuplicates([c.name for c in self.keys]))
-        if not places or messages:
-            rows = rows.where(F.col(_MESSAGE).isNotNull()).drop(_PLACE) if places else rows
+        if positions:
+            self._add_with_positions(rows.drop(_MESSAGE).dropDuplicates([c.name for c in self.keys]))
+        if not positions or messages:
+            rows = rows.where(F.col(_MESSAGE).isNotNull()).drop(_POSITION) if positions else rows
             self._add_rows(rows, tidy)
 
     def _add_rows(self, rows: DataFrame, tidy: bool) -> None:
         stored = self.table.read()
-        for name, kind in ((_PLACE, PLACE), (_MESSAGE, MESSAGE)):
+        for name, kind in ((_POSITION, KAFKA_POSITION), (_MESSAGE, MESSAGE)):
             if name in stored.columns and name not in rows.columns:
                 rows = rows.withColumn(name, F.lit(None).cast(kind))
         rows = rows.select(*map(quote_name, stored.columns))
         if tidy:
-            self.table.overwrite(self._one_a_key(stored.union(rows), by_message=True))
+            self.table.overwrite(self._newest_by_key(stored.union(rows), by_message=True))
         else:
             self.table.add_rows(rows)
 
-    def _add_placed(self, rows: DataFrame) -> None:
+    def _add_with_positions(self, rows: DataFrame) -> None:
         """Rows with the places of deletes, of which a key's last one counts."""
         assert self.stored is not None
-        if not self.have_places():
-            self.table.add(TableColumn(_PLACE, PLACE))
+        if not self.have_positions():
+            self.table.add(TableColumn(_POSITION, KAFKA_POSITION))
         names = [c.name for c in self.keys]
-        stored = self._one_a_key(self.table.read()).alias("b")
+        stored = self._newest_by_key(self.table.read()).alias("b")
         joined = rows.alias("s").join(stored, self._has_key("s", names), "left")
         newer = F.greatest(f"s.{COMMIT_TS}", f"b.{COMMIT_TS}").alias(COMMIT_TS)
-        place = F.coalesce(f"s.{_PLACE}", f"b.{_PLACE}").alias(_PLACE)
-        rows = joined.select(*(F.col(f"s.{quote_name(name)}") for name in names), newer, place)
+        position = F.coalesce(f"s.{_POSITION}", f"b.{_POSITION}").alias(_POSITION)
+        rows = joined.select(*(F.col(f"s.{quote_name(name)}") for name in names), newer, position)
         keys = [(name, name) for name in names]
-        values = [*keys, (COMMIT_TS, COMMIT_TS), (_PLACE, _PLACE)]
+        values = [*keys, (COMMIT_TS, COMMIT_TS), (_POSITION, _POSITION)]
         self.table.merge(rows.localCheckpoint(), Upsert(keys, values, update="true"))
 
-    def _one_a_key(self, frame: DataFrame, by_message: bool = False) -> DataFrame:
+    def _newest_by_key(self, frame: DataFrame, by_message: bool = False) -> DataFrame:
         """One row a key; by_message: and topic and partition of the messages of its deletes, with the last one."""
-        places = [F.max(_PLACE).alias(_PLACE)] if _PLACE in frame.columns else []
+        positions = [F.max(_POSITION).alias(_POSITION)] if _POSITION in frame.columns else []
         names = [quote_name(c.name) for c in self.keys]
         if not by_message or _MESSAGE not in frame.columns:
-            return frame.groupBy(*names).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *places)
+            return frame.groupBy(*names).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *positions)
         parts = [F.col(f"{_MESSAGE}.{name}").alias(f"_{name}") for name in ("topic", "partition")]
         last = F.max(_MESSAGE).alias(_MESSAGE)
-        tidied = frame.groupBy(*names, *parts).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *places, last)
+        tidied = frame.groupBy(*names, *parts).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *positions, last)
         return tidied.select(*map(quote_name, frame.columns))
 
     def mark_late(self, newest: DataFrame, oldest_ts: int | None) -> DataFrame:
-        """Changes (k_0 …, commit_ts, gone) with `late`: whether they are older than their key's delete.
+        """Changes (k_0 …, commit_ts, is_deleted) with `late`: whether they are older than their key's delete.
 
         oldest_ts: of those that are not deletes, None where there are none; Spark skips files of deletes that are all
-        older. Changes that have `early` (spark_jobs.lake.bare_deletes.is_early) have `_buried` of by_key, too.
+        older. Changes that have `early` (spark_jobs.lake.untimed_deletes.is_early) have `_deleted_until_ts` of by_key,
+        too.
         """
-        stored, stays = self.stored, ~F.col("s.gone")
+        stored, stays = self.stored, ~F.col("s.is_deleted")
         if "early" in newest.columns:
             return self._mark_early(newest)
         if stored is None or oldest_ts is None:
             return newest.withColumn("late", F.lit(False))
-        stored = self._one_a_key(stored.where(F.col(COMMIT_TS) > F.lit(oldest_ts))).alias("b")
+        stored = self._newest_by_key(stored.where(F.col(COMMIT_TS) > F.lit(oldest_ts))).alias("b")
         condition = self._has_key("s", [f"k_{n}" for n in range(len(self.keys))])
         joined = newest.alias("s").join(stored, condition, "left")
         late = F.coalesce(stays & (F.col(f"b.{COMMIT_TS}") > F.col("s.commit_ts")), F.lit(False))
@@ -142,26 +138,30 @@ class Tombstones:
 
     @staticmethod
     def _mark_early(newest: DataFrame) -> DataFrame:
-        """Places of deletes are known: `delete_place` is what to keep of the key's."""
-        late = F.expr("NOT gone AND (early OR coalesce(_buried > commit_ts, false))")
+        """Places of deletes are known: `delete_position` is what to keep of the key's."""
+        late = F.expr("NOT is_deleted AND (early OR coalesce(_deleted_until_ts > commit_ts, false))")
         newest = newest.withColumn("late", late)
-        is_back = F.expr("NOT gone AND NOT late")
-        stored = F.when(F.expr("commit_ts <= _delete_place.deleted_ts"), with_row_back("_delete_place", "commit_ts"))
-        back = F.coalesce(with_row_back("delete_place", "commit_ts"), stored)
-        place = F.when(is_back, back).otherwise(F.col("delete_place"))
-        return newest.withColumn("delete_place", place).drop("_buried", "_delete_place", "early")
+        is_back = F.expr("NOT is_deleted AND NOT late")
+        is_stored_back = F.expr("commit_ts <= _delete_position.deleted_ts")
+        stored = F.when(is_stored_back, with_row_back("_delete_position", "commit_ts"))
+        back = F.coalesce(with_row_back("delete_position", "commit_ts"), stored)
+        position = F.when(is_back, back).otherwise(F.col("delete_position"))
+        return newest.withColumn("delete_position", position).drop("_deleted_until_ts", "_delete_position", "early")
 
     def by_key(self, names: Sequence[str]) -> DataFrame:
-        """Deleted keys (`names`) as spark_jobs.lake.bare_deletes.place_bare_deletes takes them."""
+        """Deleted keys (`names`) as spark_jobs.lake.untimed_deletes.order_untimed_deletes takes them."""
         if self.stored is None:
             kinds = [f"{name} {kind}" for name, kind in zip(names, self.types, strict=True)]
-            columns = ", ".join([*kinds, f"_buried bigint, _delete_place {PLACE}, _was_deleted boolean"])
-            return self.spark.createDataFrame([], columns)
-        frame = self._one_a_key(self.stored)
-        place = F.col(_PLACE) if _PLACE in frame.columns else F.lit(None).cast(PLACE)
+            kinds += ["_deleted_until_ts bigint", f"_delete_position {KAFKA_POSITION}", "_was_deleted boolean"]
+            return self.spark.createDataFrame([], ", ".join(kinds))
+        frame = self._newest_by_key(self.stored)
+        position = F.col(_POSITION) if _POSITION in frame.columns else F.lit(None).cast(KAFKA_POSITION)
         keys = (F.col(quote_name(c.name)).alias(name) for name, c in zip(names, self.keys, strict=True))
         return frame.select(
-            *keys, F.col(COMMIT_TS).alias("_buried"), place.alias("_delete_place"), F.lit(True).alias("_was_deleted")
+            *keys,
+            F.col(COMMIT_TS).alias("_deleted_until_ts"),
+            position.alias("_delete_position"),
+            F.lit(True).alias("_was_deleted"),
         )
 
     def _has_key(self, of: str, names: Sequence[str]) -> SparkColumn:
@@ -177,7 +177,7 @@ class Tombstones:
         """
         columns = self.table.read().columns if self.table.exists() else []
         if COMMIT_TS in columns:
-            others = (f" AND {name} IS NULL" for name in (_PLACE, _MESSAGE) if name in columns)
+            others = (f" AND {name} IS NULL" for name in (_POSITION, _MESSAGE) if name in columns)
             self.table.delete(f"{COMMIT_TS} <= {commit_ts}" + "".join(others))
 
     def follow(self, step: SchemaChange, conversions: Mapping[str, SparkColumn]) -> int | None:
@@ -212,8 +212,8 @@ class Tombstones:
         if not self.table.exists():
             return None
         frame = self.table.read()
-        places = [name for name in (_PLACE, _MESSAGE) if name in frame.columns]
-        have = dict(frame.drop(_PLACE, _MESSAGE).dtypes)
+        positions = [name for name in (_POSITION, _MESSAGE) if name in frame.columns]
+        have = dict(frame.drop(_POSITION, _MESSAGE).dtypes)
         types = {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
         if have == {**types, COMMIT_TS: "bigint"}:
             return None
@@ -222,7 +222,7 @@ class Tombstones:
             losses = [f"NOT {quote_name(name)} <=> try_cast({text} AS {have[name]})" for name, text in casts.items()]
             if frame.where(" OR ".join(losses)).isEmpty():
                 self.table.overwrite(
-                    frame.select(*(F.expr(text).alias(name) for name, text in casts.items()), COMMIT_TS, *places)
+                    frame.select(*(F.expr(text).alias(name) for name, text in casts.items()), COMMIT_TS, *positions)
                 )
                 return None
         return self._forget_all(frame)

@@ -22,7 +22,7 @@ from ticdc_bridge.spark_jobs.streaming.sinks import OrderedSink, session_of
 
 
 def run_to_table(
-    work: Job,
+    job: Job,
     source: str,
     out: str,
     dead: str | None,
@@ -38,24 +38,19 @@ def run_to_table(
         )
     if dead is not None and table_location_of(dead) is None and topic_of_location(dead) is None:
         DeadLetters(dead, kafka)  # says whether the place can be written
-    return _run(work, source, out, dead, kafka, settings, table, statements)
+    return _run(job, source, out, dead, kafka, settings, table, statements)
 
 
 def run_in_order(
-    work: Job,
-    source: str,
-    out: LineSink | Sink,
-    dead: DeadLetters | None,
-    kafka: KafkaClient,
-    settings: SparkSettings,
+    job: Job, source: str, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient, settings: SparkSettings
 ) -> Summary:
     """Outputs and counts are those of spark_jobs.jobs.in_process."""
     with complete_together(out, dead):
-        return _run(work, source, OrderedSink(work, source, out, dead), None, kafka, settings)
+        return _run(job, source, OrderedSink(job, source, out, dead), None, kafka, settings)
 
 
 def _run(
-    work: Job,
+    job: Job,
     source: str,
     out: str | OrderedSink,
     dead: str | None,
@@ -64,7 +59,7 @@ def _run(
     table: str | None = None,
     statements: Sequence[DdlText] = (),
 ) -> Summary:
-    check_any_order(work.read)
+    check_any_order(job.read)
     topics = topics_of_location(source)
     client, sources = kafka.java_settings() if topics else None, None
     if topics is not None and topics.only is not None:
@@ -73,8 +68,8 @@ def _run(
         extents(topics.only, kafka.settings())  # says that Kafka or the topic is not there, before Spark starts
     elif topics is not None:
         sources = number_sources(topics.find(kafka.settings()), [])
-    spark = session_of(work, settings, out if isinstance(out, str) else "", dead)
-    frame = input_of_job(spark, source, topics, client, kafka.from_offset, work.read, sources)
-    runner = MicroBatchRunner(spark, work, out, dead, kafka, None, table_of(table), statements)
+    spark = session_of(job, settings, out if isinstance(out, str) else "", dead)
+    frame = input_of_job(spark, source, topics, client, kafka.from_offset, job.read, sources)
+    runner = MicroBatchRunner(spark, job, out, dead, kafka, None, table_of(table), statements)
     with tell_slow_work(f"Spark works on {source}", after=10, state=lambda: running_tasks(spark)):
         return runner.process(frame, 0).summary

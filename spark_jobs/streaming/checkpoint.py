@@ -75,42 +75,38 @@ class Checkpoint:
 
     def same_topics(self, ids: Mapping[str, str]) -> None:
         """As same_topic, of several: by their names, the ids of those that are there."""
-        path = self.folder / "topics.json"
-        known: dict[str, str] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        known: dict[str, str] = self._read("topics.json", {})
         for topic, id_ in ids.items():
             if known.get(topic, id_) != id_:
                 details = f"it was deleted and created again: checkpoint {self.folder} has other offsets of it"
                 raise SetupError("STOPPED", where=f"topic {topic!r}", details=f"{details}: take a new --checkpoint")
         if ids.keys() - known.keys():
-            _write(path, json.dumps({**known, **ids}))
+            self._keep("topics.json", {**known, **ids})
 
     def number_sources(self, counts: Mapping[str, int]) -> list[tuple[str, int]]:
         """(topic, partition) by number (ticdc_bridge.clients.kafka.number_sources): the same at every start."""
-        path = self.folder / "sources.json"
-        known = [(topic, n) for topic, n in json.loads(path.read_text("utf-8"))] if path.exists() else []
+        known = [(topic, n) for topic, n in self._read("sources.json", [])]
         numbered = number_sources(counts, known)
         if numbered != known:
-            _write(path, json.dumps(numbered))
+            self._keep("sources.json", numbered)
         return numbered
 
     # ---- files written
     def record_write(self, what: str, number: int) -> None:
         """Keeps that a try of this micro-batch wrote its file of `what` ("out", "dead")."""
-        _write(self.folder / "files" / f"{what}.json", json.dumps(number))
+        self._keep(f"files/{what}.json", number)
 
     def has_written(self, what: str, number: int) -> bool:
         """Whether an earlier try of the newest micro-batch wrote its file. Early releases kept nothing: it may have."""
-        path = self.folder / "files" / f"{what}.json"
-        return not path.exists() or bool(json.loads(path.read_text(encoding="utf-8")) == number)
+        return bool(self._read(f"files/{what}.json", number) == number)
 
     # ---- what failed in the newest micro-batch
     def has_other_failures(self, number: int, failures: str) -> bool:
         """Whether an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
-        path = self.folder / "failures.json"
-        record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        record = self._read("failures.json", {})
         if record.get("batch") == number:
             return bool(record["failures"] != failures)
-        _write(path, json.dumps({"batch": number, "failures": failures}))
+        self._keep("failures.json", {"batch": number, "failures": failures})
         return False
 
     # ---- DDL in the order it was read
@@ -129,32 +125,27 @@ class Checkpoint:
             _write(self.folder / "ddl" / f"{number:012d}.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
 
     # ---- tables of the lake
-    def table_places(self) -> dict[str, dict[str, str | int]]:
+    def table_locations(self) -> dict[str, dict[str, str | int]]:
         """By the folded name: what spark_jobs.streaming.many_tables keeps of each table."""
-        path = self.folder / "tables.json"
-        places: dict[str, dict[str, str | int]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        return places
+        locations: dict[str, dict[str, str | int]] = self._read("tables.json", {})
+        return locations
 
     def table_choices(self, patterns: Iterable[str]) -> list[list[str]]:
         """The patterns of tables that runs before this one took; this one's are kept with them."""
-        path, now = self.folder / "choices.json", list(patterns)
-        earlier: list[list[str]] = json.loads(path.read_text("utf-8")) if path.exists() else []
+        now, earlier = list(patterns), list[list[str]](self._read("choices.json", []))
         if now not in earlier:
-            _write(path, json.dumps([*earlier, now]))
+            self._keep("choices.json", [*earlier, now])
         return earlier
 
-    def keep_table_places(self, places: dict[str, dict[str, str | int]]) -> None:
-        _write(self.folder / "tables.json", json.dumps(places))
+    def keep_table_locations(self, locations: dict[str, dict[str, str | int]]) -> None:
+        self._keep("tables.json", locations)
 
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:
-        path = self.folder / "watermarks" / f"{number - 1:012d}.json"
-        if not path.exists():
-            return {}
-        return {int(k): v for k, v in json.loads(path.read_text(encoding="utf-8")).items()}
+        return {int(k): v for k, v in self._read(f"watermarks/{number - 1:012d}.json", {}).items()}
 
     def keep_watermarks(self, number: int, watermarks: dict[int, int]) -> None:
-        _write(self.folder / "watermarks" / f"{number:012d}.json", json.dumps(watermarks))
+        self._keep(f"watermarks/{number:012d}.json", watermarks)
         (self.folder / "watermarks" / f"{number - 2:012d}.json").unlink(missing_ok=True)
 
     # ---- the last row of each partition of a name
@@ -165,7 +156,7 @@ class Checkpoint:
         return rows
 
     def keep_last_rows(self, number: int, rows: dict[str, dict[str, int | None]]) -> None:
-        _write(self.folder / "last_rows" / f"{number:012d}.json", json.dumps(rows))
+        self._keep(f"last_rows/{number:012d}.json", rows)
         for path in self._last_rows_before(number)[:-1]:
             path.unlink(missing_ok=True)
 
@@ -197,6 +188,14 @@ class Checkpoint:
 
     def forget(self, kind: str, number: int) -> None:
         remove_folder(self.folder / kind / f"batch={number}")
+
+    def _read(self, name: str, default: Any) -> Any:
+        """What a JSON file has; default: it is not there."""
+        path = self.folder / name
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
+
+    def _keep(self, name: str, value: Any) -> None:
+        _write(self.folder / name, json.dumps(value))
 
 
 def _write(path: Path, text: str) -> None:

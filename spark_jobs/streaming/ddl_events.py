@@ -33,11 +33,11 @@ DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts 
 class DdlBatches:
     """Rows of the input → the DDL events in them (DDL_EVENTS). What can't be read is left to PieceBatches."""
 
-    work: Job
+    job: Job
     schema: Any
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-        decoder, rows = self.work.read.decoder(), RowFinder(self.work.read)
+        decoder, rows = self.job.read.decoder(), RowFinder(self.job.read)
         for batch in batches:
             others = rows.find_others(batch)
             out = [row for input_row in rows_of(others) for row in self._events(decoder, input_row)]
@@ -45,7 +45,7 @@ class DdlBatches:
 
     def _events(self, decoder: Any, input_row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         try:
-            item = message_of_input(input_row, self.work.read.format == PLAIN)
+            item = message_of_input(input_row, self.job.read.format == PLAIN)
             events = decode_one(decoder, item).events if isinstance(item, Message) else []
         except BridgeError:
             return
@@ -57,12 +57,12 @@ class DdlBatches:
                 }  # fmt: skip
 
 
-def collect_ddl(frame: DataFrame, work: Job) -> list[DdlEvent]:
+def collect_ddl(frame: DataFrame, job: Job) -> list[DdlEvent]:
     """The DDL events of the input in its order: workers see parts of it only, so the driver must know them first."""
-    if not format_named(work.read.format).carries_ddl:
+    if not format_named(job.read.format).carries_ddl:
         return []
-    rows = map_messages(frame, DdlBatches(work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
+    rows = map_messages(frame, DdlBatches(job, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
     return [
-        DdlEvent(work.read.format, r["db"], r["table"], r["commit_ts"], None, r["query"])
+        DdlEvent(job.read.format, r["db"], r["table"], r["commit_ts"], None, r["query"])
         for r in rows.sort("position", "number").collect()
     ]

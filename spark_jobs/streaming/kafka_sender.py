@@ -41,8 +41,8 @@ from ticdc_bridge.spark_jobs.streaming.pieces import (
 pa: Any = pyarrow  # the stubs know less than the library
 
 SENT = f"`key` binary, value binary, headers {HEADERS}, partition int"
-"""What the workers give, with `topic` where not all goes to one, and _PLACE where messages have ids."""
-_PLACE = "position bigint, part int"
+"""What the workers give, with `topic` where not all goes to one, and _INPUT_ORDER where messages have ids."""
+_INPUT_ORDER = "position bigint, part int"
 DEAD = f"{MESSAGE}, position bigint"
 _NOW_WELL = "it failed when it was read first, and not when it was read again for this dead letter: replay it"
 
@@ -68,8 +68,8 @@ class SendReport:
         self.out += other.out
         for partition, offset in other.offsets.items():
             self.offsets[partition] = max(offset, self.offsets.get(partition, 0))
-        for code, places in other.failed.items():
-            self.failed.setdefault(code, []).extend(places)
+        for code, positions in other.failed.items():
+            self.failed.setdefault(code, []).extend(positions)
         self.fatal = self.fatal or other.fatal
 
     def summary(self) -> Summary:
@@ -79,21 +79,21 @@ class SendReport:
 
     def failures(self) -> dict[str, Any]:
         """Positions by code, in their order."""
-        return {code: np.unique(np.concatenate(places)) for code, places in self.failed.items()}
+        return {code: np.unique(np.concatenate(positions)) for code, positions in self.failed.items()}
 
 
-Accounts = dict[str, SendReport]
+Reports = dict[str, SendReport]
 
 
-class _ReportAccumulator(AccumulatorParam[Accounts]):
-    """Accounts by the try that they are of."""
+class _ReportAccumulator(AccumulatorParam[Reports]):
+    """Reports by the try that they are of."""
 
-    def zero(self, value: Accounts) -> Accounts:
+    def zero(self, value: Reports) -> Reports:
         return {}
 
-    def addInPlace(self, value1: Accounts, value2: Accounts) -> Accounts:
-        for name, account in value2.items():
-            value1.setdefault(name, SendReport()).add(account)
+    def addInPlace(self, value1: Reports, value2: Reports) -> Reports:
+        for name, report in value2.items():
+            value1.setdefault(name, SendReport()).add(report)
         return value1
 
 
@@ -106,39 +106,39 @@ class KafkaSender:
     def __init__(
         self, context: SparkContext, topic: str | None, ids: bool, counts: Callable[[], Mapping[str, int]] = dict
     ) -> None:
-        self._accounts, self._counts = context.accumulator({}, _ReportAccumulator()), counts
+        self._reports, self._counts = context.accumulator({}, _ReportAccumulator()), counts
         self._topic, self._ids = topic, ids
 
-    def send(self, frame: DataFrame, work: Job, write: Callable[[DataFrame], None]) -> SendReport:
+    def send(self, frame: DataFrame, job: Job, write: Callable[[DataFrame], None]) -> SendReport:
         """The frame's messages through the job, to `write`; what the workers told. SetupError where one gave up."""
-        self._accounts.value = {}  # of tries before this one
+        self._reports.value = {}  # of tries before this one
         attempt = uuid4().hex
-        sent = ", ".join([*([] if self._topic else ["topic string"]), SENT, *([_PLACE] if self._ids else [])])
-        batches = SendBatches(work, self._topic, attempt, self._accounts, arrow_schema(sent), self._counts())
+        sent = ", ".join([*([] if self._topic else ["topic string"]), SENT, *([_INPUT_ORDER] if self._ids else [])])
+        batches = SendBatches(job, self._topic, attempt, self._reports, arrow_schema(sent), self._counts())
         write(map_messages(frame, batches, sent))
-        account = self._accounts.value.get(attempt, SendReport())
-        if account.fatal is not None:
-            raise error_of_row(SetupError, account.fatal)
-        return account
+        report = self._reports.value.get(attempt, SendReport())
+        if report.fatal is not None:
+            raise error_of_row(SetupError, report.fatal)
+        return report
 
 
 @dataclass(frozen=True)
 class SendBatches:
-    """Rows of the input → SENT, counted in `accounts` under the name of this try.
+    """Rows of the input → SENT, counted in `reports` under the name of this try.
 
     counts: partitions of the topics written that are there. A message keeps the partition it was read from, modulo
     these: a row's changes stay in their order, and watermarks where they hold.
     """
 
-    work: Job
+    job: Job
     topic: str | None
     attempt: str
-    accounts: Any
+    reports: Any
     schema: Any
     counts: Mapping[str, int]
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        worker = TaskCodecs(self.work)
+        worker = TaskCodecs(self.job)
         for batch in batches:
             batch_counts, failed = BatchCounts(), dict[str, list[int]]()
 
@@ -161,26 +161,26 @@ class SendBatches:
                     for part, fast, rest in worker.parts(batch, batch_counts)
                 ]
             except SetupError as error:
-                self.accounts.add({self.attempt: SendReport(fatal=row_of_error(error))})
+                self.reports.add({self.attempt: SendReport(fatal=row_of_error(error))})
                 return
             summary = batch_counts.summary
-            self.accounts.add(
+            self.reports.add(
                 {
                     self.attempt: SendReport(
                         summary.tally(), summary.messages, sum(rows.num_rows for rows in out), batch_counts.offsets,
-                        {code: [np.array(places, np.int64)] for code, places in failed.items()},
+                        {code: [np.array(positions, np.int64)] for code, positions in failed.items()}
                     )
                 }
             )  # fmt: skip
             yield from out
 
     def _rows(self, result: MessageResult, message: Message, position: int) -> Iterator[dict[str, Any]]:
-        for part, one in enumerate(result.out):
-            topic = self.topic or one.topic
+        for part, written in enumerate(result.out):
+            topic = self.topic or written.topic
             count = self.counts.get(topic or "")
             partition = message.partition % count if count and message.partition is not None else None
-            place = {"partition": partition, "position": position, "part": part}
-            yield {"topic": topic, "key": one.key, "value": one.value, "headers": message_row(one)["headers"], **place}
+            row = {**message_row(written), "topic": topic, "partition": partition}
+            yield row | {"position": position, "part": part}
 
     def _kernel_rows(self, part: Any, fast: KernelOutput | None) -> Any:
         if fast is None:
@@ -198,13 +198,13 @@ class SendBatches:
 
 
 # ---------------------------------------------------------------------------------------------- what failed
-def dead_letters(frame: DataFrame, work: Job, failures: Mapping[str, Any]) -> DataFrame:
+def dead_letters(frame: DataFrame, job: Job, failures: Mapping[str, Any]) -> DataFrame:
     """The messages that failed (positions by code), read again, as dead letters (DEAD)."""
     every = np.concatenate(list(failures.values()))
     rows = frame.where(F.col("position").between(int(every.min()), int(every.max())))
     if len(every) <= _LISTED:
         rows = rows.where(F.col("position").isin(every.tolist()))
-    return map_messages(rows, DeadBatches(work, dict(failures), arrow_schema(DEAD)), DEAD)
+    return map_messages(rows, DeadBatches(job, dict(failures), arrow_schema(DEAD)), DEAD)
 
 
 _LISTED = 200
@@ -214,15 +214,15 @@ _LISTED = 200
 class DeadBatches:
     """Rows of the input → dead letters of those that failed before, whether or not they fail again."""
 
-    work: Job
+    job: Job
     failures: dict[str, Any]
     schema: Any
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        worker = TaskCodecs(self.work)
+        worker = TaskCodecs(self.job)
         for batch in batches:
             positions = np.asarray(batch.column("position"))
-            codes = {code: np.isin(positions, places) for code, places in self.failures.items()}
+            codes = {code: np.isin(positions, failed) for code, failed in self.failures.items()}
             which = np.flatnonzero(np.logical_or.reduce(list(codes.values())))
             rows = []
             for index, row in zip(which.tolist(), rows_of(batch.take(pa.array(which))), strict=True):
@@ -237,7 +237,7 @@ class DeadBatches:
         if not isinstance(item, Message):
             return dead_letter(*item)
         try:
-            error = worker.one(item).error
+            error = worker.process_message(item).error
         except SetupError as away:
             error, detail = None, f"it failed when it was read first; when it was read again: {away.detail}"
         return dead_letter_of(code, detail, item) if error is None else dead_letter(error, item)

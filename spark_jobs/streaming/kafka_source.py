@@ -56,7 +56,7 @@ class KafkaSource:
             ends = {(self.topics.only, n): (n, end) for n, end in self._ends(self.topics.only).items()}
         else:
             newest = newest_offsets(self._counts, self._kafka.settings())
-            ends = {place: (n, newest[place]) for n, place in enumerate(self.numbers or ()) if place in newest}
+            ends = {source: (n, newest[source]) for n, source in enumerate(self.numbers or ()) if source in newest}
         for (topic, _), (number, end) in ends.items():
             if number in self._read:
                 waiting[topic] += max(end - self._read[number] - 1, 0)

@@ -17,7 +17,7 @@ _NAMES = ("topic", "db", "table", "table_version", "schema_id")
 
 
 def post(
-    url: str | None, job: str, command: str, source: str, out: str, work: Job, summary: Summary,
+    url: str | None, job_name: str, command: str, source: str, out: str, job: Job, summary: Summary,
     waiting: Mapping[str, int] | None = None, *, dead_letter: str | None = None, failed_before: int = 0,
 ) -> None:  # fmt: skip
     """Posts one run or micro-batch. waiting: messages that were not read yet, by topic.
@@ -29,7 +29,7 @@ def post(
     if failed and not tables:  # a job from which no row comes is to be seen, too
         tables = [edge(None, 0)]
     body = {
-        "job": job, "command": command, "from": work.read.format, "to": work.write.format if work.write else "plain",
+        "job": job_name, "command": command, "from": job.read.format, "to": job.write.format if job.write else "plain",
         "source": source, "target": out, "tables": tables, "messages": summary.messages,
         "written": summary.out, "failed": failed_before + failed,
         "dead_letter": dead_letter,
@@ -56,7 +56,7 @@ def tell(url: str | None, body: dict[str, Any]) -> None:
 def _newest(summary: Summary) -> dict[str, int]:
     """The newest commit_ts that was written, by table, where one is known."""
     merges = {name: merge.newest_ts for name, merge in summary.merges.items()}
-    newest = merges | {one.name: one.newest_ts for one in summary.tables}
+    newest = merges | {edge_facts.name: edge_facts.newest_ts for edge_facts in summary.tables}
     return {name.lower(): commit_ts for name, commit_ts in newest.items() if commit_ts is not None}
 
 
@@ -66,11 +66,11 @@ def tables_of(
     """The topics, tables, versions and schema ids that rows came from, and how far they are."""
     edges = []
     for key, rows in sorted(used.items(), key=repr):
-        one: dict[str, Any] = dict(zip(_NAMES, key, strict=True)) | {"rows": rows}
-        commit_ts = (newest or {}).get(f"{one['db']}.{one['table']}".lower())
-        lag = (waiting or {}).get(one["topic"])
+        edge_facts: dict[str, Any] = dict(zip(_NAMES, key, strict=True)) | {"rows": rows}
+        commit_ts = (newest or {}).get(f"{edge_facts['db']}.{edge_facts['table']}".lower())
+        lag = (waiting or {}).get(edge_facts["topic"])
         more = {"newest_commit_ts": commit_ts, "waiting": lag}
-        edges.append(one | {name: value for name, value in more.items() if value is not None})
+        edges.append(edge_facts | {name: value for name, value in more.items() if value is not None})
     return edges
 
 

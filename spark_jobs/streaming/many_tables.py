@@ -33,12 +33,12 @@ from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
 
 _TABLE = "_of_table"
-_MORE = ("changelog", "versions")
+_BESIDE = ("changelog", "versions")
 """Places beside a table's location."""
 
 
 @dataclass
-class TableWork:
+class TableTask:
     """What a batch does for a table. changes: None: there are none, and its place follows its DDL alone.
 
     statements: its history. rows: read of it; newest: their largest commit_ts; out: keys or rows written. layout: of a
@@ -65,7 +65,7 @@ class TableWork:
 
     @property
     def places(self) -> set[str]:
-        return {place for place in (self.location, self.changelog, self.versions) if place is not None}
+        return {location for location in (self.location, self.changelog, self.versions) if location is not None}
 
     @property
     def digest(self) -> int:
@@ -82,19 +82,19 @@ class ManyTables:
         self, choice: TableChoice, rules: Mapping[str, str | None], places: Sequence[TablePlace], most: int,
         follows: bool, checkpoint: Checkpoint | None,
     ) -> None:  # fmt: skip
-        self._choice, self._rules, self._own_places = choice, rules, places
+        self._choice, self._rules, self._given = choice, rules, places
         self._most, self._follows = most, follows
         self._checkpoint, self.cut_off = checkpoint, threading.Event()
         earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
         self._earlier = [TableChoice(tuple(patterns)) for patterns in earlier]
-        self._places = checkpoint.table_places() if checkpoint else {}
+        self._places = checkpoint.table_locations() if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
         self._histories = TableHistories([])
 
     def write(
         self, changes: DataFrame | None, number: int, statements: Sequence[DdlText], summary: Summary,
-        write_table: Callable[[TableWork], int], session: SparkSession,
-    ) -> list[TableWork]:  # fmt: skip
+        write_table: Callable[[TableTask], int], session: SparkSession,
+    ) -> list[TableTask]:  # fmt: skip
         """Changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`; None: there are none) to their
         tables; what was done, by table. number: of the micro-batch. statements: all that are known. write_table: gives
         the keys or rows written.
@@ -112,20 +112,20 @@ class ManyTables:
         marked = marked.withColumn(_TABLE, F.lower(F.concat_ws(".", "db", "table")))
         marked = marked.sortWithinPartitions(_TABLE, "position").persist()
         try:
-            work = self._with_changes(marked, summary)
+            tasks = self._with_changes(marked, summary)
             if is_new:
-                work += self._only_ddl({one.id.folded for one in work})
-            return self._write_all(work, summary, write_table, session)
+                tasks += self._only_ddl({task.id.folded for task in tasks})
+            return self._write_all(tasks, summary, write_table, session)
         finally:
             marked.unpersist()
 
     # ---- which tables
-    def _with_changes(self, changes: DataFrame, summary: Summary) -> list[TableWork]:
+    def _with_changes(self, changes: DataFrame, summary: Summary) -> list[TableTask]:
         """The tables of the changes; what is of none of them is counted."""
         largest = F.max(F.struct("commit_ts", "db", "table"))
         counts = F.count(F.lit(1)).alias("rows"), F.count_if(IS_ESTIMATED).alias("estimated")
         groups = changes.groupBy("kind", _TABLE).agg(*counts, largest.alias("newest")).collect()
-        work, names, others = dict[TableId, TableWork](), dict[TableId, list[str]](), 0
+        tasks, names, others = dict[TableId, TableTask](), dict[TableId, list[str]](), 0
         for group in groups:
             if group["kind"] != "row":
                 summary.skipped[group["kind"]] += group["rows"]
@@ -133,80 +133,80 @@ class ManyTables:
             others += group["rows"]
             newest, is_ours = group["newest"], False
             for chain in self._histories.tables_named(TableId(newest["db"], newest["table"])):
-                one = work.get(chain.name.folded) or self._work_of(chain)
-                if one is not None:
+                task = tasks.get(chain.name.folded) or self._task_of(chain)
+                if task is not None:
                     is_ours = True
-                    work[chain.name.folded] = one
+                    tasks[chain.name.folded] = task
                     names.setdefault(chain.name.folded, []).append(group[_TABLE])
-                    one.rows += group["rows"]
-                    one.newest = max((ts for ts in (one.newest, newest["commit_ts"]) if ts is not None), default=None)
+                    task.rows += group["rows"]
+                    task.newest = max((ts for ts in (task.newest, newest["commit_ts"]) if ts is not None), default=None)
             if is_ours and group["estimated"]:
                 summary.flags[TABLE_ESTIMATED] += group["estimated"]
-        for id_, one in work.items():
-            one.changes = changes.where((F.col("kind") == "row") & F.col(_TABLE).isin(*names[id_]))
-            if one.chain.past:  # at other times these were other tables' names
-                one.changes = one.changes.where(is_of_names(one.chain.names()))
-                one.rows = one.changes.count()
-            one.changes = one.changes.drop(_TABLE, OWNED_AT, IS_ESTIMATED)
-            others -= one.rows
+        for id_, task in tasks.items():
+            task.changes = changes.where((F.col("kind") == "row") & F.col(_TABLE).isin(*names[id_]))
+            if task.chain.past:  # at other times these were other tables' names
+                task.changes = task.changes.where(is_of_names(task.chain.names()))
+                task.rows = task.changes.count()
+            task.changes = task.changes.drop(_TABLE, OWNED_AT, IS_ESTIMATED)
+            others -= task.rows
         if others:
             summary.skipped[OTHER_TABLE] += others
-        return [one for one in work.values() if one.rows]
+        return [task for task in tasks.values() if task.rows]
 
-    def _only_ddl(self, others: Collection[TableId]) -> list[TableWork]:
+    def _only_ddl(self, others: Collection[TableId]) -> list[TableTask]:
         """Tables, but for the others, whose places do not follow their DDL yet."""
-        tables = (self._work_of(c) for c in self._histories.tables() if c.name.folded not in others)
+        tables = (self._task_of(c) for c in self._histories.tables() if c.name.folded not in others)
         return [
-            one
-            for one in tables
-            if one is not None
-            and one.refused is None
-            and len(one.statements) > 1
-            and self._place(one.chain).get("history") != one.digest
-            and any(map(_may_be_there, one.places))
+            task
+            for task in tables
+            if task is not None
+            and task.refused is None
+            and len(task.statements) > 1
+            and self._locations_of(task.chain).get("history") != task.digest
+            and any(map(_may_be_there, task.places))
         ]
 
-    def _work_of(self, chain: RenameChain) -> TableWork | None:
+    def _task_of(self, chain: RenameChain) -> TableTask | None:
         """None for a table that is not chosen."""
         if self._first_name(chain) is None:
             return None
-        own = self._own_place(chain)
-        layout = own.layout if own else None
+        given = self._given_locations(chain)
+        layout = given.layout if given else None
         try:
-            place = self._place(chain)
+            location = self._locations_of(chain)
         except SetupError as error:
-            return TableWork(chain, "", (), refused=error)
-        work = TableWork(chain, str(place["location"]), self._histories.statements_of(chain), layout=layout)
-        for kind in _MORE:
-            if self._rule(kind, own) is not None:
-                setattr(work, kind, str(place[kind]))
-        return work
+            return TableTask(chain, "", (), refused=error)
+        tasks = TableTask(chain, str(location["location"]), self._histories.statements_of(chain), layout=layout)
+        for kind in _BESIDE:
+            if self._rule(kind, given) is not None:
+                setattr(tasks, kind, str(location[kind]))
+        return tasks
 
-    def _rule(self, kind: str, own: TablePlace | None) -> str | None:
-        return (getattr(own, kind) if own else None) or self._rules[kind]
+    def _rule(self, kind: str, given: TablePlace | None) -> str | None:
+        return (getattr(given, kind) if given else None) or self._rules[kind]
 
-    def _own_place(self, chain: RenameChain) -> TablePlace | None:
+    def _given_locations(self, chain: RenameChain) -> TablePlace | None:
         """By the name that the table's places have; else by its newest."""
         names = (self._first_name(chain), chain.name)
-        own = (one for name in names if name for one in self._own_places if one.tables.takes(name))
-        return next(own, None)
+        given = (task for name in names if name for task in self._given if task.tables.takes(name))
+        return next(given, None)
 
     def _first_name(self, chain: RenameChain) -> TableId | None:
         """The first of a table's names that is chosen: its place has that, whatever the table is called later."""
         return next((id_ for _, id_ in chain.names() if id_ is not None and self._choice.takes(id_)), None)
 
-    def _place(self, chain: RenameChain) -> dict[str, str | int]:
+    def _locations_of(self, chain: RenameChain) -> dict[str, str | int]:
         """Where a table is, which a checkpoint keeps: its name may come in other letters later."""
         name = self._first_name(chain)
         assert name is not None
-        self._check_whole(name)
-        own, place = self._own_place(chain), self._places.get(str(name.folded), {})
-        for kind in ("location", *_MORE):
-            if kind not in place and (rule := self._rule(kind, own)) is not None:
-                place[kind] = location_by_rule(rule, name)
-        return self._places.setdefault(str(name.folded), place)
+        self._check_always_chosen(name)
+        given, location = self._given_locations(chain), self._places.get(str(name.folded), {})
+        for kind in ("location", *_BESIDE):
+            if kind not in location and (rule := self._rule(kind, given)) is not None:
+                location[kind] = location_by_rule(rule, name)
+        return self._places.setdefault(str(name.folded), location)
 
-    def _check_whole(self, name: TableId) -> None:
+    def _check_always_chosen(self, name: TableId) -> None:
         """SetupError STOPPED for a table whose earlier changes the stream read when it was not chosen."""
         for choice in self._earlier:
             if not choice.takes(name):
@@ -218,38 +218,38 @@ class ManyTables:
 
     # ---- writing them
     def _write_all(
-        self, work: list[TableWork], summary: Summary, write_table: Callable[[TableWork], int],
+        self, tasks: list[TableTask], summary: Summary, write_table: Callable[[TableTask], int],
         session: SparkSession,
-    ) -> list[TableWork]:  # fmt: skip
-        errors: dict[TableId, Exception] = {one.id: one.refused for one in work if one.refused}
-        by_place = dict[str, TableWork]()
-        for one, place in [(each, place) for each in work if each.refused is None for place in each.places]:
-            other = by_place.setdefault(place, one)
-            if other is not one:
+    ) -> list[TableTask]:  # fmt: skip
+        errors: dict[TableId, Exception] = {task.id: task.refused for task in tasks if task.refused}
+        by_location = dict[str, TableTask]()
+        for task, location in [(each, location) for each in tasks if each.refused is None for location in each.places]:
+            other = by_location.setdefault(location, task)
+            if other is not task:
                 details = (
-                    f"{other.id} would go to {place} too: --out gives both that place, or one was renamed and"
-                    f" keeps it. Leave one of them out (--tables '…,!{one.id}'), and write it by a job of its own"
+                    f"{other.id} would go to {location} too: --out gives both that place, or one was renamed and"
+                    f" keeps it. Leave one of them out (--tables '…,!{task.id}'), and write it by a job of its own"
                 )
-                errors[one.id] = errors[other.id] = SetupError("STOPPED", where=str(one.id), details=details)
+                errors[task.id] = errors[other.id] = SetupError("STOPPED", where=str(task.id), details=details)
 
-        def write_one(one: TableWork) -> None:
-            one.out = write_table(one)
+        def write_one(task: TableTask) -> None:
+            task.out = write_table(task)
 
-        held, able = summary.held, [one for one in work if one.id not in errors]
+        held, able = summary.held, [task for task in tasks if task.id not in errors]
         errors |= _run_together(write_one, able, self._most, session, self.cut_off)
         if self.cut_off.is_set():
             raise WaitInterrupted("stopped while the tables of a batch were written")
-        for one in work:
-            if one.id not in errors:
-                self._place(one.chain)["history"] = one.digest
-                summary.merge(one.summary)
-                summary.out += one.out
+        for task in tasks:
+            if task.id not in errors:
+                self._locations_of(task.chain)["history"] = task.digest
+                summary.merge(task.summary)
+                summary.out += task.out
         summary.held = held
         if self._checkpoint is not None:
-            self._checkpoint.keep_table_places(self._places)
+            self._checkpoint.keep_table_locations(self._places)
         if errors:
-            _raise_first(errors, len(work))
-        return work
+            _raise_first(errors, len(tasks))
+        return tasks
 
 
 def _may_be_there(location: str) -> bool:
@@ -260,30 +260,30 @@ def _may_be_there(location: str) -> bool:
 
 
 def _run_together(
-    run: Callable[[TableWork], None], work: Sequence[TableWork], most: int, session: SparkSession,
+    run: Callable[[TableTask], None], tasks: Sequence[TableTask], most: int, session: SparkSession,
     cut_off: threading.Event,
 ) -> dict[TableId, Exception]:  # fmt: skip
     """Runs for each table, `most` at a time, until it is cut off; what failed, by table."""
     errors = dict[TableId, Exception]()
 
-    def run_one(one: TableWork) -> None:
+    def run_one(task: TableTask) -> None:
         if cut_off.is_set():
             return
         try:
-            if len(work) > 1 and not is_connect(session):  # a table's jobs share the cores with the others'
-                session.sparkContext.setLocalProperty("spark.scheduler.pool", f"table {one.id}")
-            run(one)
+            if len(tasks) > 1 and not is_connect(session):  # a table's jobs share the cores with the others'
+                session.sparkContext.setLocalProperty("spark.scheduler.pool", f"table {task.id}")
+            run(task)
         except Exception as error:
-            errors[one.id] = error
+            errors[task.id] = error
 
-    if len(work) == 1:
-        run_one(work[0])
+    if len(tasks) == 1:
+        run_one(tasks[0])
         return errors
-    if work:
+    if tasks:
         inherit = inheritable_thread_target(session)
-        with ThreadPoolExecutor(min(most, len(work)), "table") as pool:
+        with ThreadPoolExecutor(min(most, len(tasks)), "table") as pool:
             try:
-                wait([pool.submit(inherit(run_one), one) for one in work])
+                wait([pool.submit(inherit(run_one), task) for task in tasks])
             except BaseException:  # Ctrl-C: those that are being written end
                 cut_off.set()
                 raise

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
-from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
-from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, Engine
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.lake.name_history import shared_names, table_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
-from ticdc_bridge.spark_jobs.lake.offset_order import refuse_truncate
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind, TableSettings
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
+from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT
 from ticdc_bridge.spark_jobs.streaming.row_owners import (
     IS_ESTIMATED,
     NOT_SHARED,
@@ -36,42 +37,37 @@ from ticdc_bridge.spark_jobs.streaming.row_owners import (
 )
 from ticdc_bridge.spark_jobs.streaming.typed_batch import DEFINITIONS_LOCK
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from ticdc_bridge.spark_jobs.lake.changelog import Changelog
-    from ticdc_bridge.spark_jobs.lake.merge import MergeTarget
-    from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
-
-_TICDC = "set enable-tidb-extension=true in the changefeed's sink URI and merge what it sends then, or "
-_OFFSETS = "take Kafka's order (--order offset), if the messages of a row are in one partition"
-_UNTIMED = dict.fromkeys(("avro", "canal-json", "debezium", "debezium-avro"), _TICDC + _OFFSETS)
-_VERSIONS = "row versions are made of changes that have it"
+_ENABLE_EXTENSION_HINT = "set enable-tidb-extension=true in the changefeed's sink URI and merge what it sends then, or "
+_OFFSET_ORDER_HINT = "take Kafka's order (--order offset), if the messages of a row are in one partition"
+_UNTIMED_HINTS = dict.fromkeys(
+    ("avro", "canal-json", "debezium", "debezium-avro"), _ENABLE_EXTENSION_HINT + _OFFSET_ORDER_HINT
+)
+_VERSIONS_HINT = "row versions are made of changes that have it"
 """What to do about changes that nothing orders, by the format read."""
 
 
 def merge_table(
-    session: SparkSession, work: Job, id_: TableId, location: TableLocation, changes: DataFrame | None,
+    session: SparkSession, job: Job, id_: TableId, location: TableLocation, changes: DataFrame | None,
     statements: Sequence[DdlText], summary: Summary, owners: RowOwners | None,
 ) -> int:  # fmt: skip
     """Changes (None: there are none) applied to the job's tables of one table; how many rows the first of them got.
 
-    location: of the current table, if the job has one. work: knows the tables as they are in this batch. statements: of
+    location: of the current table, if the job has one. job: knows the tables as they are in this batch. statements: of
     the history, in any order. owners: finds the table's changes among others', which are counted; None: all are its.
     """
     with DEFINITIONS_LOCK:
         ordered = sort_statements(statements)
         steps, names = schema_changes(ordered, id_), table_names(ordered, id_)
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
-        table = definition or (newest_table(work.read, id_) if changes is not None else None)
-    if table is not None and changes is not None and not steps and work.read.format == "avro":
+        table = definition or (newest_table(job.read, id_) if changes is not None else None)
+    if table is not None and changes is not None and not steps and job.read.format == "avro":
         table = _with_key(table, id_, changes)
     has_key = table is None or any(c.handle_key for c in table.columns)
-    by_offset = work.order == "offset"
+    by_offset = job.order == "offset"
     names = names[-1:] if by_offset else names
     if by_offset and changes is not None:
-        refuse_truncate(changes, is_of_name(names[-1][1]), id_)
-    targets = _targets(session, work, id_, location, names, has_key)
+        offset_order.refuse_truncate(changes, is_of_name(names[-1][1]), id_)
+    targets = _targets(session, job, id_, location, names, has_key)
     if changes is None or table is None:
         if definition is not None:
             for target in targets:
@@ -81,46 +77,50 @@ def merge_table(
     if owners is not None:
         ours = take_table(changes, names, summary, owners, shared_names(ordered))
     for number, target in enumerate(targets):
-        told = Summary() if number else summary  # what one of them counts of the changes is so for all
-        counts.append(target.merge(ours, table, steps, told))
-        if told.skipped[REPEATED] and number:
-            summary.skipped[REPEATED] += told.skipped[REPEATED]
+        counted = Summary() if number else summary  # what one of them counts of the changes is so for all
+        counts.append(target.merge(ours, table, steps, counted))
+        if counted.skipped[REPEATED] and number:
+            summary.skipped[REPEATED] += counted.skipped[REPEATED]
     return counts[0]
 
 
 def _targets(
-    session: SparkSession, work: Job, id_: TableId, location: TableLocation, names: Names, has_key: bool,
-) -> list[MergeTarget | Changelog | RowVersions]:  # fmt: skip
+    session: SparkSession, job: Job, id_: TableId, location: TableLocation, names: Names, has_key: bool,
+) -> list[merge.CurrentTable | changelog.Changelog | row_versions.RowVersions]:  # fmt: skip
     """The tables that the job writes, the current one first."""
-    from ticdc_bridge.spark_jobs.lake.changelog import Changelog
-    from ticdc_bridge.spark_jobs.lake.keyless import KeylessTarget
-    from ticdc_bridge.spark_jobs.lake.merge import MergeTarget
-    from ticdc_bridge.spark_jobs.lake.offset_order import OffsetTarget
-    from ticdc_bridge.spark_jobs.lake.row_versions import RowVersions
+    by_offset = job.order == "offset"
+    types, on_lossy = (job.read.view.types, job.read.view.on_lossy) if job.read.view else (EXACT, "error")
+    settings = TableSettings(
+        id_, types, zone_of(job.read), names, by_offset, job.read.format in NULL_VALUES, on_lossy,
+        _UNTIMED_HINTS.get(job.read.format, _OFFSET_ORDER_HINT), job.layout,
+    )  # fmt: skip
 
-    types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-    more = types, zone_of(work.read), names, work.order == "offset", work.read.format in NULL_VALUES, on_lossy
-    targets, untimed = list[MergeTarget | Changelog | RowVersions](), _UNTIMED.get(work.read.format, _OFFSETS)
+    def columns_of(location: TableLocation, kind: TableKind, settings: TableSettings = settings) -> TableColumns:
+        engine = tables.engine_of(session, job.merge or AUTO, location.format)
+        tombstones = engine(session, location.name.rstrip("/") + "__tombstones")
+        return TableColumns(session, engine(session, location.name), tombstones, kind, settings)
 
-    def engine_of(place: TableLocation) -> Engine:
-        return tables.engine_of(session, work.merge or AUTO, place.format)
-
-    if work.current:
-        current = OffsetTarget if work.order == "offset" else MergeTarget
-        current = current if has_key or work.without_key == "refuse" else KeylessTarget
-        own = untimed, work.layout
-        targets.append(current(session, id_, location.name, engine_of(location), *more, *own))
-    if work.changelog is not None:
-        place = _location(work.changelog)
-        targets.append(Changelog(session, id_, place.name, engine_of(place), *more, untimed))
-    if work.versions is not None:
-        place = _location(work.versions)
-        targets.append(RowVersions(session, id_, place.name, engine_of(place), *more, _VERSIONS))
+    targets: list[merge.CurrentTable | changelog.Changelog | row_versions.RowVersions] = []
+    if job.current:
+        kind = merge.KIND
+        writer: Callable[[TableColumns], merge.RowWriter] = merge.CommitOrderWriter
+        if by_offset:
+            kind, writer = offset_order.KIND, offset_order.OffsetOrderWriter
+        if not has_key and job.without_key == "append":
+            kind, writer = keyless.KIND, keyless.KeylessWriter
+        columns = columns_of(location, kind)
+        targets.append(merge.CurrentTable(columns, writer(columns)))
+    if job.changelog is not None:
+        targets.append(changelog.Changelog(columns_of(_location(job.changelog), changelog.KIND)))
+    if job.versions is not None:
+        settings = replace(settings, untimed_hint=_VERSIONS_HINT, layout=NO_LAYOUT)
+        columns = columns_of(_location(job.versions), row_versions.KIND, settings)
+        targets.append(row_versions.RowVersions(columns))
     return targets
 
 
-def _location(place: str) -> TableLocation:
-    location = table_location_of(place)
+def _location(text: str) -> TableLocation:
+    location = table_location_of(text)
     assert location is not None
     return location
 

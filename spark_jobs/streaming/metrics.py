@@ -28,17 +28,17 @@ _NO_LAG: Mapping[str, int] = MappingProxyType({})
 class JobMetrics:
     """Counters of one job. `update` takes the counts of a run, or of a micro-batch, and shows them.
 
-    place: a file, or :PORT of `host`; None: nothing is counted.
+    destination: a file, or :PORT of `host`; None: nothing is counted.
     """
 
-    def __init__(self, place: str | None, pipeline: str, host: str = LOOPBACK) -> None:
+    def __init__(self, destination: str | None, pipeline: str, host: str = LOOPBACK) -> None:
         """SetupError USAGE where the port can't be had, or the file's folder is not there."""
-        if place is not None and not place.startswith(":"):
-            check(place)
-        self._place, self._pipeline = place, pipeline
+        if destination is not None and not destination.startswith(":"):
+            check(destination)
+        self._destination, self._pipeline = destination, pipeline
         self._series: dict[str, Any] = {}
         self._registry: CollectorRegistry | None = None
-        if place is None:
+        if destination is None:
             return
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
@@ -46,13 +46,13 @@ class JobMetrics:
         for kind, rows in ((Counter, COUNTERS), (Gauge, GAUGES), (partial(Histogram, buckets=_SECONDS), TIMES)):
             for name, text, more in rows:
                 self._series[name] = kind(f"bridge_job_{name}", text, [PIPELINE, *more], registry=registry)
-        if place.startswith(":"):
-            if not place[1:].isdigit():
-                raise SetupError("USAGE", details=f"--metrics {place}: a file or :PORT is needed")
+        if destination.startswith(":"):
+            if not destination[1:].isdigit():
+                raise SetupError("USAGE", details=f"--metrics {destination}: a file or :PORT is needed")
             try:
-                start_http_server(int(place[1:]), host, registry)
+                start_http_server(int(destination[1:]), host, registry)
             except (OSError, OverflowError) as error:
-                where = place if host == LOOPBACK else f"{place} --metrics-host {host}"
+                where = destination if host == LOOPBACK else f"{destination} --metrics-host {host}"
                 raise SetupError("USAGE", details=f"--metrics {where}: {reason_of(error)}") from error
 
     def update(self, summary: Summary, rate: float | None = None, lag: Mapping[str, int] = _NO_LAG) -> None:
@@ -86,13 +86,14 @@ class JobMetrics:
         return self._series[name].labels(self._pipeline, *labels)
 
     def _publish(self) -> None:
-        if self._place and self._registry and not self._place.startswith(":"):
+        if self._destination and self._registry and not self._destination.startswith(":"):
             from prometheus_client import write_to_textfile
 
             try:
-                write_to_textfile(str(Path(self._place)), self._registry)
+                write_to_textfile(str(Path(self._destination)), self._registry)
             except OSError as error:
-                raise SetupError("USAGE", details=f"--metrics {self._place}: {error.strerror or error}") from error
+                details = f"--metrics {self._destination}: {error.strerror or error}"
+                raise SetupError("USAGE", details=details) from error
 
 
 _Series = tuple[tuple[str, str, list[str]], ...]
@@ -116,14 +117,14 @@ TIMES: _Series = (("table_merge_seconds", "How long merging a batch's changes in
 _SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
-def check(place: str | None) -> None:
+def check(destination: str | None) -> None:
     """SetupError USAGE for a place that a run that ends can't write: a port would end with it."""
-    if place is not None and place.startswith(":"):
+    if destination is not None and destination.startswith(":"):
         raise SetupError("USAGE", details="--metrics :PORT goes with --stream; a run that ends writes a file")
-    if place is not None and (Path(place).is_dir() or not Path(place).absolute().parent.is_dir()):
-        raise SetupError("USAGE", details=f"--metrics {place}: it is a folder, or in a folder that is not there")
+    if destination is not None and (Path(destination).is_dir() or not Path(destination).absolute().parent.is_dir()):
+        raise SetupError("USAGE", details=f"--metrics {destination}: it is a folder, or in a folder that is not there")
 
 
-def write(place: str | None, pipeline: str, summary: Summary) -> None:
+def write(destination: str | None, pipeline: str, summary: Summary) -> None:
     """The counts of a run that ended, to a file."""
-    JobMetrics(place, pipeline).update(summary)
+    JobMetrics(destination, pipeline).update(summary)

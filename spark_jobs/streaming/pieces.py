@@ -45,13 +45,13 @@ _LOT = 1 << 18  # bytes of lines in one piece, about
 _CARRIED = ("topic", "partition", "offset", "key", "value", "timestamp", "headers")
 
 
-def message_function(work: Job) -> Callable[[Message], MessageResult]:
+def message_function(job: Job) -> Callable[[Message], MessageResult]:
     """Message → what becomes of it. Compiled once a task."""
-    decoder, marked = work.read.decoder(), work.needs_order
-    if work.write is None:
-        return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked, work.read.chosen)
-    encoder = work.write.encoder()
-    return lambda m: transcode_one(decoder, encoder, m, work.topic, marked, work.read.chosen)
+    decoder, marked = job.read.decoder(), job.needs_order
+    if job.write is None:
+        return lambda m: decode_one(decoder, m, job.read.verify_checksum, marked, job.read.chosen)
+    encoder = job.write.encoder()
+    return lambda m: transcode_one(decoder, encoder, m, job.topic, marked, job.read.chosen)
 
 
 def row_of_error(error: BridgeError) -> dict[str, str]:
@@ -93,13 +93,13 @@ def pieces_type() -> StructType:
 class PieceBatches:
     """Rows of the input → pieces. form: what is made of an event."""
 
-    work: Job
+    job: Job
     form: Form
     schema: Any
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         changes = self.schema.field("change").type if self.form == "change" else None
-        worker = TaskCodecs(self.work, changes, self.form in ("line", "text"))
+        worker = TaskCodecs(self.job, changes, self.form in ("line", "text"))
         for batch in filter(len, batches):
             counts, stopped = BatchCounts(), list[SetupError]()
             first, last = batch.column("position").take([0, batch.num_rows - 1]).to_pylist()
@@ -123,14 +123,14 @@ class PieceBatches:
                     made = merge_in_order(
                         part, rest, self.schema, read_row, self._kernel_pieces(part, fast), fast and fast.origin
                     )
-                    yield self._join_lines(made) if self.form == "text" and not self.work.needs_order else made
+                    yield self._join_lines(made) if self.form == "text" and not self.job.needs_order else made
                     if stopped:
                         return
             except SetupError as error:
                 yield pa.RecordBatch.from_pylist([_fatal_piece(first, error)], schema=self.schema)
                 return
-            told = {**counts.row(), "position": last, "number": batch.num_rows}
-            yield pa.RecordBatch.from_pylist([told], schema=self.schema)
+            counts_row = {**counts.row(), "position": last, "number": batch.num_rows}
+            yield pa.RecordBatch.from_pylist([counts_row], schema=self.schema)
 
     def _kernel_pieces(self, part: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
         """What the kernels wrote or read, as pieces."""
@@ -145,18 +145,18 @@ class PieceBatches:
             columns |= {"number": pa.array(fast.part), "line": fast.lines}
         elif isinstance(fast, ChangeBatch):
             kind = self.schema.field("change").type
-            whole = pa.StructArray.from_arrays(fast.rows.columns, fields=list(kind))
-            columns |= {"number": fast.rows.column("row"), "change": whole}
+            values = pa.StructArray.from_arrays(fast.rows.columns, fields=list(kind))
+            columns |= {"number": fast.rows.column("row"), "change": values}
         elif self.form == "text":
             written = fast.record_batch(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))
             lines = [json_line(message_line(message_of_row(row))) for row in rows_of(written)]
             columns |= {"part": pa.array(fast.part), "line": pa.array(lines, pa.string())}
         else:
             kind = self.schema.field("message").type
-            whole = pa.StructArray.from_arrays(
+            values = pa.StructArray.from_arrays(
                 fast.record_batch(part, pa.schema(list(kind))).columns, fields=list(kind)
             )
-            columns |= {"part": pa.array(fast.part), "message": whole}
+            columns |= {"part": pa.array(fast.part), "message": values}
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -170,8 +170,8 @@ class PieceBatches:
         begins = np.flatnonzero(np.append(True, ~(out[1:] & out[:-1]) | (lot[1:] != lot[:-1])))
         ends = pa.array(np.append(begins, len(out)).astype(np.int32))
         texts = pc.binary_join(pa.ListArray.from_arrays(ends, pieces.column("line")), "\n")
-        place = self.schema.get_field_index("line")
-        return pieces.take(pa.array(begins)).set_column(place, self.schema.field(place), texts)
+        index_of_line = self.schema.get_field_index("line")
+        return pieces.take(pa.array(begins)).set_column(index_of_line, self.schema.field(index_of_line), texts)
 
     def _pieces(self, result: MessageResult, message: Message, index: int, count: int) -> Iterator[dict[str, Any]]:
         """index, count: the message's place in its Arrow batch, and its number there (empty lines are none)."""
@@ -186,22 +186,22 @@ class PieceBatches:
             )
             yield {"kind": "dead", "error": row_of_error(result.error), **more}
             return
-        if self.work.write is not None:
+        if self.job.write is not None:
             marks = result.marks or [EventOrder(None, 0, b"", len(result.out))]
             messages = iter(result.out)
-            for number, one in enumerate(marks):
-                for part, written in enumerate(islice(messages, one.count)):
+            for number, mark in enumerate(marks):
+                for part, written in enumerate(islice(messages, mark.count)):
                     made = {"line": json_line(message_line(written))} if text else {"message": message_row(written)}
-                    yield {**_order_row(one, number, part), **made}
+                    yield {**_order_row(mark, number, part), **made}
             return
         marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if self.form == "change":
             rows = change_rows(result, message)
-            for number, (one, row) in enumerate(zip(marks, rows, strict=True)):
-                yield {**_order_row(one, number, 0), "change": row}
+            for number, (mark, row) in enumerate(zip(marks, rows, strict=True)):
+                yield {**_order_row(mark, number, 0), "change": row}
             return
-        for number, (one, line) in enumerate(zip(marks, plain_lines(result, message), strict=True)):
-            yield {**_order_row(one, number, 0), "line": json_line(line)}
+        for number, (mark, line) in enumerate(zip(marks, plain_lines(result, message), strict=True)):
+            yield {**_order_row(mark, number, 0), "line": json_line(line)}
 
 
 def _fatal_piece(position: int, error: SetupError) -> dict[str, Any]:
@@ -211,17 +211,17 @@ def _fatal_piece(position: int, error: SetupError) -> dict[str, Any]:
 class TaskCodecs:
     """A task's codecs: rows of the input one by one, or (`parts`) many at once."""
 
-    def __init__(self, work: Job, changes: Any = None, lines: bool = False) -> None:
+    def __init__(self, job: Job, changes: Any = None, lines: bool = False) -> None:
         """changes: the Arrow type of change events, where these are made of messages; lines: where lines are."""
-        self._plain = work.read.format == PLAIN
+        self._plain = job.read.format == PLAIN
         self._batches: Transcoder | ChangeReader | LineReader | None = None
-        if work.write is not None:
-            self._batches = Transcoder(work.read, work.write, work.topic, work.needs_order)
-        elif changes is not None and not work.needs_order:
-            self._batches = ChangeReader(work.read, pa.schema(list(changes)))
-        elif lines and not work.needs_order:
-            self._batches = LineReader(work.read)
-        self.one = self._batches.one if self._batches else message_function(work)
+        if job.write is not None:
+            self._batches = Transcoder(job.read, job.write, job.topic, job.needs_order)
+        elif changes is not None and not job.needs_order:
+            self._batches = ChangeReader(job.read, pa.schema(list(changes)))
+        elif lines and not job.needs_order:
+            self._batches = LineReader(job.read)
+        self.process_message = self._batches.one if self._batches else message_function(job)
 
     def item(self, row: dict[str, Any]) -> Item | None:
         """A row of the input → its message, or what failed and the line; None for an empty line."""
@@ -235,7 +235,9 @@ class TaskCodecs:
         item = self.item(row)
         if item is None:
             return None
-        return (self.one(item), item) if isinstance(item, Message) else (MessageResult(error=item[0]), item[1])
+        if isinstance(item, Message):
+            return self.process_message(item), item
+        return MessageResult(error=item[0]), item[1]
 
     def parts(self, batch: Any, counts: BatchCounts) -> Iterator[tuple[Any, Any, Any]]:
         """As `Transcoder.parts` or `ChangeReader.parts`; `counts` counts what the kernels took."""
@@ -284,10 +286,10 @@ class BatchCounts:
         }  # fmt: skip
 
 
-def _order_row(one: EventOrder, number: int, part: int) -> dict[str, Any]:
+def _order_row(mark: EventOrder, number: int, part: int) -> dict[str, Any]:
     return {
-        "kind": "out", "number": number, "part": part, "commit_ts": one.commit_ts, "rank": one.rank,
-        "id": one.id or None,
+        "kind": "out", "number": number, "part": part, "commit_ts": mark.commit_ts, "rank": mark.rank,
+        "id": mark.id or None,
     }  # fmt: skip
 
 

@@ -97,9 +97,10 @@ def merge(
     SetupError for wrong arguments, and where a change can't be made exactly; then nothing of the batch is written.
     """
     return _apply(
-        messages, into, table, format, registry, schemas, ddl, history, time_zone, types, on_lossy, on_error,
-        dead_letter, engine, claim_checks, options,
-        {"changelog": changelog, "without_key": without_key, "order": order},
+        messages, into, {"changelog": changelog, "without_key": without_key, "order": order}, table=table,
+        format=format, registry=registry, schemas=schemas, ddl=ddl, history=history, time_zone=time_zone, types=types,
+        on_lossy=on_lossy, on_error=on_error, dead_letter=dead_letter, engine=engine, claim_checks=claim_checks,
+        options=options,
     )  # fmt: skip
 
 
@@ -111,27 +112,19 @@ def changelog(
 
     All arguments and the counts are as those of `merge`; `out` is the rows written. A batch that comes again adds none.
     """
-    for name in ("table", "format"):
-        if name not in arguments:
-            raise SetupError("USAGE", details=f"{name}= is needed")
-    for name in arguments.keys() - _DEFAULTS.keys() - {"table", "format"}:
+    for name in {"table", "format"} - arguments.keys():
+        raise SetupError("USAGE", details=f"{name}= is needed")
+    for name in arguments.keys() - MergeArguments.__annotations__.keys():
         raise SetupError("USAGE", details=f"{name}= is no argument of changelog()")
-    given: dict[str, Any] = {**_DEFAULTS, **arguments}
-    return _apply(messages, into, kind={"current": False, "changelog": into, "order": order}, **given)
-
-
-_DEFAULTS: Mapping[str, Any] = {
-    "registry": None, "schemas": None, "ddl": None, "history": None, "time_zone": "UTC", "types": "exact",
-    "on_lossy": "error", "on_error": "fail", "dead_letter": None, "engine": AUTO, "claim_checks": None,
-    "options": _NO_OPTIONS,
-}  # fmt: skip
+    return _apply(messages, into, {"current": False, "changelog": into, "order": order}, **arguments)
 
 
 def _apply(
-    messages: DataFrame, into: str, table: str, format: str, registry: str | None, schemas: Schemas | File | None,
-    ddl: File | None, history: str | HistoryTables | None, time_zone: str, types: Literal["exact", "typed"],
-    on_lossy: OnLossy, on_error: OnError, dead_letter: str | None, engine: str, claim_checks: File | None,
-    options: Mapping[str, Any], kind: Mapping[str, Any],
+    messages: DataFrame, into: str, kind: Mapping[str, Any], *, table: str, format: str, registry: str | None = None,
+    schemas: Schemas | File | None = None, ddl: File | None = None, history: str | HistoryTables | None = None,
+    time_zone: str = "UTC", types: Literal["exact", "typed"] = "exact", on_lossy: OnLossy = "error",
+    on_error: OnError = "fail", dead_letter: str | None = None, engine: str = AUTO, claim_checks: File | None = None,
+    options: Mapping[str, Any] = _NO_OPTIONS,
 ) -> dict[str, int]:  # fmt: skip
     """kind: the fields of Job that say which tables are written."""
     check_frame(messages, "messages")
@@ -152,7 +145,7 @@ def _apply(
         details = 'ddl="stream" needs a checkpoint, which the command has: give a file of statements, or history='
         raise SetupError("USAGE", details=details)
     id_, spark = table_id(table), messages.sparkSession
-    side = CodecConfig(
+    codec = CodecConfig(
         format_named(format).name,
         schemas_of(format, registry, schemas),
         Options.of({"time_zone": time_zone, "on_lossy": on_lossy, **options}),
@@ -160,12 +153,12 @@ def _apply(
         claims_of(claim_checks),
         view=TableView(Table(id_, ()), SparkTypes(types, "text"), "null", on_lossy),
     )
-    check_any_order(side)
+    check_any_order(codec)
     engine_of(spark, engine, location.format)(spark, location.name)  # refuses a place that it can't write to
     statements = statements_of(None if ddl is None else definition_source(os.fspath(ddl)), id_.db)
-    work = Job(side, on_error=on_error, merge=engine, **kind)
-    runner = MicroBatchRunner(spark, work, into, dead_letter, KafkaClient(), None, id_, statements)
-    place = F.expr("(cast(partition AS bigint) << 48) | `offset`")
-    frame = kafka_columns(messages).withColumn("position", F.coalesce(place, F.monotonically_increasing_id()))
+    job = Job(codec, on_error=on_error, merge=engine, **kind)
+    runner = MicroBatchRunner(spark, job, into, dead_letter, KafkaClient(), None, id_, statements)
+    position = F.expr("(cast(partition AS bigint) << 48) | `offset`")
+    frame = kafka_columns(messages).withColumn("position", F.coalesce(position, F.monotonically_increasing_id()))
     summary = runner.process(frame, 0).summary
     return {"messages": summary.messages, "out": summary.out, **summary.tally(used=False)}

@@ -7,19 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, NameOwner
 from ticdc_bridge.spark_jobs.spark.sql_expressions import is_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
 Names = Sequence[tuple[int, TableId | None]]
 """A table's names by time: spark_jobs.lake.name_history.table_names."""
@@ -75,19 +70,19 @@ class RowOwners:
             return changes.withColumns({OWNED_AT: commit_ts, IS_ESTIMATED: F.lit(False)})
         partition = F.concat_ws("\n", F.lower("db"), F.lower("table"), "source.topic", "source.partition")
         ordered = Window.partitionBy(partition).orderBy("source.offset", "position", "row")
-        known = F.struct(commit_ts.alias("commit_ts"), F.expr(_MS).alias("ms"))
-        known = F.when(F.expr("kind = 'row' AND commit_ts IS NOT NULL"), known)
-        before = F.last(known, ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1))
-        after = F.first(known, ignorenulls=True).over(ordered.rowsBetween(1, Window.unboundedFollowing))
+        timed = F.struct(commit_ts.alias("commit_ts"), F.expr(_MS).alias("ms"))
+        timed = F.when(F.expr("kind = 'row' AND commit_ts IS NOT NULL"), timed)
+        before = F.last(timed, ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1))
+        after = F.first(timed, ignorenulls=True).over(ordered.rowsBetween(1, Window.unboundedFollowing))
         is_shared = reduce(or_, map(is_of_name, shared))
-        last_rows = self._last_rows(changes.where(is_shared), partition, known)
+        last_rows = self._last_rows(changes.where(is_shared), partition, timed)
         if last_rows:
             before = F.coalesce(before, F.from_json(F.lit(json.dumps(last_rows)), _LAST_ROWS)[partition])
         marked = changes.withColumns({"_before": before, "_after": after})
         for name, sql in _SPAN.items():
             marked = marked.withColumn(name, F.expr(sql))
         owners, about = _owners_of_name(shared), F.coalesce("_about", F.lit(NEVER_ENDS))
-        likely = F.filter(owners, lambda one: (one["after"] < F.col("_last")) & (one["until"] >= F.col("_first")))
+        likely = F.filter(owners, lambda owner: (owner["after"] < F.col("_last")) & (owner["until"] >= F.col("_first")))
         likely = F.when(F.size(likely) > 0, likely).otherwise(owners)
 
         def nearest(owner: Column) -> Column:
@@ -96,17 +91,17 @@ class RowOwners:
 
         is_bare = is_shared & F.expr("kind = 'row' AND commit_ts IS NULL")
         owned_at = F.coalesce(commit_ts, F.when(is_bare, F.array_min(F.transform(likely, nearest))["at"]))
-        several = F.size(F.array_distinct(F.transform(likely, lambda one: one["table"]))) > 1
+        several = F.size(F.array_distinct(F.transform(likely, lambda owner: owner["table"]))) > 1
         is_estimated = F.coalesce(is_bare & several, F.lit(False))
         marked = marked.withColumns({OWNED_AT: owned_at, IS_ESTIMATED: is_estimated})
         return marked.drop("_before", "_after", *_SPAN)
 
-    def _last_rows(self, rows: DataFrame, partition: Column, known: Column) -> dict[str, dict[str, int | None]]:
+    def _last_rows(self, rows: DataFrame, partition: Column, timed: Column) -> dict[str, dict[str, int | None]]:
         """By partition of a name: the last row with a commit_ts before this batch; its own are kept for the next."""
         if self.checkpoint is None:
             return {}
         earlier = self.checkpoint.last_rows_before(self.number)
-        last = F.max_by(known, F.when(known.isNotNull(), F.struct("source.offset", "position", "row")))
+        last = F.max_by(timed, F.when(timed.isNotNull(), F.struct("source.offset", "position", "row")))
         groups = rows.groupBy(partition.alias("partition")).agg(last.alias("last")).where("last IS NOT NULL").collect()
         now = {group["partition"]: group["last"].asDict() for group in groups}
         self.checkpoint.keep_last_rows(self.number, earlier | now)
@@ -117,7 +112,7 @@ def _owners_of_name(shared: SharedNames) -> Column:
     """The tables that had a row's name; NULL for names that are not shared."""
     owners = F.lit(None).cast(_OWNERS)
     for id_, had in shared.items():
-        literal = F.from_json(F.lit(json.dumps([one._asdict() for one in had])), _OWNERS)
+        literal = F.from_json(F.lit(json.dumps([owner._asdict() for owner in had])), _OWNERS)
         owners = F.when(is_of_name(id_), literal).otherwise(owners)
     return owners
 

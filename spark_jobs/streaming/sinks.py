@@ -31,7 +31,7 @@ from ticdc_bridge.spark_jobs.streaming.pieces import error_of_row
 ID = "bridge.id"
 """Header of a message that a stream wrote: partition/offset/event/part of the source, the same on every try."""
 
-_PLACE = ("position", "number", "part")
+_INPUT_ORDER = ("position", "number", "part")
 _BATCH = 16384  # bytes: the Java producer's batch.size, if nobody says another
 
 
@@ -70,14 +70,14 @@ class TopicSink:
         if "line" in rows.columns:
             message = [F.lit(None).cast("binary").alias("key"), F.col("line").cast("binary").alias("value")]
             empty = F.array().cast("array<struct<key:string,value:binary>>").alias("headers")
-            rows = rows.select(*message, F.lit(self._topic).alias("topic"), empty, *_PLACE)
+            rows = rows.select(*message, F.lit(self._topic).alias("topic"), empty, *_INPUT_ORDER)
         topic = F.lit(self.fixed) if self.fixed else F.col("topic")
         columns = [F.col(name) for name in ("key", "value", "headers")]
         if not self.fixed:
             columns.append(topic)
         if self._stream:
             columns.append(self._partition(rows, topic).alias("partition"))
-            columns += [F.col(name) for name in _PLACE if set(_PLACE) <= set(rows.columns)]
+            columns += [F.col(name) for name in _INPUT_ORDER if set(_INPUT_ORDER) <= set(rows.columns)]
         self.save(rows.select(*columns))
 
     def _partition(self, rows: DataFrame, topic: Column) -> Column:
@@ -129,7 +129,7 @@ def _with_ids(rows: DataFrame) -> DataFrame:
     where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), number, "part")
     header = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
     headers = F.concat(F.coalesce("headers", F.array()), F.array(header))
-    return rows.withColumn("headers", headers).drop(*_PLACE)
+    return rows.withColumn("headers", headers).drop(*_INPUT_ORDER)
 
 
 def _topic_or_error(read: TopicChoice) -> Column:
@@ -224,7 +224,7 @@ class _FileSink:
 
 
 def _lines(rows: DataFrame, path: Path, by_time: bool) -> None:
-    order = [name for name in (("commit_ts", "rank") if by_time else ()) + _PLACE if name in rows.columns]
+    order = [name for name in (("commit_ts", "rank") if by_time else ()) + _INPUT_ORDER if name in rows.columns]
     writer = LineWriter(path)
     for row in rows.sort(*order).toLocalIterator():
         writer.write_text(row["line"] if "line" in rows.columns else json_line(message_line(_message(row))))
@@ -238,9 +238,9 @@ def _message(row: Any) -> Message:
 class OrderedSink:
     """Outputs of spark_jobs.io, which take a batch job's pieces (in text) in the order of the input, by the driver."""
 
-    def __init__(self, work: Job, source: str, out: LineSink | Sink, dead: DeadLetters | None) -> None:
+    def __init__(self, job: Job, source: str, out: LineSink | Sink, dead: DeadLetters | None) -> None:
         """source: the place that is read, whose lines a bad one is told of by its number."""
-        self._work, self._source, self._dead = work, source, dead
+        self._job, self._source, self._dead = job, source, dead
         self._out = cast(Any, out)
         # Lines need not be read again to be written.
         self._write_line: Any = getattr(out, "write_text", lambda text: self._out.write(parse_line(text.encode(), "")))
@@ -249,7 +249,7 @@ class OrderedSink:
         """How many lines or messages were written. SetupError where a message ends the job, or a worker went no
         further: what comes before is written by then.
         """
-        work, out, lines, messages = self._work, 0, 0, 0
+        job, out, lines, messages = self._job, 0, 0, 0
         rows = self._in_order(pieces).select("kind", "line", "number", "messages", "error")
         for row in show_progress(rows.toLocalIterator(), "results"):
             kind = row["kind"]
@@ -268,50 +268,52 @@ class OrderedSink:
                 if error.fields.get("where") == "":  # a line that is no message
                     where = f"{Path(self._source).name}:{lines + row['number'] + 1}"
                     error = WireError(error.code, **{**error.fields, "where": where})
-                if work.write is None and work.on_error != "drop":
+                if job.write is None and job.on_error != "drop":
                     self._out.write(plain_error(error, origin))
                     out += 1
-                handle_failure(work, error, origin, self._dead, summary)
+                handle_failure(job, error, origin, self._dead, summary)
         return out
 
     def _in_order(self, pieces: DataFrame) -> DataFrame:
-        if self._work.until_resolved:
-            return pieces.sort("commit_ts", F.expr("if(commit_ts is null, null, `rank`)"), *_PLACE)
-        if topic_of_location(self._source) is None and not self._work.dedupe:
+        if self._job.until_resolved:
+            return pieces.sort("commit_ts", F.expr("if(commit_ts is null, null, `rank`)"), *_INPUT_ORDER)
+        if topic_of_location(self._source) is None and not self._job.dedupe:
             return pieces  # a file's partitions are in its order already
-        return pieces.sort(*_PLACE)
+        return pieces.sort(*_INPUT_ORDER)
 
 
 def sink_for(
-    place: str, kafka: KafkaClient, form: str, rule: str | None, checkpoint: Checkpoint | None, dead: bool = False
+    location: str, kafka: KafkaClient, form: str, rule: str | None, checkpoint: Checkpoint | None, dead: bool = False
 ) -> BatchSink:
     """A writer of micro-batches to kafka:TOPIC, kafka:, a table or a folder. SetupError USAGE for any other."""
-    topic, table = topic_of_location(place, empty=True), table_location_of(place)
+    topic, table = topic_of_location(location, empty=True), table_location_of(location)
     if topic is not None:
         if form == "line" and not topic:
             raise SetupError("USAGE", details="kafka:TOPIC: decode needs the topic's name")
         return TopicSink(topic or None, kafka, rule, checkpoint is not None)
     if table is not None:
         return TableSink(table, checkpoint, dead)
-    if form == "change" or place == "-" or place.endswith(".parquet"):
+    if form == "change" or location == "-" or location.endswith(".parquet"):
         raise SetupError(
-            "USAGE", details=f"--out {place}: choose delta:PATH, iceberg:CATALOG.DB.TABLE, kafka:TOPIC or a folder"
+            "USAGE", details=f"--out {location}: choose delta:PATH, iceberg:CATALOG.DB.TABLE, kafka:TOPIC or a folder"
         )
-    return _FileSink(path_of(place), dead) if checkpoint is None else _FolderSink(path_of(place), checkpoint, dead)
+    path = path_of(location)
+    return _FileSink(path, dead) if checkpoint is None else _FolderSink(path, checkpoint, dead)
 
 
-def session_of(work: Job, settings: SparkSettings, out: str, dead: str | None) -> SparkSession:
+def session_of(job: Job, settings: SparkSettings, out: str, dead: str | None) -> SparkSession:
     """The session of a job that writes to these places. SetupError as spark_jobs.lake.tables.session."""
     target, letters = table_location_of(out), table_location_of(dead or "")
-    buried = letters is not None and letters.format == "delta"
-    if buried and work.merge == "deltalake":
+    has_delta_letters = letters is not None and letters.format == "delta"
+    if has_delta_letters and job.merge == "deltalake":
         raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
-    by = "delta-spark" if buried else work.merge or "delta-spark"
-    others = map(table_location_of, work.more_places)
-    written = [place for place in (target, *others) if place is not None]
-    formats = sorted({place.format for place in (*written, *([letters] if letters else []))})
+    by = "delta-spark" if has_delta_letters else job.merge or "delta-spark"
+    others = map(table_location_of, job.more_places)
+    written = [location for location in (target, *others) if location is not None]
+    formats = sorted({location.format for location in (*written, *([letters] if letters else []))})
     spark = tables.session(settings, formats, by=by, shared=is_rule(out))
-    for place, engine in (*((place, work.merge or AUTO) for place in written), (letters, AUTO)):
-        if place is not None and (work.merge is not None or place.format == "iceberg"):
-            tables.engine_of(spark, engine, place.format)(spark, place.name)  # refuses a place that it can't write to
+    for location, engine in (*((location, job.merge or AUTO) for location in written), (letters, AUTO)):
+        if location is not None and (job.merge is not None or location.format == "iceberg"):
+            # Refuses a location that it can't write to.
+            tables.engine_of(spark, engine, location.format)(spark, location.name)
     return spark

@@ -49,12 +49,13 @@ from ticdc_bridge.spark_jobs.streaming import lineage
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.kafka_source import KafkaSource
 from ticdc_bridge.spark_jobs.streaming.metrics import LOOPBACK, JobMetrics
-from ticdc_bridge.spark_jobs.streaming.micro_batch import BatchResult, MicroBatchRunner
+from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
 from ticdc_bridge.spark_jobs.streaming.signals import GRACE, StopOnSignal
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
+from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
 
 _UNRESOLVED = 600.0
-_PLACES = ("current", "changelog", "versions")  # of a Job
+_TABLE_FIELDS = ("current", "changelog", "versions")  # of a Job
 _PAUSE, _LONGEST = 1.0, 60.0
 _DEATHS = 4
 # Milliseconds. Kafka's client asks a minute long for a topic that is gone, and Spark asks it again.
@@ -69,7 +70,7 @@ class StreamJob:
     """
 
     command: str
-    work: Job
+    job: Job
     source: str
     out: str
     dead: str | None
@@ -82,7 +83,7 @@ class StreamJob:
     metrics: str | None = None
     metrics_host: str = LOOPBACK
     lineage: str | None = None
-    job: str = ""
+    job_name: str = ""
     patience: float = 600.0
     is_patient: bool = False
     statements: tuple[DdlText, ...] = ()
@@ -94,25 +95,25 @@ def run_stream(stream: StreamJob) -> int:
     SetupError when it can't start, or not go on.
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is told once, by us
-    check_any_order(stream.work.read)
+    check_any_order(stream.job.read)
     topics = topics_of_location(stream.source)
     if topics is None:
         raise SetupError("USAGE", details="--stream reads kafka:TOPIC")
-    write = stream.work.write
+    write = stream.job.write
     about = {
-        "command": stream.command, "source": stream.source, "out": stream.out, "from": stream.work.read.format,
+        "command": stream.command, "source": stream.source, "out": stream.out, "from": stream.job.read.format,
         "to": write.format if write else "plain", "table": str(stream.table) if stream.table else None,
-        **({name: getattr(stream.work, name) for name in _PLACES} if stream.work.merge else {}),
+        **({name: getattr(stream.job, name) for name in _TABLE_FIELDS} if stream.job.merge else {}),
     }  # fmt: skip
-    metrics = JobMetrics(stream.metrics, stream.job, stream.metrics_host)
+    metrics = JobMetrics(stream.metrics, stream.job_name, stream.metrics_host)
     checkpoint = Checkpoint(path_of(stream.checkpoint), about)
-    if not stream.work.until_resolved and (count := checkpoint.count_held()):
+    if not stream.job.until_resolved and (count := checkpoint.count_held()):
         text = f"{count} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
         print(f"{stream.command}: {text}", file=sys.stderr)
     source = KafkaSource(topics, stream.kafka, checkpoint)
     _wait_for_kafka(stream, source)
     source.check()
-    spark = session_of(stream.work, stream.spark, stream.out, stream.dead)
+    spark = session_of(stream.job, stream.spark, stream.out, stream.dead)
     refuse_connect(spark)
     running = _RunningStream(stream, source, spark, checkpoint, metrics)
     running.run_until_stopped()
@@ -155,9 +156,9 @@ class _RunningStream:
         self, stream: StreamJob, source: KafkaSource, spark: SparkSession, checkpoint: Checkpoint, metrics: JobMetrics
     ) -> None:
         self._stream, self._source, self._spark, self._checkpoint = stream, source, spark, checkpoint
-        work = _with_patience(stream.work, stream.patience)
-        places = stream.out, stream.dead, stream.kafka
-        self._runner = MicroBatchRunner(spark, work, *places, checkpoint, stream.table, stream.statements)
+        job = _with_patience(stream.job, stream.patience)
+        locations = stream.out, stream.dead, stream.kafka
+        self._runner = MicroBatchRunner(spark, job, *locations, checkpoint, stream.table, stream.statements)
         self._metrics = metrics
         self.total = Summary()
         self._failed: BridgeError | None = None
@@ -178,7 +179,7 @@ class _RunningStream:
                     raise self._failed
                 if self._stopping.is_set():
                     return
-                if error is None and self._stream.work.until_resolved and self._unresolved:
+                if error is None and self._stream.job.until_resolved and self._unresolved:
                     raise _no_watermark()
                 if error is None:
                     return
@@ -267,7 +268,7 @@ class _RunningStream:
     def _check_resolved(self, outcome: BatchResult) -> None:
         """--until-resolved on a source that sends no watermark would hold everything for ever."""
         self._unresolved = outcome.resolved is None and outcome.summary.held > 0
-        if not (self._stream.work.until_resolved and self._unresolved):
+        if not (self._stream.job.until_resolved and self._unresolved):
             self._resolved_at = time.monotonic()
         elif time.monotonic() - self._resolved_at > _UNRESOLVED:
             raise _no_watermark()
@@ -288,7 +289,7 @@ class _RunningStream:
             self._metrics.update(summary, rate, waiting or {})
         except SetupError as error:  # the rows are written: they are not to be written again for this
             print(f"warning: {error.detail}", file=sys.stderr)
-        what = stream.job, stream.command, stream.source, stream.out, stream.work
+        what = stream.job_name, stream.command, stream.source, stream.out, stream.job
         failed = self.total.errors.total()
         lineage.post(stream.lineage, *what, summary, waiting, dead_letter=stream.dead, failed_before=failed)
         self.total.merge(summary)
@@ -345,19 +346,19 @@ def _no_watermark() -> SetupError:
     return SetupError("USAGE", details=details)
 
 
-def _with_patience(work: Job, patience: float) -> Job:
+def _with_patience(job: Job, patience: float) -> Job:
     """The work, its registries and its history waited for in mid-stream."""
 
-    def side(one: CodecConfig | None) -> CodecConfig | None:
-        if one is not None and isinstance(one.schemas, HttpSchemas):
-            one = replace(one, schemas=one.schemas.with_wait(patience))
-        if one is not None and isinstance(one.tables, HistoryTables):
-            one = replace(one, tables=one.tables.with_wait(patience))
-        return one
+    def patient(codec: CodecConfig | None) -> CodecConfig | None:
+        if codec is not None and isinstance(codec.schemas, HttpSchemas):
+            codec = replace(codec, schemas=codec.schemas.with_wait(patience))
+        if codec is not None and isinstance(codec.tables, HistoryTables):
+            codec = replace(codec, tables=codec.tables.with_wait(patience))
+        return codec
 
-    read = side(work.read)
+    read = patient(job.read)
     assert read is not None
-    return replace(work, read=read, write=side(work.write))
+    return replace(job, read=read, write=patient(job.write))
 
 
 def _is_unreported(error: Exception) -> bool:

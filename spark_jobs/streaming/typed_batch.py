@@ -61,18 +61,18 @@ def _by_newest_names(changes: DataFrame, read: CodecConfig) -> DataFrame:
             raise SetupError("STOPPED", where=where, details=f"table {table.id}, column {column}: {why}")
         if conversion.names:
             new_names = {**{name: name for name in columns}, **conversion.names}
-            renamed = {side: _by_names(F.col(side), new_names) for side in ("before", "after")}
+            renamed = {image: _by_names(F.col(image), new_names) for image in ("before", "after")}
             renamed["key"] = F.transform("key", _namer(new_names))
-            made = {name: F.when(of_version, one).otherwise(F.col(name)) for name, one in renamed.items()}
+            made = {name: F.when(of_version, column).otherwise(F.col(name)) for name, column in renamed.items()}
             changes = changes.withColumns(made)
     return changes
 
 
 def _by_names(row: Column, names: Mapping[str, str | None]) -> Column:
     """A map by its names' new ones, without those that have none."""
-    gone = [old for old, new in names.items() if new is None]
+    removed = [old for old, new in names.items() if new is None]
     rename = _namer(names)
-    return F.transform_keys(F.map_filter(row, lambda name, _: ~name.isin(gone)), lambda name, _: rename(name))
+    return F.transform_keys(F.map_filter(row, lambda name, _: ~name.isin(removed)), lambda name, _: rename(name))
 
 
 def _namer(names: Mapping[str, str | None]) -> Callable[[Column], Column]:

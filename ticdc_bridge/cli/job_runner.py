@@ -92,7 +92,7 @@ def run_job(args: JobOptions, work: Job, statements: Sequence[DdlText] = ()) -> 
         stream = StreamJob(
             args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
             table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
-            metrics_host=args.metrics_host, lineage=args.lineage, job=name,
+            metrics_host=args.metrics_host, lineage=args.lineage, job_name=name,
             patience=seconds(args.patience or "10m", "--patience"), is_patient=args.patience is not None,
             statements=tuple(statements),
         )  # fmt: skip

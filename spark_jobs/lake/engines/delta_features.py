@@ -39,7 +39,7 @@ NTZ: Final = Feature(
 )
 _DEFAULTS: Final = "spark.databricks.delta.properties.defaults."
 FULL: Final[Mapping[str, str]] = {
-    **{_DEFAULTS + one.property.removeprefix("delta."): one.value for one in (MAPPING, WIDENING)},
+    **{_DEFAULTS + feature.property.removeprefix("delta."): feature.value for feature in (MAPPING, WIDENING)},
     _DEFAULTS + "enableDeletionVectors": "true",
     _DEFAULTS + "autoOptimize.autoCompact": "true",
 }
@@ -134,4 +134,4 @@ def field_names(schema: StructType) -> list[str]:
 
 def names_in(columns: Iterable[TableColumn]) -> list[str]:
     """The names of columns, and of the fields of structs in their types, which stand in backquotes."""
-    return [name for one in columns for name in (one.name, *re.findall(r"`((?:[^`]|``)+)`", one.type))]
+    return [name for feature in columns for name in (feature.name, *re.findall(r"`((?:[^`]|``)+)`", feature.type))]

@@ -34,12 +34,12 @@ def check_place(path: str) -> None:
     """SetupError USAGE for a path of this machine that no table can be at."""
     if "://" in path:
         return
-    place = Path(path).absolute()
-    there = next(p for p in (place, *place.parents) if p.exists())
-    if not there.is_dir():
-        raise SetupError("USAGE", details=f"delta:{path}: {there} is no folder")
-    if not os.access(there, os.W_OK):
-        raise SetupError("USAGE", details=f"delta:{path}: {there} can't be written")
+    folder = Path(path).absolute()
+    nearest = next(p for p in (folder, *folder.parents) if p.exists())
+    if not nearest.is_dir():
+        raise SetupError("USAGE", details=f"delta:{path}: {nearest} is no folder")
+    if not os.access(nearest, os.W_OK):
+        raise SetupError("USAGE", details=f"delta:{path}: {nearest} can't be written")
 
 
 def exists(spark: SparkSession, path: str) -> bool:
@@ -64,12 +64,12 @@ def clear_uncreated(spark: SparkSession, path: str) -> None:
     if is_connect(spark):  # Delta says then that the place is not empty
         return
     jvm: Any = spark._jvm
-    place = jvm.org.apache.hadoop.fs.Path(absolute_path(path))
-    log = jvm.org.apache.hadoop.fs.Path(place, "_delta_log")
-    files = place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    folder = jvm.org.apache.hadoop.fs.Path(absolute_path(path))
+    log = jvm.org.apache.hadoop.fs.Path(folder, "_delta_log")
+    files = folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
     if not files.exists(log):
         return
-    entries = files.listFiles(place, True)
+    entries = files.listFiles(folder, True)
     while entries.hasNext():
         if not entries.next().getPath().getName().startswith("."):  # of a commit that was not finished
             return

@@ -61,7 +61,7 @@ class SparkDelta:
     ) -> None:  # fmt: skip
         delta_files.clear_uncreated(self.spark, self.path)
         needed = delta_features.properties_for(self.spark, self.path, delta_features.names_in(columns))
-        pairs = ", ".join(property_sql(*one) for one in {**needed, **properties}.items())
+        pairs = ", ".join(property_sql(*pair) for pair in {**needed, **properties}.items())
         if partitioned_by and clustered_by:
             details = f"{self.location}: a Delta table is partitioned or clustered, not both"
             raise SetupError("USAGE", details=details)

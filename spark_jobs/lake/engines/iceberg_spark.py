@@ -45,9 +45,9 @@ def _convert_errors(method: Callable[Concatenate[SparkIceberg, P], R]) -> Callab
         try:
             return method(table, *args, **kwargs)
         except Exception as error:  # Java's as they are, or as pyspark's own
-            if (told := table.error_of(error)) is None:
+            if (ours := table.error_of(error)) is None:
                 raise
-            raise told from error
+            raise ours from error
 
     return call_method
 
@@ -125,7 +125,7 @@ class SparkIceberg:
         clustered_by: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self._create_namespace()
-        pairs = ", ".join(property_sql(*one) for one in properties.items())
+        pairs = ", ".join(property_sql(*pair) for pair in properties.items())
         columns_sql = ", ".join(map(column_sql, columns))
         given = f" TBLPROPERTIES ({pairs})" if pairs else ""
         layout = f" PARTITIONED BY ({', '.join(map(quote_name, partitioned_by))})" if partitioned_by else ""
@@ -167,8 +167,8 @@ class SparkIceberg:
         have = self.read().columns
         for n, name in enumerate(names):
             if have[n] != name:
-                place = "FIRST" if n == 0 else f"AFTER {quote_name(names[n - 1])}"
-                self._alter(f"ALTER COLUMN {quote_name(name)} {place}")
+                where = "FIRST" if n == 0 else f"AFTER {quote_name(names[n - 1])}"
+                self._alter(f"ALTER COLUMN {quote_name(name)} {where}")
                 have.remove(name)
                 have.insert(n, name)
 

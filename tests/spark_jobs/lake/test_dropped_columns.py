@@ -7,7 +7,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes
-from ticdc_bridge.spark_jobs.lake.dropped_columns import whole_history
+from ticdc_bridge.spark_jobs.lake.dropped_columns import full_history
 
 _CREATE = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))"
 _Row = tuple[list[str], str, dict[str, int], list[tuple[int, str]]]
@@ -52,7 +52,7 @@ def test_no_column_goes() -> None:
         statements = [DdlText(10 * n, "d", text, TYPED) for n, text in enumerate(texts, 1)]
         steps = schema_changes(statements, TableId("d", "t"))
         now = next(t for s in reversed(steps) for t in (s.after, s.before) if t is not None)
-        history = whole_history(now, steps)
+        history = full_history(now, steps)
         assert [c.name for c in history.table.columns] == columns.split()
         assert history.dropped == dropped
         assert [(one.commit_ts, one.word) for one in history.clearing if not one.is_first] == cleared

@@ -9,9 +9,9 @@ import pytest
 
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import BY_NAME
-from ticdc_bridge.spark_jobs.lake.bare_deletes import PLACE
 from ticdc_bridge.spark_jobs.lake.engines.base import ENGINES, engine
 from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
+from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,20 +23,20 @@ _DELTA = [name for name, entry in ENGINES.items() if entry.table_format == "delt
 
 def _tombstones(spark: SparkSession, path: Path, name: str) -> Tombstones:
     keys = [Column("my id", BY_NAME["int"], handle_key=True)]
-    return Tombstones(spark, str(path / "t"), keys, ["int"], engine(name))
+    return Tombstones(spark, engine(name)(spark, str(path / "t__tombstones")), keys, ["int"])
 
 
 def _deletes(spark: SparkSession, rows: Sequence[tuple[int, int]], offset: int | None = None) -> DataFrame:
-    frame = spark.createDataFrame(rows, "k_0 int, buried bigint")
+    frame = spark.createDataFrame(rows, "k_0 int, deleted_until_ts bigint")
     if offset is None:
         return frame
     place = f"'topic', 't', 'partition', 0, 'offset', {offset}L, 'time', timestamp_millis({offset}), 'deleted_ts', 11L"
-    return frame.selectExpr("*", f"cast(named_struct({place}) as {PLACE}) delete_place")
+    return frame.selectExpr("*", f"cast(named_struct({place}) as {KAFKA_POSITION}) delete_position")
 
 
 def _late(tombstones: Tombstones, rows: Sequence[tuple[int, int]]) -> set[int]:
     spark, oldest = tombstones.spark, min(commit_ts for _, commit_ts in rows)
-    newest = spark.createDataFrame([(k, ts, False) for k, ts in rows], "k_0 int, commit_ts bigint, gone boolean")
+    newest = spark.createDataFrame([(k, ts, False) for k, ts in rows], "k_0 int, commit_ts bigint, is_deleted boolean")
     return {row["k_0"] for row in tombstones.mark_late(newest, oldest).where("late").collect()}
 
 
@@ -66,10 +66,9 @@ def test_places_among_appended_deletes(spark: SparkSession, tmp_path: Path, name
         _tombstones(spark, tmp_path, name).add_deleted(_deletes(spark, [(1, 11)], offset), False)
     _tombstones(spark, tmp_path, name).add_deleted(_deletes(spark, [(1, 14), (2, 3)]), False)
     stored = _tombstones(spark, tmp_path, name)
-    assert stored.have_places()
+    assert stored.have_positions()
     for tombstones in (stored, _tombstones(spark, tmp_path, name)):
         by_key = tombstones.by_key(["k"]).orderBy("k").collect()
-        assert [(r["k"], r["_buried"], r["_delete_place"] and r["_delete_place"]["offset"]) for r in by_key] == [
-            (1, 14, 9), (2, 3, None),
-        ]  # fmt: skip
+        stored_keys = [(row["k"], row["_deleted_until_ts"], row["_delete_position"]) for row in by_key]
+        assert [(k, ts, at and at["offset"]) for k, ts, at in stored_keys] == [(1, 14, 9), (2, 3, None)]
         tombstones.add_deleted(_deletes(spark, [(2, 1)]), True)

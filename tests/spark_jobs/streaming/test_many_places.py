@@ -18,7 +18,7 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TablePlace
 from ticdc_bridge.spark_jobs.streaming import many_tables
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
-from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableWork
+from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def _write(
     made = [{"kind": "row", "position": n, **one} for n, one in enumerate(names)]
     changes, written = spark.createDataFrame(made, CHANGES + ", position bigint").coalesce(1), list[str]()
 
-    def write_table(one: TableWork) -> int:
+    def write_table(one: TableTask) -> int:
         written.append(str(one.id))
         meanwhile()
         return one.rows

@@ -24,6 +24,7 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
+from ticdc_bridge.spark_jobs.streaming.stages import MicroBatch, Stage, add_held, drop_repeats, release
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,3 +133,26 @@ def test_stages(
         check_rows(rows[-2:] if some else rows[:-2], check, lambda row: row[0])
     finally:
         spark.conf.set(parts, str(before))
+
+
+def test_each_stage_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """What is dropped, held and released over two batches, and what a run without --until-resolved does with it."""
+    job, checkpoint = Job(CodecConfig("open", FileSchemas([]), Options.of({}))), Checkpoint(tmp_path, {})
+    type_ = "part int, position bigint, number int, commit_ts bigint, `rank` int, id binary"
+    first, second = (MicroBatch(number, job, checkpoint, frozenset({0, 1})) for number in (0, 1))
+
+    def times(stage: Stage, batch: MicroBatch, changes: list[int]) -> list[int]:
+        rows = [(0, position, 0, ts, 2, str(ts).encode()) for position, ts in enumerate(changes)]
+        return sorted(row["commit_ts"] for row in stage(spark.createDataFrame(rows, type_), batch).collect())
+
+    assert times(drop_repeats, first, [10, 10, 12]) == [10, 12]
+    assert times(drop_repeats, second, [12, 13]) == [13]
+    assert [batch.result.summary.skipped["duplicate"] for batch in (first, second)] == [1, 1]
+    first.result.watermarks = {0: 11, 1: 30}
+    assert times(release, first, [10, 12]) == [10]
+    assert (first.result.resolved, first.result.summary.held, second.in_order) == (11, 1, False)
+    assert times(add_held, second, [20]) == [12, 20]
+    assert second.in_order
+    second.result.watermarks = {0: 12}  # the other partition's is that of the batch before
+    assert times(release, second, [20]) == [12]
+    assert times(add_held, MicroBatch(3, job, checkpoint), [21]) == [21]

@@ -28,7 +28,7 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.streaming import stream
 from ticdc_bridge.spark_jobs.streaming.kafka_source import KafkaSource
 from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics, check
-from ticdc_bridge.spark_jobs.streaming.micro_batch import BatchResult
+from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
 
 OPEN = Golden("open", "wide.default")
 AVRO = Golden("avro", "evolution.ext1")

@@ -1,4 +1,4 @@
-"""The columns of a Delta table that mirrors a table of TiDB, over its history.
+"""The columns of a table of the lake that mirrors a table of TiDB, over its history.
 
 A rename renames, a wider type widens, a dropped column goes, an added one comes with what TiDB shows in the rows that
 were there. How far that is stands in a table property, so that a run that was cut off goes on. Rows that were written
@@ -13,145 +13,144 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any, ClassVar
-from zlib import crc32
+from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, metadata_of, spark_type
+from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, metadata_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.lake.column_history import (
-    SchemaChange,
-    column_before,
-    emptied_at,
-    is_added_by,
-    with_defaults,
-)
-from ticdc_bridge.spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn
-from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
-from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_before, emptied_at
+from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
+from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable, TableColumn
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, RESERVED_NAMES, Tombstones
 from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
-from ticdc_bridge.spark_jobs.pipeline.table_view import READ as PYTHON
-from ticdc_bridge.spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
-from ticdc_bridge.spark_jobs.spark.temporal_sql import READ
+from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
+from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
 
 APPLIED = "bridge.schema_ts"
 """Table property: the commit_ts up to which the history is followed."""
 ORDER = "bridge.order"
 """Table property: "offset" where Kafka's offsets order the changes."""
-_TYPES, _RENAMED, _NAME, _UNBURIED = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
+_TYPES, _RENAMED, _NAME, _FORGOTTEN = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
-NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+
+
+class TableKind(NamedTuple):
+    """metadata: columns beside those of the table of TiDB; time_column: that of them with a row's commit_ts.
+    keeps_past: whether columns and rows that TiDB has not any more stay.
+    """
+
+    metadata: tuple[TableColumn, ...] = (TableColumn(COMMIT_TS, "bigint"),)
+    time_column: str = COMMIT_TS
+    keeps_past: bool = False
+    partitioned_by: tuple[str, ...] = ()
+
+    @property
+    def metadata_names(self) -> set[str]:
+        return {column.name for column in self.metadata}
 
 
 @dataclass(frozen=True)
-class MergeColumns:
-    """A Delta table that mirrors a table of TiDB. engine: what writes it. zone: of TIMESTAMP text. names: the table's,
-    by time (history_names.table_names). by_offset: Kafka has the order of the changes, which have no commit_ts.
-    null_values: their format has null values after deletes (spark_jobs.lake.null_values).
+class TableSettings:
+    """What a job says of a table of the lake. id: the table in TiDB; names: its names by time (name_history).
+
+    zone: of TIMESTAMP text. by_offset: Kafka has the order of the changes, which have no commit_ts. null_values: their
+    format has null values after deletes (spark_jobs.lake.null_values). on_lossy: a value that its type can't hold stops
+    the job, or is NULL and counted. untimed_hint: what to do where changes have no commit_ts. layout: of a table that
+    is made.
     """
 
-    spark: SparkSession
     id: TableId
-    path: str
-    engine: Engine
     types: SparkTypes = EXACT
     zone: str = "UTC"
     names: Sequence[tuple[int, TableId | None]] = ()
     by_offset: bool = False
     null_values: bool = False
+    on_lossy: OnLossy = "error"
+    untimed_hint: str = "the order of the changes can't be known"
+    layout: TableLayout = NO_LAYOUT
 
-    time_column: ClassVar[str] = COMMIT_TS
-    """That of the metadata columns which tells the commit_ts of a row."""
-    keeps_past: ClassVar[bool] = False
-    """Whether rows of a table that was there before stay."""
-    partitioned_by: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def metadata(self) -> tuple[TableColumn, ...]:
-        """Columns beside those of the table of TiDB."""
-        return (TableColumn(COMMIT_TS, "bigint"),)
+@dataclass(frozen=True)
+class TableColumns:
+    """tombstone_table: beside the table, of its deleted keys."""
+
+    spark: SparkSession
+    lake_table: LakeTable
+    tombstone_table: LakeTable
+    kind: TableKind
+    settings: TableSettings
 
     @cached_property
-    def delta(self) -> LakeTable:
-        return self.engine(self.spark, self.path)
+    def values(self) -> ColumnValues:
+        settings = self.settings
+        return ColumnValues(self.spark, self.lake_table, settings.id, settings.types, settings.zone)
 
-    def _tombstones(self, keys: list[Column]) -> Tombstones:
-        return Tombstones(self.spark, self.path, keys, [self._type(c) for c in keys], self.engine)
+    def tombstones(self, keys: Sequence[Column]) -> Tombstones:
+        """The deleted keys, of a key of these columns."""
+        return Tombstones(self.spark, self.tombstone_table, keys, [self.values.type_of(c) for c in keys])
 
-    # ---- values
-    def _conversion_sql(self, value: str, old: Column, new: Column) -> str:
-        """SQL: what TiDB made of a value of a column that got another type, in plain form; NULL: nobody can tell."""
-        name = f"bridge_{crc32(repr((old, new)).encode()):08x}"
-        self.spark.udf.register(name, text_converter(old, new), "string")
-        return f"{name}({value})"
+    def types(self) -> dict[str, str]:
+        """The types of the columns that are there, by name."""
+        return {f.name: f.dataType.simpleString() for f in self.lake_table.read().schema.fields}
 
-    def _convert(self, text: str, column: Column) -> Any:
-        """A text in plain form as the column's type; NULL for what a temporal type or a number's can't hold."""
-        if column.type.kind in self.types.kinds:
-            return READ[column.type.kind](F.expr(text), self.zone)
-        if column.type.kind in NUMBERS:
-            return F.expr(f"try_cast(({text}) AS {self._type(column)})")
-        convert = CAST_SQL.get(column.type.kind)
-        return F.expr(convert(f"({text})", column) if convert else text)
+    def stopped(self, details: str) -> SetupError:
+        """SetupError STOPPED of the table in TiDB."""
+        return SetupError("STOPPED", where=str(self.settings.id), details=details)
 
-    def _type(self, column: Column) -> str:
-        return self.delta.column_type(spark_type(column, self.types))
+    def refuse_names(self, table: Table) -> None:
+        """SetupError USAGE for a table with a column that is called as one of ours; deleted keys have more of ours."""
+        ours = self.kind.metadata_names
+        for column in table.columns:
+            if column.name.lower() in (ours | RESERVED_NAMES if column.handle_key else ours):
+                raise SetupError("USAGE", details=f"table {self.settings.id} has a column {column.name} of its own")
 
-    def _fill_value(self, column: Column) -> tuple[bool, Any]:
-        """What rows have that were there when the column came; TIMESTAMP text in the rows' zone."""
-        is_known, value = with_defaults(column)
-        if column.type.kind is Kind.TIMESTAMP and isinstance(value, str):
-            value = values.shift_zone(value, "UTC", self.zone)[0]
-        return is_known, value
+    def can_follow(self) -> bool:
+        """Whether the table is there, and its rows have a commit_ts that statements come before or after."""
+        return self.lake_table.exists() and self.lake_table.properties().get(ORDER) != "offset"
 
-    def _constant(self, column: Column, value: Any) -> str:
-        """A value in plain form as SQL of the column's Spark type; NULL for a zero date that it can't hold."""
-        if column.type.kind in self.types.kinds:
-            try:
-                moment = PYTHON[column.type.kind](str(value), self.zone)
-            except (ValueError, ArithmeticError):
-                return f"CAST(NULL AS {self._type(column)})"
-            text = f"{moment:%Y-%m-%d %H:%M:%S.%f} UTC" if column.type.kind is Kind.TIMESTAMP else str(value)
-            return f"CAST({sql_literal(text)} AS {self._type(column)})"
-        return _constant(column, value)
+    def follow_or_create(self, table: Table, steps: list[SchemaChange]) -> int:
+        """As `follow`; a table that is not there is made."""
+        if self.lake_table.exists():
+            return self.follow(table, steps)
+        self._create(table, steps)
+        return -1
 
-    # ---- columns
-    def _follow(self, table: Table, steps: list[SchemaChange]) -> int:
+    def follow(self, table: Table, steps: list[SchemaChange]) -> int:
         """Brings the columns of the Delta table, which is there, to where the table's are.
 
         Deletes up to this commit_ts are not kept by key any more; -1: all are.
         """
-        properties = self.delta.prepare()
+        properties = self.lake_table.prepare()
         types = properties.get(_TYPES, "exact")
-        if types != self.types.types:
-            details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
+        if types != self.settings.types.types:
+            wanted = self.settings.types.types
+            details = f"{self.lake_table.location} was made with --types {types}: its columns can't become {wanted}"
             raise SetupError("USAGE", details=details)
-        if (properties.get(ORDER) == "offset") != self.by_offset:
-            words = ("commit_ts", "Kafka's offsets")
+        if (properties.get(ORDER) == "offset") != self.settings.by_offset:
+            by_ts, by_offset = "commit_ts", "Kafka's offsets"
+            stored, given = (by_ts, by_offset) if self.settings.by_offset else (by_offset, by_ts)
             details = (
-                f"its rows are ordered by {words[not self.by_offset]}, and these changes by {words[self.by_offset]}"
+                f"its rows are ordered by {stored}, and these changes by {given}"
                 " (--order): the two can't be compared. Merge them into another place"
             )
-            raise SetupError("STOPPED", where=self.delta.location, details=details)
+            raise SetupError("STOPPED", where=self.lake_table.location, details=details)
         self._refuse_other(properties, int(properties.get(APPLIED, 0)))
         applied = self._check_columns(table, steps, properties)
         keys = [c for c in table.columns if c.handle_key]
-        tombstones = self._tombstones(keys)
-        forgotten, key = [int(properties.get(_UNBURIED, -1))], properties.get(_KEY)
+        tombstones = self.tombstones(keys)
+        forgotten, key = [int(properties.get(_FORGOTTEN, -1))], properties.get(_KEY)
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
                 if step.emptied:
-                    self.delta.delete(f"{self.time_column} <= {commit_ts}")
+                    self.lake_table.delete(f"{self.kind.time_column} <= {commit_ts}")
                     tombstones.forget(commit_ts)
                 if step.emptied and step.before is None and step.after is not None:
                     self._begin_anew(step.after)
@@ -160,30 +159,28 @@ class MergeColumns:
                     self._adapt_columns(step.after, step, drop=True)
                 forgotten.append(self._record_forgotten(tombstones.follow(step, self._key_conversions(step))))
                 key = self._record_key(step.after or table, key)
-            self.delta.set_property(APPLIED, str(commit_ts))
+            self.lake_table.set_property(APPLIED, str(commit_ts))
         self._adapt_columns(table, None, drop=bool(steps))
         forgotten.append(self._record_forgotten(tombstones.fit() if keys else None))
         self._record_key(table, key)
         if steps and APPLIED not in properties and applied == 0 == steps[-1].commit_ts:
-            self.delta.set_property(APPLIED, "0")
-        if self.names and properties.get(_NAME) != str(self.names[-1][1]):
-            self.delta.set_property(_NAME, str(self.names[-1][1]))
+            self.lake_table.set_property(APPLIED, "0")
+        if self.settings.names and properties.get(_NAME) != str(self.settings.names[-1][1]):
+            self.lake_table.set_property(_NAME, str(self.settings.names[-1][1]))
         return max(forgotten)
 
     def _begin_anew(self, table: Table) -> None:
         """Another table has the name, and the old one's rows are gone: columns of the new one are no columns of it."""
-        columns = {c.name.lower(): (c.name, self._type(c)) for c in table.columns if not c.virtual}
-        other = [
-            name for name, kind in self._columns().items() if columns.get(name.lower(), (name, kind)) != (name, kind)
-        ]
-        if other and self.delta.read().isEmpty():
+        columns = {c.name.lower(): (c.name, self.values.type_of(c)) for c in table.columns if not c.virtual}
+        other = [name for name, kind in self.types().items() if columns.get(name.lower(), (name, kind)) != (name, kind)]
+        if other and self.lake_table.read().isEmpty():
             for name in other:
-                self.delta.drop(name)
+                self.lake_table.drop(name)
 
     def _record_forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:
             return -1
-        self.delta.set_property(_UNBURIED, str(commit_ts))
+        self.lake_table.set_property(_FORGOTTEN, str(commit_ts))
         return commit_ts
 
     def _key_conversions(self, step: SchemaChange) -> dict[str, Any]:
@@ -191,28 +188,30 @@ class MergeColumns:
         conversions: dict[str, Any] = {}
         for column in step.after.columns if step.after else ():
             old = column_before(step, column.name)
-            if column.handle_key and old is not None and self._changes_values(old, column):
-                conversions[old.name] = self._convert(self._conversion_sql(quote_name(old.name), old, column), column)
+            if column.handle_key and old is not None and self.values.is_converted(old, column):
+                conversions[old.name] = self.values.convert(
+                    self.values.conversion_sql(quote_name(old.name), old, column), column
+                )
         return conversions
 
     def _refuse_other(self, properties: dict[str, str], applied: int) -> None:
         """Tables may have changed names since the last run: the rows that are there are those of one of them."""
         owner = properties.get(_NAME)
-        if owner is None or not self.names:
+        if owner is None or not self.settings.names:
             return
-        now = next(name for until, name in self.names if applied < until)
+        now = next(name for until, name in self.settings.names if applied < until)
         if owner.lower() == str(now).lower():
             return
         was = f"was {now} then" if now else "was not there yet"
         details = (
-            f"{self.path} has the rows of what was {owner} up to commit_ts {applied}; what is {self.names[-1][1]} now"
-            f" {was}: another table (RENAME TABLE), whose rows go to another place"
+            f"{self.lake_table.location} has the rows of what was {owner} up to commit_ts {applied}; what is"
+            f" {self.settings.names[-1][1]} now {was}: another table (RENAME TABLE), whose rows go to another place"
         )
-        raise SetupError("STOPPED", where=str(self.id), details=details)
+        raise self.stopped(details)
 
     def _record_key(self, table: Table, recorded: str | None) -> str:
         if (key := _key_text(table)) != recorded:
-            self.delta.set_property(_KEY, key)
+            self.lake_table.set_property(_KEY, key)
         return key
 
     def _check_columns(self, table: Table, steps: list[SchemaChange], properties: Mapping[str, str]) -> int:
@@ -223,16 +222,16 @@ class MergeColumns:
         drop columns with all their values, and fill others with NULL.
         """
         applied, key = int(properties.get(APPLIED, 0)), properties.get(_KEY)
-        have = self._columns().keys() - self._metadata_names()
+        have = self.types().keys() - self.kind.metadata_names
         if any(name.startswith(_BETWEEN) for name in have):
             return applied  # a run was cut off while columns got new names
         is_followed = APPLIED in properties
         if not is_followed and any(s.commit_ts for s in steps):
-            applied = self.delta.read().agg(F.max(self.time_column)).collect()[0][0] or 0
+            applied = self.lake_table.read().agg(F.max(self.kind.time_column)).collect()[0][0] or 0
         created = next((s for s in reversed(steps) if s.emptied and s.before is None and s.commit_ts > applied), None)
-        if created is not None and not self.keeps_past:
+        if created is not None and not self.kind.keeps_past:
             applied = created.commit_ts - 1  # no row from before is this table's: what is followed begins here
-            if self.delta.read().where(f"{self.time_column} > {created.commit_ts}").isEmpty():
+            if self.lake_table.read().where(f"{self.kind.time_column} > {created.commit_ts}").isEmpty():
                 return applied
         else:
             created = None
@@ -248,98 +247,106 @@ class MergeColumns:
         keys = {_key_text(t) for t in (then, *later)}
         is_other_key = key not in keys if key is not None else bool(set(then.handle_key) & missing)
         is_other = bool(extra or missing) if is_exact else bool(steps and extra and missing)
-        if (is_other_key or is_other) and not self.delta.read().isEmpty():
+        if (is_other_key or is_other) and not self.lake_table.read().isEmpty():
             differ = ", ".join([*sorted(extra), *(f"no {name}" for name in sorted(missing))])
             differ = f"key {key}, not {_key_text(then)}" if is_other_key and key is not None else differ
             details = (
-                f"{self.path} follows the table's history up to commit_ts {applied}, and the definitions that are given"
-                f" have other columns there ({differ}): its rows are another table's, or a statement is missing, came"
-                " late, or was changed. Give all statements, and a new definition with a newer commit_ts; if it is"
-                " another table, or a statement came late, merge the whole changelog into a new place"
+                f"{self.lake_table.location} follows the table's history up to commit_ts {applied}, and the definitions"
+                f" that are given have other columns there ({differ}): its rows are another table's, or a statement is"
+                " missing, came late, or was changed. Give all statements, and a new definition with a newer commit_ts;"
+                " if it is another table, or a statement came late, merge the whole changelog into a new place"
             )
-            raise SetupError("STOPPED", where=str(self.id), details=details)
+            raise self.stopped(details)
         if not is_followed and applied:
             self._catch_up(done)
         return applied
 
     def _catch_up(self, done: list[SchemaChange]) -> None:
         """Of a table that was made without statements: what these did to older rows."""
-        emptied = -1 if self.keeps_past else emptied_at(done)
+        emptied = -1 if self.kind.keeps_past else emptied_at(done)
         if emptied > 0:
-            self.delta.delete(f"{self.time_column} <= {emptied}")
-            self._tombstones([]).forget(emptied)
+            self.lake_table.delete(f"{self.kind.time_column} <= {emptied}")
+            self.tombstones([]).forget(emptied)
         fills = list[tuple[int, dict[str, str]]]()
         for step in (s for s in done if s.commit_ts > max(emptied, 0)):
             if step.before is None or step.after is None:
                 continue
             pairs = [(column_before(step, c.name), c) for c in step.after.columns if not c.virtual]
-            filled = {new.name: text for _, new in pairs if (text := self._fill_sql(step, new)) is not None}
-            changed = [new.name for old, new in pairs if old is not None and self._changes_values(old, new)]
+            filled = {new.name: text for _, new in pairs if (text := self.values.fill_sql(step, new)) is not None}
+            changed = [new.name for old, new in pairs if old is not None and self.values.is_converted(old, new)]
             changed += [new for old, new in step.renamed.items() if old.lower() != new.lower()]
             if not (filled or changed):
                 continue
-            if self.delta.read().where(f"{self.time_column} <= {step.commit_ts}").isEmpty():
+            if self.lake_table.read().where(f"{self.kind.time_column} <= {step.commit_ts}").isEmpty():
                 continue
             if changed:
                 details = (
-                    f"column {changed[0]}: it was changed at commit_ts {step.commit_ts}, and {self.path} was made"
-                    " without that statement: its older rows do not follow it. Merge the whole changelog into a new"
-                    " place"
+                    f"column {changed[0]}: it was changed at commit_ts {step.commit_ts}, and {self.lake_table.location}"
+                    " was made without that statement: its older rows do not follow it. Merge the whole changelog into"
+                    " a new place"
                 )
-                raise SetupError("STOPPED", where=str(self.id), details=details)
+                raise self.stopped(details)
             fills.append((step.commit_ts, filled))
         for commit_ts, values_ in fills:
-            self.delta.update(values_, f"{self.time_column} <= {commit_ts}")
+            self.lake_table.update(values_, f"{self.kind.time_column} <= {commit_ts}")
         if done:
-            self.delta.set_property(APPLIED, str(done[-1].commit_ts))
+            self.lake_table.set_property(APPLIED, str(done[-1].commit_ts))
 
     def _rename(self, renamed: dict[str, str], name: str) -> None:
         """Old names → new ones, all at once. name: of the step."""
-        have = self._columns()
+        have = self.types()
         if not {old.lower() for old in renamed} & {new.lower() for new in renamed.values()}:
             for old, new in renamed.items():
                 if old in have and new not in have:
-                    self.delta.rename(old, new)
+                    self.lake_table.rename(old, new)
             return
         # A swap, a chain or other letters go by names that no other column has: a run that was cut off can go on.
-        if self.delta.properties().get(_RENAMED) != name:
+        if self.lake_table.properties().get(_RENAMED) != name:
             for old, new in renamed.items():
                 if old in have:
-                    self.delta.rename(old, _BETWEEN + new)
-            self.delta.set_property(_RENAMED, name)
-        for between in (c for c in self._columns() if c.startswith(_BETWEEN)):
-            self.delta.rename(between, between.removeprefix(_BETWEEN))
+                    self.lake_table.rename(old, _BETWEEN + new)
+            self.lake_table.set_property(_RENAMED, name)
+        for between in (c for c in self.types() if c.startswith(_BETWEEN)):
+            self.lake_table.rename(between, between.removeprefix(_BETWEEN))
 
     def _create(self, table: Table, steps: list[SchemaChange]) -> None:
         columns = [self._lake_column(c) for c in table.columns if not c.virtual]
-        properties = {"bridge.table": str(self.id), _TYPES: self.types.types, _KEY: _key_text(table)}
+        properties = {"bridge.table": str(self.settings.id), _TYPES: self.settings.types.types, _KEY: _key_text(table)}
         if steps:
             properties[APPLIED] = str(max(s.commit_ts for s in steps))
-        if self.names:
-            properties[_NAME] = str(self.names[-1][1])
-        if self.by_offset:
+        if self.settings.names:
+            properties[_NAME] = str(self.settings.names[-1][1])
+        if self.settings.by_offset:
             properties[ORDER] = "offset"
-        self.delta.create([*columns, *self.metadata], properties, *self._layout(table))
+        self.lake_table.create([*columns, *self.kind.metadata], properties, *self._layout(table))
 
     def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:
-        """The columns that a new table is partitioned by, and those that it is clustered by."""
-        del table
-        return self.partitioned_by, ()
+        """The columns that a new table is partitioned by, and those that it is clustered by. SetupError USAGE for one
+        that the table does not have.
+        """
+        if self.kind.partitioned_by:
+            return self.kind.partitioned_by, ()
+        names = {c.name.lower(): c.name for c in table.columns if not c.virtual}
+        layout = self.settings.layout
+        if missing := [name for name in (*layout.partition_by, *layout.cluster_by) if name.lower() not in names]:
+            details = f"table {self.settings.id} has no column {missing[0]} to be partitioned or clustered by"
+            raise SetupError("USAGE", details=details)
+        return [names[n.lower()] for n in layout.partition_by], [names[n.lower()] for n in layout.cluster_by]
 
     def _lake_column(self, column: Column) -> TableColumn:
-        return TableColumn(column.name, self._type(column), _comment(column))
+        return TableColumn(column.name, self.values.type_of(column), _comment(column))
 
     def _adapt_columns(self, table: Table, step: SchemaChange | None, drop: bool) -> None:
         """step: the one that made the table so; what it added gets a value in the rows that are there."""
-        have = self._columns()
-        self.delta.allow([self._type(c) for c in table.columns], [*have.values()])
+        have = self.types()
+        self.lake_table.allow([self.values.type_of(c) for c in table.columns], [*have.values()])
         columns = [c for c in table.columns if not c.virtual]
         changed = [c for c in columns if step is not None and c.name in have and self._changes(step, c, have[c.name])]
         if step is not None and changed:
             self._rewrite(step, changed)
         fills = dict[str, str]()
         for column in (c for c in columns if c not in changed):
-            kind, fill, is_filled = self._type(column), self._fill_sql(step, column), False
+            kind, fill, is_filled = self.values.type_of(column), self.values.fill_sql(step, column), False
             if column.name not in have:
                 is_filled = self._add(column, fill, step)
             elif have[column.name] != kind:
@@ -347,60 +354,46 @@ class MergeColumns:
             if fill is not None and not is_filled:
                 fills[column.name] = fill
         if step is not None and fills:
-            with tell_slow_work(f"{self.id}: filling {', '.join(fills)} in the rows that are there"):
-                self.delta.update(fills, f"{self.time_column} <= {step.commit_ts}")
-        self._tell_types(columns)
-        names = {c.name for c in columns} | self._metadata_names()
-        for name in set(have) - names if drop and not self.keeps_past else ():
-            self.delta.drop(name)
-        self.delta.reorder([c.name for c in columns])
-
-    def _fill_sql(self, step: SchemaChange | None, column: Column) -> str | None:
-        """What rows from before a statement have in a column that it added; None: nothing, or nobody knows."""
-        if step is None or not is_added_by(step, column.name):
-            return None
-        is_known, value = self._fill_value(column)
-        return self._constant(column, value) if is_known and value is not None else None
+            with tell_slow_work(f"{self.settings.id}: filling {', '.join(fills)} in the rows that are there"):
+                self.lake_table.update(fills, f"{self.kind.time_column} <= {step.commit_ts}")
+        self._comment_types(columns)
+        names = {c.name for c in columns} | self.kind.metadata_names
+        for name in set(have) - names if drop and not self.kind.keeps_past else ():
+            self.lake_table.drop(name)
+        self.lake_table.reorder([c.name for c in columns])
 
     def _add(self, column: Column, fill: str | None, step: SchemaChange | None) -> bool:
         """Whether the rows from before the statement have `fill` with that."""
         if step is None or fill is None:
-            return self.delta.add(self._lake_column(column))
-        newer = f"{self.time_column} > {step.commit_ts} OR {self.time_column} IS NULL"
-        return self.delta.add(self._lake_column(column), fill, newer)
+            return self.lake_table.add(self._lake_column(column))
+        newer = f"{self.kind.time_column} > {step.commit_ts} OR {self.kind.time_column} IS NULL"
+        return self.lake_table.add(self._lake_column(column), fill, newer)
 
-    def _tell_types(self, columns: list[Column]) -> None:
+    def _comment_types(self, columns: list[Column]) -> None:
         """A column's comment is its TiDB type, as that is now."""
-        now = {field.name: field.metadata.get("comment", "") for field in self.delta.read().schema.fields}
+        now = {field.name: field.metadata.get("comment", "") for field in self.lake_table.read().schema.fields}
         for column in columns:
             comment = _comment(column)
             if comment and comment != now.get(column.name):
-                self.delta.comment(column.name, comment)
+                self.lake_table.comment(column.name, comment)
 
     def _changes(self, step: SchemaChange, column: Column, have: str) -> bool:
         """Whether TiDB made other values of the column's, which is not done yet."""
         old = column_before(step, column.name)
-        if old is None or not self._changes_values(old, column):
+        if old is None or not self.values.is_converted(old, column):
             return False
-        if (have, self._type(column), column.scale) == ("float", "double", None):
+        if (have, self.values.type_of(column), column.scale) == ("float", "double", None):
             return False  # the wider type shows what TiDB made of it: the float's value
-        return not (have == self._type(column) != self._type(old))
-
-    def _changes_values(self, old: Column, new: Column) -> bool:
-        """Whether a column of the Delta table has other values after a change of type."""
-        if converter(old, new) is None:
-            return False
-        typed = old.type.kind is new.type.kind and new.type.kind in self.types.kinds
-        return not (typed and (new.scale or 0) >= (old.scale or 0))  # Spark's types have all digits
+        return not (have == self.values.type_of(column) != self.values.type_of(old))
 
     def _rewrite(self, step: SchemaChange, columns: list[Column]) -> None:
         """The table anew, with what TiDB made of these columns' values."""
-        frame = self.delta.read()
+        frame = self.lake_table.read()
         conversions, losses = dict[str, Any](), []
         for column in columns:
             old, name = column_before(step, column.name), quote_name(column.name)
             assert old is not None
-            value = self._convert(self._conversion_sql(name, old, column), column)
+            value = self.values.convert(self.values.conversion_sql(name, old, column), column)
             losses.append(F.when(F.col(name).isNotNull() & value.isNull(), F.lit(f"{column.name} {_sql_type(old)}")))
             conversions[column.name] = value.alias(column.name, metadata={"comment": _sql_type(column)})
         row = (
@@ -413,17 +406,17 @@ class MergeColumns:
                 f"column {row['lost']}: it got another type at commit_ts {step.commit_ts}, and nobody can tell what"
                 " TiDB made of all its values. Merge a changelog that begins with a copy of the table into a new place"
             )
-            raise SetupError("STOPPED", where=str(self.id), details=details)
+            raise self.stopped(details)
         rows = frame.select(*(conversions.get(name, F.col(quote_name(name))) for name in frame.columns))
-        self.delta.overwrite(rows)
+        self.lake_table.overwrite(rows)
 
     def _retype(self, name: str, have: str, kind: str) -> None:
         """Widens in place where Delta can; else writes the table anew. A value that would be another stops the job."""
         if have == "string" and kind != "string":
             return  # text holds every value; nothing is converted that need not be
-        if self.delta.widen(name, kind):
+        if self.lake_table.widen(name, kind):
             return
-        frame = self.delta.read()
+        frame = self.lake_table.read()
         back = f"try_cast(try_cast({quote_name(name)} AS {kind}) AS {have})"
         try:
             fits = frame.where(f"NOT {quote_name(name)} <=> {back}").isEmpty()
@@ -431,14 +424,8 @@ class MergeColumns:
             fits = False
         if not fits:
             details = f"column {name}: its rows don't fit from {have} to {kind}"
-            raise SetupError("STOPPED", where=str(self.id), details=details)
-        self.delta.overwrite(frame.withColumn(name, F.expr(f"try_cast({quote_name(name)} AS {kind})")))
-
-    def _metadata_names(self) -> set[str]:
-        return {column.name for column in self.metadata}
-
-    def _columns(self) -> dict[str, str]:
-        return {f.name: f.dataType.simpleString() for f in self.delta.read().schema.fields}
+            raise self.stopped(details)
+        self.lake_table.overwrite(frame.withColumn(name, F.expr(f"try_cast({quote_name(name)} AS {kind})")))
 
 
 def column_names(table: Table) -> set[str]:
@@ -457,12 +444,3 @@ def _comment(column: Column) -> str:
     """The column's TiDB type as its comment, "" where nobody knows it."""
     metadata = metadata_of(column, certain=bool(column.charset) or column.id != 0)
     return str(metadata["tidb_type"]) if metadata else ""
-
-
-def _constant(column: Column, value: Any) -> str:
-    """A value in plain form as SQL of the column's Spark type."""
-    if column.type.kind in (Kind.BIT, Kind.BINARY):
-        data = value if isinstance(value, bytes) else str(value).encode()
-        return f"X'{data.hex()}'"
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return f"CAST({sql_literal(text)} AS {spark_type(column)})"

@@ -1,0 +1,112 @@
+"""The last stage of a micro-batch: its rows as messages, lines or rows of tables, or merged into tables of the lake."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.pipeline.result import TableProgress
+from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
+from ticdc_bridge.spark_jobs.streaming.merge_batch import merge_table, take_table
+from ticdc_bridge.spark_jobs.streaming.pieces import Form
+from ticdc_bridge.spark_jobs.streaming.row_owners import RowOwners
+from ticdc_bridge.spark_jobs.streaming.sinks import BatchSink, TableSink
+from ticdc_bridge.spark_jobs.streaming.stages import DefinitionLearner, MicroBatch
+from ticdc_bridge.spark_jobs.streaming.typed_batch import typed_rows
+
+_INPUT_ORDER = ("position", "number", "part")
+_COLUMNS: dict[Form, tuple[str, ...]] = {
+    "message": ("message.*", *_INPUT_ORDER, "id", "commit_ts", "rank"),
+    "line": ("line", *_INPUT_ORDER, "commit_ts", "rank"),
+    "change": ("change.*",),
+}
+"""The columns of pieces that sinks take, by what the pieces carry."""
+
+
+class RowsWriter(Protocol):
+    def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
+        """rows: of pieces, `count` of them. How many rows, messages or keys were written."""
+        ...
+
+
+@dataclass(frozen=True)
+class SinkWriter:
+    """Messages, lines or change events to a sink. table: the one whose rows go there as its columns are now, if any."""
+
+    sink: BatchSink
+    form: Form
+    table: TableId | None
+
+    def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
+        if not count:
+            self.sink.write_nothing(batch.number)
+            return 0
+        by_time = batch.job.until_resolved
+        if batch.in_order:
+            # All rows of a key come from one partition of the source: there they get their order back.
+            order = ("commit_ts", "rank", *_INPUT_ORDER) if by_time else _INPUT_ORDER
+            rows = rows.repartition(F.expr("shiftright(position, 48)")).sortWithinPartitions(*order)
+        rows = rows.select(*_COLUMNS[self.form])
+        if self.table is not None:
+            owners = RowOwners(batch.checkpoint, batch.number)
+            ours = take_table(rows, [(0, self.table)], batch.result.summary, owners)
+            rows = typed_rows(ours, self.table, batch.job.read)
+            count = rows.count()
+        self.sink.write(rows.drop("error"), batch.number, by_time)
+        return count
+
+
+@dataclass(frozen=True)
+class TableMerger:
+    """Changes applied to the job's tables of one table; where a batch has none, they follow its DDL."""
+
+    spark: SparkSession
+    table: TableId
+    location: TableLocation
+    definitions: DefinitionLearner
+
+    def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
+        # A micro-batch has a session of its own: its views are not seen from another.
+        session, changes = (rows.sparkSession, rows.select("change.*", "position")) if count else (self.spark, None)
+        owners, statements = RowOwners(batch.checkpoint, batch.number), self.definitions.history()
+        return merge_table(
+            session, batch.job, self.table, self.location, changes, statements, batch.result.summary, owners
+        )
+
+
+@dataclass(frozen=True)
+class ManyTablesWriter:
+    """Changes of each table to its own location, appended or merged."""
+
+    spark: SparkSession
+    tables: ManyTables
+    definitions: DefinitionLearner
+
+    def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
+        session, changes = (rows.sparkSession, rows.select("change.*", "position")) if count else (self.spark, None)
+        job, summary = batch.job, batch.result.summary
+
+        def write_table(task: TableTask) -> int:
+            location = table_location_of(task.location)
+            assert location is not None
+            if job.merge:
+                table_job = replace(
+                    job, changelog=task.changelog, versions=task.versions, layout=task.layout or job.layout
+                )
+                return merge_table(
+                    session, table_job, task.id, location, task.changes, task.statements, task.summary, None
+                )
+            assert task.changes is not None
+            typed = typed_rows(task.changes.drop("position"), task.id, job.read)
+            TableSink(location, batch.checkpoint, dead=False).write(typed.drop("error"), batch.number, False)
+            return task.rows
+
+        statements = self.definitions.history() if job.merge else ()
+        done = self.tables.write(changes, batch.number, statements, summary, write_table, session)
+        summary.tables = [TableProgress(str(task.id), task.rows, task.out, task.newest) for task in done]
+        return sum(task.out for task in done)
