@@ -150,9 +150,9 @@ def _one(benchmark: Benchmark, asked: argparse.Namespace) -> tuple[list[dict[str
         print(f"error: {benchmark.name}: {' '.join(str(error).split())[:2000]}", file=sys.stderr)
         return [], [benchmark.name]
     if asked.page and figures:
-        order = [one.name for one in BENCHMARKS]
+        order = [entry.name for entry in BENCHMARKS]
         page.write({benchmark.name: figures}, quick=asked.quick, rows=asked.rows, order=order)
-    return [one.as_json() for one in figures], []
+    return [entry.as_json() for entry in figures], []
 
 
 def _several(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
@@ -162,8 +162,8 @@ def _several(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[dict
     figures: list[dict[str, Any]] = []
     failed: list[str] = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # with what the running one has started
-    for place, name in enumerate(names):
-        print(f"# {name} ({place + 1} of {len(names)})", file=sys.stderr, flush=True)
+    for index, name in enumerate(names):
+        print(f"# {name} ({index + 1} of {len(names)})", file=sys.stderr, flush=True)
         try:
             figures += apart.run(name, options, asked.minutes)
         except apart.Failed as error:

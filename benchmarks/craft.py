@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks import rows as made
 from benchmarks.craft_python import PythonDecoder, PythonEncoder
 from benchmarks.figures import Figure, Run
-from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import Message, Row, RowChange
@@ -43,12 +43,12 @@ def changes(count: int) -> tuple[Table, list[RowChange]]:
     return table, (found * -(-count // len(found)))[:count]
 
 
-def timed(work: Callable[[], Any], rounds: int) -> float:
+def timed(function: Callable[[], Any], rounds: int) -> float:
     """CPU seconds of a run, the median."""
     spent = []
     for _ in range(rounds):
         started = time.process_time()
-        work()
+        function()
         spent.append(time.process_time() - started)
     return median(spent)
 
@@ -81,7 +81,7 @@ def run(run: Run) -> Iterator[Figure]:
     ours = timed(lambda: fast.decode(array), rounds) / count * 1e6
     theirs = timed(lambda: plain.decode(messages), rounds) / count * 1e6
     yield Figure("craft.decode.cpu-vs-python", ours, "us/row", "less", theirs, _READ, f"{count} rows")
-    exact = CraftDecoder(Context(made.wide().schemas, OneTable(TableVersion(0, table)), Options()))
+    exact = CraftDecoder(Context(made.wide().schemas, SingleTable(TableVersion(0, table)), Options()))
     events_ = timed(lambda: [exact.decode(Message(None, m)) for m in messages], 1) / count * 1e6
     yield Figure("craft.decode.cpu-vs-events", ours, "us/row", "less", events_, None, "events in plain form")
     yield from _encoding(table, pa.Table.from_batches(batches), messages, rounds, run)
@@ -100,7 +100,7 @@ def _transcoding(format_: str, table: Table, events: Sequence[RowChange], rounds
     from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 
     run.say(f"transcoding {format_}")
-    schemas, source = made.wide().schemas, OneTable(TableVersion(0, table))
+    schemas, source = made.wide().schemas, SingleTable(TableVersion(0, table))
     options = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
     encoder = format_named(format_).encoder(Context(schemas, source, options))
     part = events[: max(1000, len(events) // 4)]
@@ -137,11 +137,11 @@ def check_read(found: Any, wanted: dict[str, Any], left: Sequence[int]) -> None:
     for name in ("op", "commit_ts"):
         if found[name].to_pylist() != wanted[name]:
             raise RuntimeError(f"{name} differs")
-    for side in ("before", "after"):
-        struct = found[side].combine_chunks()
+    for image in ("before", "after"):
+        struct = found[image].combine_chunks()
         for number, field in enumerate(struct.type):
-            if struct.field(number).to_pylist() != wanted[side][field.name]:
-                raise RuntimeError(f"{side}.{field.name} differs")
+            if struct.field(number).to_pylist() != wanted[image][field.name]:
+                raise RuntimeError(f"{image}.{field.name} differs")
 
 
 def _encoding(table: Table, whole: Any, messages: Sequence[bytes], rounds: int, run: Run) -> Iterator[Figure]:
@@ -151,8 +151,8 @@ def _encoding(table: Table, whole: Any, messages: Sequence[bytes], rounds: int, 
     from ticdc_bridge.schemas.columnar.rows import Topics
 
     plain = PythonEncoder(table)
-    sides = [[tuple(row.values()) for row in whole[side].to_pylist()] for side in ("after", "before")]
-    typed = list(zip(whole["commit_ts"].to_pylist(), *sides, strict=True))
+    images = [[tuple(row.values()) for row in whole[image].to_pylist()] for image in ("after", "before")]
+    typed = list(zip(whole["commit_ts"].to_pylist(), *images, strict=True))
     batches = [typed[at : at + 16] for at in range(0, len(typed), 16)]
     if [plain.encode(batch) for batch in batches] != messages:
         raise RuntimeError("the rival writes other bytes")
@@ -184,7 +184,7 @@ def rows_of(table: Table, messages: Sequence[bytes]) -> Any:
     ends = np.cumsum([0, *map(len, messages)])
     values = Binaries(np.frombuffer(b"".join(messages), np.uint8), ends, np.ones(len(messages), np.bool_))
     topics = Topics(["t"], np.zeros(len(messages), np.int64))
-    context = Context(made.wide().schemas, OneTable(TableVersion(0, table)))
+    context = Context(made.wide().schemas, SingleTable(TableVersion(0, table)))
     rows, left = CraftReader(context).read(values, values, topics)
     if len(left):
         raise RuntimeError(f"{len(left)} messages were left to Python")

@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     Dictionary,
     MessageParser,
     RowEvent,
-    RowSide,
+    RowImage,
     delta_uvarints,
     delta_varints,
     unzigzag,
@@ -159,13 +159,13 @@ class PythonDecoder:
         stamps: list[int] = []
         plans: dict[Any, tuple[Any, Any]] = {}
         for data in messages:
-            for part in self._parser.parse(data):
-                assert isinstance(part, RowEvent)
-                stamps.append(part.commit_ts)
-                ops.append("d" if part.new is None else "c" if part.old is None else "u")
-                for group, side, k in ((part.new, after, 0), (part.old, before, 1)):
+            for piece in self._parser.parse(data):
+                assert isinstance(piece, RowEvent)
+                stamps.append(piece.commit_ts)
+                ops.append("d" if piece.new is None else "c" if piece.old is None else "u")
+                for group, image, k in ((piece.new, after, 0), (piece.old, before, 1)):
                     if group is None:
-                        for column in side.values():
+                        for column in image.values():
                             column.append(None)
                         continue
                     plan = plans.get(group.head)
@@ -181,8 +181,8 @@ class PythonDecoder:
                             pos = end
         return {"op": ops, "commit_ts": stamps, "before": before, "after": after}
 
-    def _plan(self, group: RowSide, side: dict[str, list[Any]]) -> tuple[Any, ...]:
-        return tuple((side[name].append, self._readers[name]) for name in group.head.names)
+    def _plan(self, group: RowImage, image: dict[str, list[Any]]) -> tuple[Any, ...]:
+        return tuple((image[name].append, self._readers[name]) for name in group.head.names)
 
 
 # ---------------------------------------------------------------------------------------------- writing
@@ -278,7 +278,7 @@ class PythonEncoder:
         kinds = [type_of(c) for c in table.columns]
         flags = uvarints(f for _, f in kinds)
         head = uvarint(len(ids)) + delta_varints(ids) + uvarints(c for c, _ in kinds) + flags
-        self._heads = {side: uvarint(side) + head for side in (NEW, OLD)}
+        self._heads = {image: uvarint(image) + head for image in (NEW, OLD)}
         self._terms = names.data()
         self._writers = [_writer(c) for c in table.columns]
 
@@ -287,11 +287,11 @@ class PythonEncoder:
         bodies, groups = [], []
         for _, after, before in rows:
             sizes = []
-            for side, row in ((NEW, after), (OLD, before)):
+            for image, row in ((NEW, after), (OLD, before)):
                 if row is not None:
                     contents = [None if v is None else write(v) for write, v in zip(self._writers, row, strict=True)]
                     lengths = [_NULL if c is None else _LENGTHS[len(c)] for c in contents]
-                    group = self._heads[side] + b"".join(lengths) + b"".join(filter(None, contents))
+                    group = self._heads[image] + b"".join(lengths) + b"".join(filter(None, contents))
                     bodies.append(group)
                     sizes.append(len(group))
             groups.append(sizes)

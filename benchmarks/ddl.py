@@ -50,7 +50,7 @@ def _statements() -> list[str]:
     for path in sorted(HISTORIES.glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").split("\n"):
             if line:
-                found.update(dict.fromkeys(one["q"] for one in json.loads(line)["wire"]))
+                found.update(dict.fromkeys(entry["q"] for entry in json.loads(line)["wire"]))
     if not found:
         raise RuntimeError(f"no histories in {HISTORIES}")
     return list(found)

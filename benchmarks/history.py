@@ -135,7 +135,7 @@ def _write(path: Path, tables: int, events: int) -> int:
 def _line(key: dict[str, Any], value: str) -> str:
     text, body = json.dumps(key).encode(), value.encode()
     framed = (1).to_bytes(8, "big") + len(text).to_bytes(8, "big") + text, len(body).to_bytes(8, "big") + body
-    both = [base64.b64encode(part).decode() for part in framed]
+    both = [base64.b64encode(piece).decode() for piece in framed]
     return json.dumps({"topic": "shop", "partition": 0, "key_b64": both[0], "value_b64": both[1]}) + "\n"
 
 

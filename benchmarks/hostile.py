@@ -21,11 +21,13 @@ def run(asked: Run) -> Iterator[Figure]:
     for format_ in FORMATS:
         best: dict[str, float] = {}
         for number in range(1 if asked.quick else ROUNDS):
-            for one in outcomes(format_, MIB):
-                if one.outcome not in one.expected:
-                    raise RuntimeError(f"{format_}, {one.name}: {one.outcome}, expected {' or '.join(one.expected)}")
-                per_mib = one.cpu / max(1.0, one.size / MIB)
-                best[one.name] = min(best.get(one.name, per_mib), per_mib)
+            for outcome in outcomes(format_, MIB):
+                if outcome.outcome not in outcome.expected:
+                    raise RuntimeError(
+                        f"{format_}, {outcome.name}: {outcome.outcome}, expected {' or '.join(outcome.expected)}"
+                    )
+                per_mib = outcome.cpu / max(1.0, outcome.size / MIB)
+                best[outcome.name] = min(best.get(outcome.name, per_mib), per_mib)
             asked.say(f"{format_}: {len(best)} messages, round {number + 1}")
         slowest = max(best, key=lambda name: best[name])
         note = f"{len(best)} messages; slowest: {slowest}; the rival's value is the bound"

@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.craft import changes, check_read, timed
 from benchmarks.figures import Figure, Run
 from benchmarks.json_python import PythonDebezium, PythonOpen
-from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.inspect import format_lookup
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.event import Message, Row, RowChange
@@ -49,7 +49,7 @@ def short(row: Row | None, table: Table) -> Row | None:
 
 def encoded(format_: str, options: dict[str, Any], events: Sequence[RowChange], table: Table) -> list[Message]:
     """The messages of some changes."""
-    context = Context(OneTable(TableVersion(0, table)), None, Options.of(options))
+    context = Context(SingleTable(TableVersion(0, table)), None, Options.of(options))
     encoder = format_lookup.format_named(format_).encoder(context)
     if "max_batch_size" in options:
         return encoder.encode_rows(events, Message(None, None))  # type: ignore[attr-defined, no-any-return]
@@ -86,7 +86,7 @@ def run(run: Run) -> Iterator[Figure]:
         theirs = timed(partial(plain.decode, keys, texts), rounds) / count * 1e6
         yield Figure(f"json.{name}.cpu-vs-python", ours, "us/row", "less", theirs, _TARGET, f"{count} rows")
         part = messages[: max(1, len(messages) // 10)]
-        source = OneTable(TableVersion(0, table))
+        source = SingleTable(TableVersion(0, table))
         reader = format_lookup.format_named(format_).decoder(Context(source, source))
         cost = timed(partial(list, map(reader.decode, part)), 1) / (count * len(part) / len(messages)) * 1e6
         yield Figure(f"json.{name}.cpu-vs-events", ours, "us/row", "less", cost, None, "events in plain form")

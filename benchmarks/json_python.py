@@ -175,7 +175,7 @@ class _Rows:
         self.ops: list[str] = []
         self.stamps: list[int] = []
         self.sides = tuple(
-            tuple((side[name].append, read) for name, read in readers.items()) for side in (self.before, self.after)
+            tuple((image[name].append, read) for name, read in readers.items()) for image in (self.before, self.after)
         )
 
     def result(self) -> dict[str, Any]:
@@ -193,8 +193,8 @@ class PythonDebezium:
         names, id_, handle = rows.names, self._table.id, self._table.handle_key
         tails: set[str] = set()
         for key, data in zip(keys, messages, strict=True):
-            for part in (key, data):
-                text = part.decode()
+            for piece in (key, data):
+                text = piece.decode()
                 if not text.startswith(_PAYLOAD):
                     raise ValueError("no payload")
                 payload, end = _decode(text, len(_PAYLOAD))
@@ -202,21 +202,21 @@ class PythonDebezium:
                 if tail not in tails:
                     json.loads(_PAYLOAD + "{}" + tail)
                     tails.add(tail)
-                if part is key and tuple(payload) != handle:
+                if piece is key and tuple(payload) != handle:
                     raise ValueError("another key")
             source = payload["source"]
             if source["db"] != id_.db or source["table"] != id_.table or not 0 < source["commit_ts"] < 1 << 63:
                 raise ValueError("another table")
             rows.stamps.append(source["commit_ts"])
             rows.ops.append(payload["op"])
-            for side, plan in ((payload["before"], rows.sides[0]), (payload["after"], rows.sides[1])):
-                if side is None:
+            for image, plan in ((payload["before"], rows.sides[0]), (payload["after"], rows.sides[1])):
+                if image is None:
                     for append, _ in plan:
                         append(None)
                     continue
-                if tuple(side) != names:
+                if tuple(image) != names:
                     raise ValueError("other columns")
-                for (append, read), value in zip(plan, side.values(), strict=True):
+                for (append, read), value in zip(plan, image.values(), strict=True):
                     append(None if value is None else read(value))
         return rows.result()
 
@@ -287,15 +287,15 @@ class PythonOpen:
                     raise ValueError("more text")
                 rows.stamps.append(head["ts"])
                 rows.ops.append("d" if "d" in row else "u" if "p" in row else "c")
-                for k, side in ((0, row.get("p") or row.get("d")), (1, row.get("u"))):
-                    if side is None:
+                for k, image in ((0, row.get("p") or row.get("d")), (1, row.get("u"))):
+                    if image is None:
                         for append, _ in rows.sides[k]:
                             append(None)
                         continue
-                    shape = tuple(side)
+                    shape = tuple(image)
                     if shape not in plans:
-                        plans[shape] = self._plan(rows, names, side)
-                    for (append, read, code, flags), cell in zip(plans[shape][k], side.values(), strict=True):
+                        plans[shape] = self._plan(rows, names, image)
+                    for (append, read, code, flags), cell in zip(plans[shape][k], image.values(), strict=True):
                         if cell["t"] != code or cell["f"] != flags:
                             raise ValueError("another type")
                         shown = cell["v"]
@@ -306,6 +306,6 @@ class PythonOpen:
         """For both sides: list, reader, type code and flags of each column, in the order of a row."""
         if sorted(row) != sorted(names):
             raise ValueError("other columns")
-        known = [dict(zip(names, side, strict=True)) for side in rows.sides]
-        first, second = (tuple((*side[n], cell["t"], cell["f"]) for n, cell in row.items()) for side in known)
+        known = [dict(zip(names, image, strict=True)) for image in rows.sides]
+        first, second = (tuple((*image[n], cell["t"], cell["f"]) for n, cell in row.items()) for image in known)
         return first, second

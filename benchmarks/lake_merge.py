@@ -145,7 +145,7 @@ class _Pair:
         return f"lake.shop.{table}" if self._format == "iceberg" else f"delta.`{self._root / table}`"
 
     def check(self) -> None:
-        ours, theirs = (self._spark.table(self._name(one)) for one in ("ours", "theirs"))
+        ours, theirs = (self._spark.table(self._name(entry)) for entry in ("ours", "theirs"))
         columns = theirs.columns
         if ours.select(columns).exceptAll(theirs).limit(1).count() or ours.count() != theirs.count():
             raise RuntimeError("the two tables differ")

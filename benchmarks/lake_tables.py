@@ -53,9 +53,9 @@ def _measure(run: Run, root: Path, tables: int, active: int, rows: int) -> float
     lines = [json.dumps({"commit_ts": n + 1, "db": "shop", "query": query.format(n)}) for n in range(tables)]
     ddl.write_text("\n".join(lines) + "\n")
     definitions = TableDefinitions.read(ddl)
-    side = CodecConfig("open", FileSchemas([]), Options(), definitions)
-    encoder, spent = side.encoder(), 0.0
-    read = replace(side, chosen=TableChoice.of(["shop.*"]), view=TableView(Table(ANY_TABLE, ())))
+    config = CodecConfig("open", FileSchemas([]), Options(), definitions)
+    encoder, spent = config.encoder(), 0.0
+    read = replace(config, chosen=TableChoice.of(["shop.*"]), view=TableView(Table(ANY_TABLE, ())))
     job = Job(read, None, None, "fail", merge="auto")
     for batch in range(2):
         path, offset = root / f"{batch}.jsonl", 0
@@ -72,9 +72,9 @@ def _measure(run: Run, root: Path, tables: int, active: int, rows: int) -> float
                         offset += 1
         run.say(f"batch {batch + 1} of {active} tables, {tables} defined: {rows * active:,} rows")
         with Stopwatch() as watch:
-            place = f"delta:{root}/lake/{{schema}}/{{table}}"
+            position = f"delta:{root}/lake/{{schema}}/{{table}}"
             settings = SparkSettings("local[2]")
-            summary = run_to_table(job, str(path), place, None, KafkaClient(), settings, None, statements_of(ddl))
+            summary = run_to_table(job, str(path), position, None, KafkaClient(), settings, None, statements_of(ddl))
         if summary.out != rows * active:
             raise RuntimeError(f"{summary.out} of {rows * active} rows were merged")
         spent = watch.spent.cpu

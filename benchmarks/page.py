@@ -105,11 +105,11 @@ def write(
             "cores": os.cpu_count(),
             "quick": quick,
             "rows": rows,
-            "figures": [one.as_json() for one in found],
+            "figures": [entry.as_json() for entry in found],
         }
     runs = {
         name: runs[name]
-        for name in (*(one for one in order if one in runs), *(one for one in runs if one not in order))
+        for name in (*(entry for entry in order if entry in runs), *(run for run in runs if run not in order))
     }
     kept.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
     page = docs / "benchmarks.md"
@@ -124,11 +124,11 @@ def filled(page: str, runs: Mapping[str, Any]) -> str:
 
 
 def _lines(runs: Mapping[str, Any]) -> Iterator[str]:
-    by_name = {one["name"]: one for run in runs.values() for one in run["figures"]}
+    by_name = {figure["name"]: figure for run in runs.values() for figure in run["figures"]}
     for title, rows in _TABLES.items():
-        if there := [row for row in rows if row.figure in by_name]:
+        if existing := [row for row in rows if row.figure in by_name]:
             yield from (f"### {title}", "", "| | measured | beside | measured | ratio |", "|---|---|---|---|---|")
-            yield from (_line(row, by_name[row.figure]) for row in there)
+            yield from (_line(row, by_name[row.figure]) for row in existing)
             yield ""
     if "size.wide-1-row.avro" in by_name:
         yield from (

@@ -317,10 +317,10 @@ def schema(number: Any, size: int = 0) -> str:
         ("BLOB", {"type": "bytes"}),
     )
     fields: list[dict[str, Any]] = []
-    for place in range(COLUMNS):
-        tidb, kind = kinds[place % len(kinds)]
+    for index in range(COLUMNS):
+        tidb, kind = kinds[index % len(kinds)]
         type_ = {**kind, "connect.parameters": {"tidb_type": tidb}}
-        fields.append({"name": f"column_{place}", "type": ["null", type_], "default": None})
+        fields.append({"name": f"column_{index}", "type": ["null", type_], "default": None})
     value = {"type": "record", "name": f"table_{number}", "namespace": "default.shop", "fields": fields}
     text = json.dumps(value, separators=(",", ":"))
     if len(text) < size:

@@ -43,8 +43,8 @@ def run(asked: Run) -> Iterator[Figure]:
                 yield Figure(f"{what}.against-psycopg", pg.per_second, "schemas/s", "more", bare, note=note)
         known = schema(1)
         posted = json.dumps({"schema": known})
-        for one in (ours, plain):
-            register(one, "known", known)
+        for entry in (ours, plain):
+            register(entry, "known", known)
         loads = (("look-up", Load("/subjects/known", _POST, posted)), ("by-id", Load("/schemas/ids/1")))
         for name, load in loads:
             asked.say(name)

@@ -229,8 +229,8 @@ def _set(column: Column, random: Random) -> str:
 
 
 def _time(shape: str, _column: Column, random: Random) -> str:
-    parts = {"M": random.randrange(1, 13), "D": random.randrange(1, 29), "h": random.randrange(24)}
-    return shape.format(y=random.randrange(1990, 2030), **parts, m=random.randrange(60), f=random.randrange(1000))
+    pieces = {"M": random.randrange(1, 13), "D": random.randrange(1, 29), "h": random.randrange(24)}
+    return shape.format(y=random.randrange(1990, 2030), **pieces, m=random.randrange(60), f=random.randrange(1000))
 
 
 _MAKE: dict[Kind, Callable[[Column, Random], Value]] = {

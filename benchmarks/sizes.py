@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from benchmarks.craft import changes
 from benchmarks.figures import Figure, Run
-from ticdc_bridge.schemas.formats.base import BatchEncoder, Context, OneTable
+from ticdc_bridge.schemas.formats.base import BatchEncoder, Context, SingleTable
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
@@ -48,13 +48,13 @@ def _documents(tables: Sequence[tuple[str, int, int]]) -> list[RowChange]:
     for table, commit_ts, partition in tables:
         kinds = zip(_NAMES, _KINDS, strict=True)
         columns = tuple(Column(name, BY_NAME[kind], handle_key=not at) for at, (name, kind) in enumerate(kinds))
-        sides = []
+        images = []
         for n in (0, 1):
             values = [text.format(n, day=n + 1) for text in row] + [str(n + 1), str(1000 * (n + 1)), None]
-            sides.append(dict(zip(_NAMES, values, strict=True)))
+            images.append(dict(zip(_NAMES, values, strict=True)))
         extra = {"types": {"null": [6, 0]}, "partition": partition}
         shown = Table(TableId("a", table), columns)
-        change = RowChange("craft", shown, "u", commit_ts, sides[0], sides[1], (_NAMES[0],), "UTC", extra=extra)
+        change = RowChange("craft", shown, "u", commit_ts, images[0], images[1], (_NAMES[0],), "UTC", extra=extra)
         found.append(change)
     return found
 
@@ -74,15 +74,15 @@ def cases() -> dict[str, list[RowChange]]:
 def sizes(format_: str, rows: Sequence[RowChange]) -> tuple[int, int]:
     """(bytes of keys and values, the same by zlib) of the rows as one batch, or a message each."""
     options = Options.of({"enable_tidb_extension": True, "avro_include_before_value": True, "on_lossy": "flag"})
-    encoder = FORMATS[format_].encoder(Context(Ids(), OneTable(TableVersion(0, rows[0].table)), options))
+    encoder = FORMATS[format_].encoder(Context(Ids(), SingleTable(TableVersion(0, rows[0].table)), options))
     copies = [replace(row, flags=[], extra=dict(row.extra), table_version=1) for row in rows]
     origin = Message(None, None, "topic", 0, 0, 1_600_000_000_000)
     if isinstance(encoder, BatchEncoder):
         messages = encoder.encode_rows(copies, origin)
     else:
         messages = [m for row in copies for m in encoder.encode(row, origin)]
-    parts = [part for m in messages for part in (m.key, m.value) if part]
-    return sum(map(len, parts)), sum(len(zlib.compress(part)) for part in parts)
+    pieces = [field for m in messages for field in (m.key, m.value) if field]
+    return sum(map(len, pieces)), sum(len(zlib.compress(piece)) for piece in pieces)
 
 
 def run(run: Run) -> Iterator[Figure]:

@@ -80,8 +80,10 @@ def _raced(source: Source, cases: Mapping[str, Case], run: Run) -> dict[str, Cas
             found = process.submit(_in_a_jvm, source, race["header"].rows).result()
         for name, spent in found.items():
             race[name].spent.extend(spent)
-        told = (f"{name} {median(s.cpu for s in spent) / race[name].rows * 1e6:.2f}" for name, spent in found.items())
-        run.say(f"JVM {number}, µs/row: {', '.join(told)}")
+        reported = (
+            f"{name} {median(s.cpu for s in spent) / race[name].rows * 1e6:.2f}" for name, spent in found.items()
+        )
+        run.say(f"JVM {number}, µs/row: {', '.join(reported)}")
     return race
 
 

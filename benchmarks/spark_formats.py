@@ -21,7 +21,7 @@ from benchmarks.craft_python import PythonDecoder
 from benchmarks.figures import Figure, Run
 from benchmarks.json_formats import encoded, short
 from benchmarks.spark_cases import Case, figures, measure, ratio
-from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.formats.craft import CraftEncoder
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.names import quote_name
@@ -75,7 +75,7 @@ def run(name: str, run: Run) -> Iterator[Figure]:
 def ours(frame: DataFrame, name: str, table: Table) -> DataFrame:
     from ticdc_bridge import decode
 
-    return decode(frame, format=name, ddl=OneTable(TableVersion(0, table)), table=str(table.id))
+    return decode(frame, format=name, ddl=SingleTable(TableVersion(0, table)), table=str(table.id))
 
 
 def transport(frame: DataFrame, name: str, table: Table) -> DataFrame:
@@ -152,10 +152,10 @@ def python_craft(frame: DataFrame, table: Table) -> DataFrame:
         for batch in batches:
             found = decoder.decode(batch.column(0).to_pylist())
             arrays = [pa.array(found[n], schema.field(n).type) for n in ("op", "commit_ts")]
-            for side in ("before", "after"):
-                fields = list(schema.field(side).type)
+            for image in ("before", "after"):
+                fields = list(schema.field(image).type)
                 arrays.append(
-                    pa.StructArray.from_arrays([pa.array(found[side][f.name], f.type) for f in fields], fields=fields)
+                    pa.StructArray.from_arrays([pa.array(found[image][f.name], f.type) for f in fields], fields=fields)
                 )
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -209,13 +209,13 @@ _RIVALS: Mapping[str, Any] = {"craft": python_craft, "open": open_json, "debeziu
 _PLACES = {"craft": "after", "open": "found.u", "debezium": "found.payload.after"}
 
 
-def check(mine: DataFrame, theirs: DataFrame, place: str, rows: int) -> None:
+def check(mine: DataFrame, theirs: DataFrame, location: str, rows: int) -> None:
     """As many rows out of both as went in; none of ours an error, none of theirs empty. RuntimeError."""
     from pyspark.sql import functions as F
 
     found = mine.agg(F.count(F.lit(1)), F.count("error"), F.count("after"), F.count("before")).collect()[0]
     if tuple(found) != (rows, 0, rows, rows):
         raise RuntimeError(f"{rows} updates went in, this came out (rows, errors, after, before): {tuple(found)}")
-    whole: Column = F.col(place)
+    whole: Column = F.col(location)
     if theirs.agg(F.count(whole)).collect()[0][0] != rows:
         raise RuntimeError("the rival lost rows")

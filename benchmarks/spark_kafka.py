@@ -190,8 +190,8 @@ def _stream(kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], No
     def job(topic: str, out: str, checkpoint: Path) -> None:
         client = KafkaClient(kafka.bootstrap_servers)
         dead = str(checkpoint.with_suffix(".dead"))
-        places = f"kafka:{topic}", f"kafka:{out}", dead, client, str(checkpoint)
-        code = run_stream(StreamJob("transcode", Job(read, write), *places, trigger=None))
+        positions = f"kafka:{topic}", f"kafka:{out}", dead, client, str(checkpoint)
+        code = run_stream(StreamJob("transcode", Job(read, write), *positions, trigger=None))
         if code:
             raise RuntimeError(f"transcode ended with exit code {code}")
 

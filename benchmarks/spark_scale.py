@@ -44,9 +44,9 @@ def _linear(spark: SparkSession, run: Run) -> Iterator[Figure]:
     if run.rows:
         few, many = run.rows, run.rows * 10
     source = made.wide()
-    for name, work in {"header": _header, "exact": _exact, "transcode": _transcode}.items():
+    for name, value in {"header": _header, "exact": _exact, "transcode": _transcode}.items():
         cases = [
-            Case(f"{name}-{rows}-rows", rows, work(_input(spark, run, [source], rows, DISTINCT), source))
+            Case(f"{name}-{rows}-rows", rows, value(_input(spark, run, [source], rows, DISTINCT), source))
             for rows in (few, many)
         ]
         yield from _measured(run, cases, _TARGET_LINEAR)
@@ -56,21 +56,21 @@ def _ids(spark: SparkSession, run: Run) -> Iterator[Figure]:
     """Rows of the first and the last of 50 versions, and of all of them: as many columns on average."""
     few, many = _IDS
     ends, whole = grown(many, only=(0, many - 1)), grown(many)
-    for name, work in {"header": _header, "exact": _exact}.items():
+    for name, value in {"header": _header, "exact": _exact}.items():
         cases = [
-            Case(f"{name}-{ids}-ids", _count(run), work(_input(spark, run, [source], _count(run)), source))
+            Case(f"{name}-{ids}-ids", _count(run), value(_input(spark, run, [source], _count(run)), source))
             for ids, source in ((few, ends), (many, whole))
         ]
         yield from _measured(run, cases, _TARGET_IDS)
 
 
 def _tables(spark: SparkSession, run: Run) -> Iterator[Figure]:
-    for name, work in {"generic": _generic, "transcode": _transcode}.items():
+    for name, value in {"generic": _generic, "transcode": _transcode}.items():
         cases = []
         for count in _TABLES:
             sources = tables(count)
             rows = min(_count(run), _PYTHON_ROWS)
-            frame = work(_input(spark, run, sources, rows), sources[0])
+            frame = value(_input(spark, run, sources, rows), sources[0])
             cases.append(Case(f"{name}-{count}-tables", rows, frame))
         yield from _measured(run, cases, _TARGET_TABLES)
 

@@ -19,7 +19,7 @@ from benchmarks.spark_avro import bare_from_avro
 from benchmarks.spark_cases import Case, figures, measure, ratio
 from benchmarks.spark_input import DISTINCT, frame_of
 from ticdc_bridge.schemas.formats.avro import schema as publish
-from ticdc_bridge.schemas.formats.base import OneTable
+from ticdc_bridge.schemas.formats.base import SingleTable
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table, TableVersion
@@ -40,11 +40,11 @@ def avro_debezium(run: Run) -> Iterator[Figure]:
     spark, rows, source = _spark(), _rows(run), made.wide()
     run.say(f"input: {rows:,} messages of {source.name}")
     whole = frame_of(spark, [source], rows)
-    one, few = frame_of(spark, [source.only_newest()], rows), frame_of(spark, [source], rows // _FEWER)
+    entry, few = frame_of(spark, [source.only_newest()], rows), frame_of(spark, [source], rows // _FEWER)
     cases = [
         Case("read", rows, whole),
         Case("ours", rows, to_debezium(whole, source.schemas)),
-        Case("from_avro-to_json", rows, _row_as_json(one, source)),
+        Case("from_avro-to_json", rows, _row_as_json(entry, source)),
         Case("fastavro-orjson", rows // _FEWER, fastavro_debezium(few, source)),
     ]
     run.say("comparing the results")
@@ -94,7 +94,7 @@ def to_avro(frame: DataFrame, table: Table, schemas: FileSchemas) -> DataFrame:
     from ticdc_bridge import transcode
 
     return transcode(
-        frame, from_format="debezium", to_format="avro", to_schemas=schemas, ddl=OneTable(TableVersion(0, table)),
+        frame, from_format="debezium", to_format="avro", to_schemas=schemas, ddl=SingleTable(TableVersion(0, table)),
         options={"enable_tidb_extension": True, "on_lossy": "flag"},
     )  # fmt: skip
 
@@ -146,7 +146,7 @@ def fastavro_debezium(frame: DataFrame, source: Source) -> DataFrame:
         for batch in found:
             keys, values = batch.column(0).to_pylist(), batch.column(1).to_pylist()
             out = [made_(key, value) for key, value in zip(keys, values, strict=True)]
-            columns = [pa.array([one[n] for one in out], pa.binary()) for n in (0, 1)]
+            columns = [pa.array([entry[n] for entry in out], pa.binary()) for n in (0, 1)]
             yield pa.RecordBatch.from_arrays(
                 [*columns, batch.column(2), batch.column(3)], names=["key", "value", "topic", "partition"]
             )
@@ -248,23 +248,23 @@ def _check_debezium(cases: list[Case], source: Source) -> None:
         [json.loads(r["value"])["payload"] for r in _sample(c.frame.where(F.col("partition") == 0))]
         for c in (ours, rival)
     )
-    for number, (event, one, other) in enumerate(zip(wanted, mine, theirs, strict=False)):
+    for number, (event, entry, other) in enumerate(zip(wanted, mine, theirs, strict=False)):
         for name in ("op", "before", "after"):
-            if not _alike(one.get(name), other.get(name)):
-                raise RuntimeError(f"row {number}: ours has {name}={one.get(name)}, fastavro {other.get(name)}")
-        if one["op"] != event.op or (event.op != "d" and one["source"]["commit_ts"] != event.commit_ts):
-            raise RuntimeError(f"row {number} of ours is {one}, the generator made {event}")
+            if not _alike(entry.get(name), other.get(name)):
+                raise RuntimeError(f"row {number}: ours has {name}={entry.get(name)}, fastavro {other.get(name)}")
+        if entry["op"] != event.op or (event.op != "d" and entry["source"]["commit_ts"] != event.commit_ts):
+            raise RuntimeError(f"row {number} of ours is {entry}, the generator made {event}")
     rows = [r["value"] for r in _sample(bare.frame)]
     if not any(rows) or any("id" not in json.loads(r) for r in rows if r is not None):
         raise RuntimeError(f"from_avro and to_json gave {rows[:2]}")
 
 
-def _alike(one: Any, other: Any) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return all(_alike(one.get(n), other.get(n)) for n in one.keys() | other.keys())
-    if isinstance(one, float) or isinstance(other, float):  # FLOAT and DECIMAL as doubles: other digits, one number
-        return one is not None and other is not None and abs(one - other) <= 1e-6 * max(abs(one), 1)
-    return bool(one == other)
+def _alike(left: Any, other: Any) -> bool:
+    if isinstance(left, dict) and isinstance(other, dict):
+        return all(_alike(left.get(n), other.get(n)) for n in left.keys() | other.keys())
+    if isinstance(left, float) or isinstance(other, float):  # FLOAT and DECIMAL as doubles: other digits, one number
+        return left is not None and other is not None and abs(left - other) <= 1e-6 * max(abs(left), 1)
+    return bool(left == other)
 
 
 def _check_avro(spark: SparkSession, cases: list[Case], table: Table, schemas: FileSchemas) -> None:
@@ -277,8 +277,8 @@ def _check_avro(spark: SparkSession, cases: list[Case], table: Table, schemas: F
     _counted(ours)
     head = spark.createDataFrame(_sample(ours.frame.select("key", "value")), "key binary, value binary")
     back = decode(head, format="avro", schemas=schemas, table=str(table.id))
-    there = spark_formats.ours(cases[0].frame.limit(_SAMPLE), "debezium", table)
-    mine, wanted = ({r["after"]["id"]: r["after"] for r in f.select("after").collect()} for f in (back, there))
+    existing = spark_formats.ours(cases[0].frame.limit(_SAMPLE), "debezium", table)
+    mine, wanted = ({r["after"]["id"]: r["after"] for r in f.select("after").collect()} for f in (back, existing))
     if mine != wanted:
         different = next(n for n in wanted if mine.get(n) != wanted[n])
         raise RuntimeError(f"ours reads as {mine.get(different)}, {wanted[different]} went in")

@@ -43,9 +43,9 @@ def run(run: Run) -> Iterator[Figure]:
                 cpu = _typical(rounds, partial(_cpu_of, words, folder, environment))
                 name = ".".join(filter(None, ["start.help", package, command]))
                 yield Figure(name, cpu, "s", "less", HELP, 1.0, _NOTE)
-        one = Path(folder) / "one.jsonl"
-        one.write_text(_GOLDEN.read_text("utf-8").splitlines(keepends=True)[1], "utf-8")
-        words = ["-m", "spark_jobs", "decode", "--format", "craft", "--in", str(one)]
+        entry = Path(folder) / "one.jsonl"
+        entry.write_text(_GOLDEN.read_text("utf-8").splitlines(keepends=True)[1], "utf-8")
+        words = ["-m", "spark_jobs", "decode", "--format", "craft", "--in", str(entry)]
         cpu = _typical(rounds, partial(_cpu_of, words, folder, environment))
         yield Figure("start.decode-one", cpu, "s", "less", MESSAGE, 1.0, _NOTE)
         cpu = _typical(rounds, partial(_cpu_until_served, folder, environment))

@@ -33,12 +33,12 @@ def tool() -> Path | None:
 def verdict(report: dict[str, list[dict[str, object]]]) -> tuple[int, list[str]]:
     """The exit code and what to say about pip-audit's report."""
     packages = report.get("dependencies", [])
-    skipped = [one for one in packages if "skip_reason" in one]
-    bad = [one for one in packages if one.get("vulns")]
-    said = [f"{one['name']} {one.get('version')}: {json.dumps(one['vulns'])}" for one in bad]
+    skipped = [package for package in packages if "skip_reason" in package]
+    bad = [package for package in packages if package.get("vulns")]
+    said = [f"{entry['name']} {entry.get('version')}: {json.dumps(entry['vulns'])}" for entry in bad]
     said.append(f"{len(packages) - len(skipped)} of {len(packages)} packages looked up, {len(bad)} vulnerable")
     if skipped or not packages:
-        reasons = sorted({str(one["skip_reason"]).partition(":")[0] for one in skipped})
+        reasons = sorted({str(entry["skip_reason"]).partition(":")[0] for entry in skipped})
         said.append(f"NOT AUDITED: {len(skipped)} packages, because: {'; '.join(reasons) or 'no answer'}")
         said.append("The vulnerability service can't be reached from here, or the index is not PyPI's own.")
     return (1 if bad else CANNOT if skipped or not packages else 0), said

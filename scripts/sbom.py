@@ -28,9 +28,9 @@ _JAR = re.compile(r"(.+?)-(\d[\w.+-]*)\.jar")
 
 
 def python_packages() -> Iterator[Component]:
-    for one in distributions():
-        name = re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower()
-        yield _component(name, one.version, f"pkg:pypi/{name}@{quote(one.version)}")
+    for entry in distributions():
+        name = re.sub(r"[-_.]+", "-", entry.metadata["Name"]).lower()
+        yield _component(name, entry.version, f"pkg:pypi/{name}@{quote(entry.version)}")
 
 
 def jars(folder: Path) -> Iterator[Component]:
@@ -78,7 +78,7 @@ def bill_of_materials(name: str) -> dict[str, Any]:
         *java(os.environ.get("BRIDGE_JAVA_HOME", "")),
         *debian_packages(),
     ]
-    components.sort(key=lambda one: (one["type"], one.get("purl", ""), one["name"], one["version"]))
+    components.sort(key=lambda entry: (entry["type"], entry.get("purl", ""), entry["name"], entry["version"]))
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",

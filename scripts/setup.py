@@ -98,7 +98,7 @@ class SetupFailed(Exception):
 
 
 def version_problem(version: tuple[int, ...]) -> str | None:
-    """What is wrong with this Python version, or None."""
+    """The fault of this Python version, or None."""
     if OLDEST <= version[:2] <= NEWEST:
         return None
     found = ".".join(map(str, version[:3]))
@@ -148,7 +148,7 @@ def remove_torn(site_packages: Path) -> list[str]:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether the files that a package's RECORD names are there, in the sizes that it gives."""
+    """True if the files that a package's RECORD names are there, in the sizes that it gives."""
     try:
         with (folder / "RECORD").open(encoding="utf-8", newline="") as record:
             rows = [row for row in csv.reader(record) if len(row) == 3 and row[2]]
@@ -209,7 +209,7 @@ def _stamp(venv: Path) -> str:
 
 
 def _is_done(root: Path, kind: str) -> bool:
-    enough = {stamp_text(root, sys.version_info[:3], one) for one in (kind, "dev")}
+    enough = {stamp_text(root, sys.version_info[:3], entry) for entry in (kind, "dev")}
     return _stamp(root / ".venv") in enough and (root / ".venv" / "bin" / "python").exists()
 
 
@@ -294,7 +294,7 @@ def _parts(root: Path, kind: str, tool: str) -> Iterator[tuple[list[str], Step]]
         if names != (BUILD,):
             size = "0.6 GB" if kind == "run" else "0.8 GB"
             say(f"installing {total} pinned packages with {tool} (where none is in its cache, {size} to fetch)")
-        files = [part for name in names for part in ("-r", str(root / name))]
+        files = [piece for name in names for piece in ("-r", str(root / name))]
         yield files, Step("installing", total=total if tool == "pip" else 0)
 
 

@@ -80,7 +80,7 @@ def translated(listed: str, environment: Mapping[str, str]) -> tuple[dict[str, s
     """What `pip config list` printed, as uv's environment and options. uv's own variables win. Errors: NoUv."""
     found = _merged(listed)
     # As pip, which takes a version wherever it is; the hashes say which file it must be.
-    told = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+    reported = {"UV_INDEX_STRATEGY": "unsafe-best-match"}
     options = []
     for name, value in found.items():
         if name in _SWITCHES:
@@ -89,14 +89,14 @@ def translated(listed: str, environment: Mapping[str, str]) -> tuple[dict[str, s
             text = _LISTS[name].join(value.split()) if name in _LISTS else value
             if name == "proxy" and "://" not in text:
                 text = f"http://{text}"
-            told.update(dict.fromkeys(_NAMES[name], text))
+            reported.update(dict.fromkeys(_NAMES[name], text))
         elif name not in _IDLE:
             raise NoUv(f"pip is told of {name}, which uv would not heed")
-    if "SSL_CERT_FILE" not in told:
+    if "SSL_CERT_FILE" not in reported:
         bundle = environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE")
-        told.update({"SSL_CERT_FILE": bundle} if bundle else {"UV_SYSTEM_CERTS": "1"})
-    own = {name: value for name, value in environment.items() if name.startswith("UV_")}
-    return {**environment, **told, **own}, options
+        reported.update({"SSL_CERT_FILE": bundle} if bundle else {"UV_SYSTEM_CERTS": "1"})
+    setting = {name: value for name, value in environment.items() if name.startswith("UV_")}
+    return {**environment, **reported, **setting}, options
 
 
 def _merged(listed: str) -> dict[str, str]:

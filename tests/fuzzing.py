@@ -26,7 +26,7 @@ from tests.support.fuzz import checked, damaged, material
 from tests.support.golden import READ, ROOT, Golden
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 CORPUS = ROOT / "tests" / "corpus"
 MOST = 400
@@ -36,11 +36,11 @@ _NUMBER = re.compile(r"\d+")
 
 
 def outcome(golden: Golden, message: Message) -> str:
-    """What comes of a message read by a fresh decoder: its error without names and numbers, or its kinds of events.
+    """The result of a message read by a fresh decoder: its error without names and numbers, or its kinds of events.
 
     Any error but WireError passes through.
     """
-    result = decode_one(golden.side().decoder(), message)
+    result = decode_message(golden.side().decoder(), message)
     checked(result, message)
     if isinstance(result.error, WireError):
         return f"{result.error.code}: {_NUMBER.sub('#', _QUOTED.sub('…', result.error.detail))[:120]}"
@@ -62,9 +62,9 @@ def read(path: Path) -> list[tuple[Golden, Message, str]]:
     format_ = path.name.partition(".")[0]
     found = []
     for text in path.read_text(encoding="utf-8").splitlines():
-        one = json.loads(text)
-        key, value = (None if one[n] is None else base64.b64decode(one[n]) for n in ("key_b64", "value_b64"))
-        found.append((Golden(format_, one["case"]), Message(key, value), one["outcome"]))
+        entry = json.loads(text)
+        key, value = (None if entry[n] is None else base64.b64decode(entry[n]) for n in ("key_b64", "value_b64"))
+        found.append((Golden(format_, entry["case"]), Message(key, value), entry["outcome"]))
     return found
 
 
@@ -112,7 +112,7 @@ class Fuzzer:
 
     def keep(self) -> int:
         """Write the corpus; how many messages joined it."""
-        new = {found: one for found, one in self.seen.items() if found not in self._known}
+        new = {found: value for found, value in self.seen.items() if found not in self._known}
         if new:
             _append(self.path, new)
         if self.broken:
@@ -149,7 +149,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         for what in one.broken:
             print(f"  {what}")
-    return 1 if any(one.broken for one in fuzzers) else 0
+    return 1 if any(fuzzer.broken for fuzzer in fuzzers) else 0
 
 
 if __name__ == "__main__":

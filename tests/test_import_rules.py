@@ -21,7 +21,9 @@ def containers() -> Iterator[str]:
 
 def test_a_new_folder_has_to_be_placed() -> None:
     """Where folders lie, an exhaustive contract names them all; lint-imports checks the names."""
-    exhaustive = {one for rule in RULES["contracts"] if rule.get("exhaustive") for one in rule["containers"]}
+    exhaustive = {
+        container for rule in RULES["contracts"] if rule.get("exhaustive") for container in rule["containers"]
+    }
     inner = set(containers())
     assert len(inner) > 10
     assert sorted(inner - exhaustive) == [], "no layer contract of pyproject.toml has exhaustive = true for these"

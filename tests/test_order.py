@@ -88,7 +88,7 @@ def test_costs_there_and_back(tmp_path: Path) -> None:
     costs.write_costs(first, table)
     assert costs.read_costs(table) == first
     costs.write_costs({Part("tests/scripts/test_setup.py", False): Cost(2.0, 2.0, 2)}, table)
-    assert [part.file for part in costs.read_costs(table)] == ["tests/scripts/test_setup.py", here, here]
+    assert [cost.file for cost in costs.read_costs(table)] == ["tests/scripts/test_setup.py", here, here]
 
 
 def test_the_tests_of_a_change() -> None:
@@ -101,7 +101,7 @@ def test_the_tests_of_a_change() -> None:
         "tests/service/ui"
     ]
     assert to_run(["tests/support/kafka.py"]) == to_run(["a_new_package/a.py"]) == ["tests"]
-    assert [one for _, tests in TESTS for one in tests if not (ROOT / one).exists()] == []
+    assert [test for _, tests in TESTS for test in tests if not (ROOT / test).exists()] == []
     assert [start for start, _ in TESTS if not (ROOT / start).exists()] == []
 
 

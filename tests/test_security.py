@@ -69,7 +69,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("new", HOSTILE, ids=[f"{number} {one.kind}" for number, one in enumerate(HOSTILE)])
+@pytest.mark.parametrize("new", HOSTILE, ids=[f"{number} {entry.kind}" for number, entry in enumerate(HOSTILE)])
 def test_no_schema_makes_the_registry_fetch_or_open_anything(tmp_path: Path, new: NewSchema) -> None:
     store = open_store(f"sqlite:///{tmp_path / 'r.db'}")
     registry = Registry(store)
@@ -125,15 +125,15 @@ def test_names_are_no_sql(tmp_path: Path, name: str) -> None:
         register.register(registry, subject, NewSchema('"int"'))
     assert subjects.list_subjects(registry) == sorted(["a1", "ab", name])
     assert subjects.list_subjects(registry, prefix=name) == [name]
-    assert {one.subject for one in schemas.search(registry, prefix=name)} == {name}
+    assert {entry.subject for entry in schemas.search(registry, prefix=name)} == {name}
     assert subjects.delete_subject(registry, name) == [1]
     assert subjects.list_subjects(registry) == ["a1", "ab"]
     store.close()
 
 
 def raw(url: str, request: bytes) -> bytes:
-    parts = urlsplit(url)
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=60) as opened:
+    split_url = urlsplit(url)
+    with socket.create_connection((split_url.hostname or "", split_url.port or 0), timeout=60) as opened:
         opened.sendall(request)
         opened.shutdown(socket.SHUT_WR)
         chunks = []

@@ -44,15 +44,15 @@ def test_the_server_is_one_and_ends_when_the_run_is_killed(postgres: DatabaseSer
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as controller:
         assert controller.stdout is not None
         folder = controller.stdout.readline().strip()
-        (first, one), (second, other) = _worker(folder), _worker(folder)
+        (first, left), (second, other) = _worker(folder), _worker(folder)
         assert (first.port, first.folder) == (second.port, second.folder)
         assert first.port != postgres.port
-        assert one != other
-        with psycopg.connect(one), psycopg.connect(other):  # two sessions hold nothing up
+        assert left != other
+        with psycopg.connect(left), psycopg.connect(other):  # two sessions hold nothing up
             controller.send_signal(signal.SIGKILL)
             until(lambda: not first.folder.exists() and not Path(folder).exists(), "the server has ended", 60)
     with pytest.raises(psycopg.OperationalError):
-        psycopg.connect(one, connect_timeout=5)
+        psycopg.connect(left, connect_timeout=5)
 
 
 def test_the_end_of_a_run() -> None:

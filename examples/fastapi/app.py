@@ -49,17 +49,17 @@ class Changes:
 
     def take(self, decoder: Decoder, message: Message) -> None:
         self.messages += 1
-        place = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
+        position = {"topic": message.topic(), "partition": message.partition(), "offset": message.offset()}
         try:
             events = decoder.decode(message.key(), message.value(), topic=message.topic())
         except WireError as error:
             self.failed += 1
-            self.errors.append({**place, "code": error.code, "detail": error.detail})
+            self.errors.append({**position, "code": error.code, "detail": error.detail})
             return
         for event in map(plain_event, events):
             if event["kind"] != "row":
                 continue
-            self.newest.append({**event, **place})
+            self.newest.append({**event, **position})
             before, after = event["before"], event["after"]
             if before is not None:
                 self.rows.pop(row_id(event["key"], before), None)

@@ -45,10 +45,14 @@ def read_references(rows: Any) -> tuple[Reference, ...]:
         references = tuple(Reference(row["name"], row["subject"], row["version"]) for row in rows)
     except (LookupError, TypeError):
         references = (Reference("", "", 0),)
-    for one in references:
-        if not isinstance(one.name, str) or not isinstance(one.subject, str) or type(one.version) is not int:
+    for reference in references:
+        if (
+            not isinstance(reference.name, str)
+            or not isinstance(reference.subject, str)
+            or type(reference.version) is not int
+        ):
             references = (Reference("", "", 0),)
-    if any(not one.subject for one in references):
+    if any(not entry.subject for entry in references):
         raise ValueError('"references" must be a list of {"name","subject","version"}')
     return references
 
@@ -65,19 +69,19 @@ def resolve(schema: ReferringSchema, find: Callable[[Reference], ReferringSchema
     seen: set[tuple[str, int]] = set()
 
     def collect(referring: ReferringSchema, path: tuple[Reference, ...]) -> None:
-        for one in referring.references:
-            place = (one.subject, one.version)
-            if place in ((p.subject, p.version) for p in path):
-                circle = ", which refers to ".join(map(str, (*path, one)))
+        for reference in referring.references:
+            key = (reference.subject, reference.version)
+            if key in ((p.subject, p.version) for p in path):
+                circle = ", which refers to ".join(map(str, (*path, reference)))
                 raise ValueError(f"its references go in a circle: {circle}")
-            if place in seen:
+            if key in seen:
                 continue
             if len(seen) >= _MOST:
                 raise ValueError(f"it refers to more than {_MOST} schemas")
-            seen.add(place)
-            other = find(one)
-            collect(other, (*path, one))
-            for name, definition in _definitions(_parse(other.text, str(one)), ""):
+            seen.add(key)
+            other = find(reference)
+            collect(other, (*path, reference))
+            for name, definition in _definitions(_parse(other.text, str(reference)), ""):
                 types.setdefault(name, definition)
 
     collect(schema, ())
@@ -126,8 +130,8 @@ def _definitions(node: Any, namespace: str) -> Iterator[tuple[str, tuple[Any, st
         fields = node.get("fields")
         for field in fields if isinstance(fields, list) else ():
             yield from _definitions(field.get("type") if isinstance(field, dict) else None, inner)
-    for part in ("items", "values", "type"):
-        yield from _definitions(node.get(part), inner)
+    for piece in ("items", "values", "type"):
+        yield from _definitions(node.get(piece), inner)
 
 
 class _Expansion:
@@ -152,10 +156,10 @@ class _Expansion:
             return self._definition(node, namespace)
         if isinstance(kind, str) and kind not in _PRIMITIVES and kind not in ("array", "map"):
             return self._named(kind, namespace)  # {"type": "a.name"} is the name (Avro's Java library takes it so)
-        parts = {part: self.expand(node[part], namespace) for part in ("items", "values") if part in node}
+        pieces = {piece: self.expand(node[piece], namespace) for piece in ("items", "values") if piece in node}
         if isinstance(kind, dict | list):
-            parts["type"] = self.expand(kind, namespace)
-        return {**node, **parts}
+            pieces["type"] = self.expand(kind, namespace)
+        return {**node, **pieces}
 
     def _named(self, name: str, namespace: str) -> Any:
         if name in _PRIMITIVES:

@@ -324,8 +324,8 @@ def _reader(of: SchemaType, number: Convert, budget: ItemBudget) -> tuple[binary
         return array_reader(converted(read, convert) if convert else read, budget), None
     if of.kind == "null":
         return (lambda buffer, pos: (None, pos)), None
-    own = utf8 if of.kind == "string" else None if of.kind in ("bytes", "boolean") else number
-    return binary.READERS[of.kind], own
+    special = utf8 if of.kind == "string" else None if of.kind in ("bytes", "boolean") else number
+    return binary.READERS[of.kind], special
 
 
 # ---------------------------------------------------------------------------------------------- writer
@@ -351,9 +351,9 @@ def _record_writer(of: SchemaType) -> Writer:
 
     def write(value: Any) -> bytes:
         out = []
-        for label, one in fields:
+        for label, entry in fields:
             try:
-                out.append(one(value.get(label)))
+                out.append(entry(value.get(label)))
             except (ValueError, TypeError, AttributeError, OverflowError) as error:
                 raise ValueError(f"{label}: {error}") from error
         return b"".join(out)

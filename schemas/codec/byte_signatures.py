@@ -202,7 +202,7 @@ def _csv(data: bytes) -> str:
 
 
 def is_open_value(data: bytes) -> bool:
-    """Whether bytes are values of the Open Protocol from the first to the last: a length of eight bytes, then JSON."""
+    """True if bytes are values of the Open Protocol from the first to the last: a length of eight bytes, then JSON."""
     pos = 0
     while data[pos + 8 : pos + 10] == b'{"':
         pos += 8 + int.from_bytes(data[pos : pos + 8], "big")

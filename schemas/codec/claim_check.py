@@ -39,12 +39,12 @@ def fetch_value(claims: ClaimChecks | None, uri: str, read: Callable[[bytes], T]
     """
     file = _fetch(claims, uri)
     try:
-        whole = json_exact.decode(json_exact.document(file))
+        document = json_exact.decode(json_exact.document(file))
     except ValueError:  # compressed, or Avro
-        whole = None
+        document = None
     try:
-        wrapped = isinstance(whole, dict) and whole.keys() <= {"key", "value"}
-        value = _key_and_value(whole)[1] if wrapped else file
+        wrapped = isinstance(document, dict) and document.keys() <= {"key", "value"}
+        value = _key_and_value(document)[1] if wrapped else file
     except (ValueError, LookupError) as error:
         raise _no_file_error(uri, reason_of(error)) from error
     try:

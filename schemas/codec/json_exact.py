@@ -184,7 +184,7 @@ def utf8(value: Any, what: str) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether UTF-8 can hold a text: no half of a surrogate pair is in it."""
+    """True if UTF-8 can hold a text: no half of a surrogate pair is in it."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -279,12 +279,12 @@ class JsonForm:
 
     def matches(self, body: Mapping[str, Any]) -> bool:
         inner = body.get("payload") if self.payload else None
-        one = inner if isinstance(inner, Mapping) else body
-        return any(names <= one.keys() for names in self.fields) and self.holds(one)
+        entry = inner if isinstance(inner, Mapping) else body
+        return any(names <= entry.keys() for names in self.fields) and self.holds(entry)
 
 
 def _fields(*names: str) -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(one.split()) for one in names)
+    return tuple(frozenset(name.split()) for name in names)
 
 
 def _is_dms(body: Mapping[str, Any]) -> bool:

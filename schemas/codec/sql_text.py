@@ -37,12 +37,12 @@ def pad_fraction(text: str, fsp: int | None) -> str:
 
     fsp: None keeps the digits that are there, six at most.
     """
-    whole, _, fraction = text.partition(".")
+    integer, _, fraction = text.partition(".")
     fsp = min(len(fraction), 6) if fsp is None else fsp
     if fraction[fsp:].strip("0"):
         raise ValueError(f"{text} has more than {fsp} fraction digits")
     fraction = fraction[:fsp].ljust(fsp, "0")
-    return f"{whole}.{fraction}" if fraction else whole
+    return f"{integer}.{fraction}" if fraction else integer
 
 
 def _real(text: str) -> float:

@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_recor
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.names import own_names, topic_subject
+from ticdc_bridge.schemas.model.names import names_of_columns, topic_subject
 from ticdc_bridge.schemas.model.ports import SchemaId, TableSource, TableSpans
 from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
 
@@ -86,7 +86,7 @@ class ShapeCache:
 
     def _make_shape(self, kind: RecordPair, version: TableVersion | None) -> tuple[RowShape, Any] | None:
         names, twice = (
-            own_names(c.name for c in version.table.columns if not c.virtual) if version else ({}, frozenset())
+            names_of_columns(c.name for c in version.table.columns if not c.virtual) if version else ({}, frozenset())
         )
         if not twice.isdisjoint(kind.names):
             return None  # the decoder says why
@@ -96,10 +96,10 @@ class ShapeCache:
             version, table, keys = None, _table(kind), kind.keys
             names = {name: name for name in kind.names}
         columns = tuple(c for c in table.columns if not c.virtual)
-        places = {names[c.name]: n for n, c in enumerate(kind.cells) if c.name in names}
-        if not all(carries(kind.cells[places[c.name]], c) for c in columns if c.name in places):
+        indexes = {names[c.name]: n for n, c in enumerate(kind.cells) if c.name in names}
+        if not all(carries(kind.cells[indexes[c.name]], c) for c in columns if c.name in indexes):
             return None
-        source = [places.get(c.name, -1) for c in columns]
+        source = [indexes.get(c.name, -1) for c in columns]
         shape = RowShape(
             table, columns, keys or table.handle_key, version.known_commit_ts if version else None,
             kind.schema_id if isinstance(kind.schema_id, int) else None, self._zone, kind.key_only,
@@ -111,8 +111,8 @@ class ShapeCache:
 
 def _order(columns: tuple[Column, ...], source: list[int]) -> tuple[str, ...]:
     """`RowShape.order` of columns of which the record has those at `source`."""
-    there = [n for n in source if n >= 0]
-    if there == sorted(there):
+    present = [n for n in source if n >= 0]
+    if present == sorted(present):
         return ()
     return tuple(name for _, name in sorted((n, c.name) for n, c in zip(source, columns, strict=True) if n >= 0))
 
@@ -141,7 +141,7 @@ def versions_at(
     if isinstance(tables, TableSpans):
         yield from _find_by_span(tables, definitions, kind, stamps, index)
     else:
-        yield from _find_one_by_one(definitions, kind, stamps, index)
+        yield from _find_in_python(definitions, kind, stamps, index)
 
 
 def _find_version(
@@ -166,7 +166,7 @@ def _find_by_span(
         index, stamps = index[~here], stamps[~here]
 
 
-def _find_one_by_one(
+def _find_in_python(
     definitions: DefinitionsOfRecords, kind: RecordPair, stamps: Any, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     """Each commit_ts is asked for: the rows of one version together."""
@@ -257,41 +257,41 @@ class AvroReader:
                         continue
                     moves.append((index, entry[1]))
                 shape[index] = shapes.setdefault(id(entry[0]), (len(shapes), entry[0]))[0]
-        used = tuple(one for _, one in shapes.values())
+        used = tuple(item for _, item in shapes.values())
         return _build_rows(_rearrange_cells(rows, cells, moves), shape, used, data, count)
 
     # ---- programs
     def _parts(
         self, values: Binaries, keys: Binaries, topics: Topics
-    ) -> tuple[kernel.MessagePart, kernel.MessagePart, list[RecordSteps]]:
+    ) -> tuple[kernel.MessageField, kernel.MessageField, list[RecordSteps]]:
         """Values and keys with the programs of their schema ids on their topics, and these programs."""
         numbers: dict[RecordSteps, int] = {}
-        parts, names = [], topics.names
+        pieces, names = [], topics.names
         for where, binaries in (("value", values), ("key", keys)):
             data, offsets, ids = _split_messages(binaries)
             if len(names) > 1:
                 ids = ids * len(names) + np.asarray(topics.of, np.int64)
             different, _, of = find_distinct(ids)
             table = np.empty(len(different), np.int64)
-            for place, code in enumerate(different.tolist()):
+            for index, code in enumerate(different.tolist()):
                 id_, topic = divmod(code, len(names))
-                table[place] = _NO_IDS[where].get(id_, kernel.UNREADABLE)
+                table[index] = _NO_IDS[where].get(id_, kernel.UNREADABLE)
                 program = None if id_ in _NO_IDS[where] else self._program(id_, where, names[topic])
                 if program is not None:
-                    table[place] = numbers.setdefault(program, len(numbers))
-            parts.append((data, offsets, table[of]))
+                    table[index] = numbers.setdefault(program, len(numbers))
+            pieces.append((data, offsets, table[of]))
         programs = list(numbers)
-        return self._fitting(parts[0], programs, "value"), self._fitting(parts[1], programs, "key"), programs
+        return self._fitting(pieces[0], programs, "value"), self._fitting(pieces[1], programs, "key"), programs
 
-    def _fitting(self, part: tuple[Any, Any, Any], programs: list[RecordSteps], where: str) -> kernel.MessagePart:
+    def _fitting(self, array: tuple[Any, Any, Any], programs: list[RecordSteps], where: str) -> kernel.MessageField:
         """A part without the programs of messages that are none of theirs: too short, or a value's where a key is."""
-        data, offsets, chosen = part
+        data, offsets, chosen = array
         if programs:
             unfit = np.array([where == "key" and not p.keyed for p in programs], np.bool_)
             least = np.array([p.least + kernel.HEADER for p in programs], np.int64)
             read = np.maximum(chosen, 0)
             chosen[(chosen >= 0) & (unfit[read] | (np.diff(offsets) < least[read]))] = kernel.UNREADABLE
-        return kernel.MessagePart(data, offsets, chosen)
+        return kernel.MessageField(data, offsets, chosen)
 
     def _program(self, schema_id: int, where: str, topic: str | None) -> RecordSteps | None:
         if not schema_id:
@@ -315,12 +315,12 @@ class AvroReader:
         alone = np.flatnonzero(rows.value < 0)
         if len(alone):
             code[alone] = -1 - (rows.key[alone] * names + np.asarray(topics.of, np.int64)[rows.message[alone]])
-        for one, index in _group_by_code(code):
-            if one >= 0:
-                value, key = divmod(one, width)
+        for entry, index in _group_by_code(code):
+            if entry >= 0:
+                value, key = divmod(entry, width)
                 kind = self._upsert(programs[value], programs[key - 1] if key else None)
             else:
-                key, topic = divmod(-1 - one, names)
+                key, topic = divmod(-1 - entry, names)
                 kind = self._delete(programs[key], topics.names[topic])
             if kind is not None and (self._bare or not kind.extra):
                 yield index, kind
@@ -378,7 +378,7 @@ def _group_by_code(code: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _run(
-    value: kernel.MessagePart, key: kernel.MessagePart, programs: list[RecordSteps]
+    value: kernel.MessageField, key: kernel.MessageField, programs: list[RecordSteps]
 ) -> tuple[kernel.ReadRows, int, Any]:
     """The kernel over all messages → (the rows taken, how many cells they have, the bytes that spans point into)."""
     steps = [step for program in programs for step in program.steps]
@@ -387,7 +387,7 @@ def _run(
         freeze(np.cumsum([len(program.steps) for program in programs], dtype=np.int64)),
     )
     most = freeze(np.array([(p.cells, p.text) for p in programs], np.int64).reshape(-1, 2))
-    rooms = [kernel.room(part, most) for part in (value, key)]
+    rooms = [kernel.room(field, most) for field in (value, key)]
     count, cells, text = len(value.program), sum(room[0] for room in rooms), sum(room[1] for room in rooms)
     numbers = [np.empty(count, np.int64) for _ in range(6)]
     message, commit_ts, after, before, of_value, of_key = numbers
@@ -398,15 +398,15 @@ def _run(
     alone = bool(((value.program < 0) & (key.program >= 0)).any())
     base = len(value.data)
     start = base + (len(key.data) if alone else 0)
-    work = Scratch(
+    scratch = Scratch(
         np.empty(text, np.uint8), np.empty(96, np.uint8), np.empty(8, np.uint64), np.zeros(kernel.STATES, np.int64)
     )
-    row_count, used = kernel.read(value, key, base, start, read_steps, rows, work)
-    read_rows = kernel.ReadRows._make([*(part[:row_count] for part in rows[:-2]), rows.place, rows.length])
-    scratch_size = kernel.scratch_used(work)
+    row_count, used = kernel.read(value, key, base, start, read_steps, rows, scratch)
+    read_rows = kernel.ReadRows._make([*(field[:row_count] for field in rows[:-2]), rows.place, rows.length])
+    scratch_size = kernel.scratch_used(scratch)
     data = value.data
     if alone or scratch_size:
-        data = np.concatenate([data, *([key.data] if alone else []), work.scratch[:scratch_size]])
+        data = np.concatenate([data, *([key.data] if alone else []), scratch.scratch[:scratch_size]])
     return read_rows, used, data
 
 
@@ -414,8 +414,8 @@ def _rearrange_cells(rows: kernel.ReadRows, cells: int, moves: list[tuple[Any, A
     """moves: rows, and where each of their new cells is among the old (-1: absent)."""
     if not moves:
         return rows._replace(place=rows.place[:cells], length=rows.length[:cells])
-    sides = [int((rows.after[index] >= 0).sum() + (rows.before[index] >= 0).sum()) for index, _ in moves]
-    more = sum(side * len(source) for side, (_, source) in zip(sides, moves, strict=True))
+    image_counts = [int((rows.after[index] >= 0).sum() + (rows.before[index] >= 0).sum()) for index, _ in moves]
+    more = sum(image * len(source) for image, (_, source) in zip(image_counts, moves, strict=True))
     rows = rows._replace(
         place=np.concatenate([rows.place[:cells], np.empty(more, np.int64)]),
         length=np.concatenate([rows.length[:cells], np.empty(more, np.int64)]),
@@ -430,7 +430,7 @@ def _build_rows(
 ) -> tuple[Rows, Any]:
     if (shape < 0).any():
         index = np.flatnonzero(shape >= 0)
-        rows = kernel.ReadRows._make([*(part[index] for part in rows[:-2]), rows.place, rows.length])
+        rows = kernel.ReadRows._make([*(array[index] for array in rows[:-2]), rows.place, rows.length])
         shape = shape[index]
     left = np.ones(count, np.bool_)
     left[rows.message] = False

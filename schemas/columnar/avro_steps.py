@@ -136,7 +136,7 @@ _CODES: dict[tuple[Kind, str], int] = {
 
 
 def carries(source: Column, target: Column) -> bool:
-    """Whether a cell of `source` says as a cell of `target` what the decoder gives."""
+    """True if a cell of `source` says as a cell of `target` what the decoder gives."""
     kinds = source.type.kind, target.type.kind
     if Kind.BIT in kinds:
         return kinds[0] is kinds[1] and source.length == target.length

@@ -140,13 +140,13 @@ class AvroWriter:
             options.avro_enable_watermark and options.enable_tidb_extension,
         )
         programs = self._made.arrays()
-        left, folds, parts = np.zeros(count, np.bool_), np.zeros(count, np.int64), []
-        for part, room in enumerate(kernel.message_sizes(programs, modes, plain)):
+        left, folds, pieces = np.zeros(count, np.bool_), np.zeros(count, np.int64), []
+        for field, room in enumerate(kernel.message_sizes(programs, modes, plain)):
             data, ends = np.empty(room, np.uint8), np.empty(count + 1, np.int64)
-            kernel.write(programs, modes, plain, part, data, ends, left, folds)
-            parts.append(Binaries(data[: ends[-1]], ends, ends[1:] > ends[:-1]))
-        size = sum(part.offsets[1:] - part.offsets[:-1] for part in parts) + OVERHEAD
-        return parts[0], parts[1], left | (size > options.max_message_bytes), folds
+            kernel.write(programs, modes, plain, field, data, ends, left, folds)
+            pieces.append(Binaries(data[: ends[-1]], ends, ends[1:] > ends[:-1]))
+        size = sum(array.offsets[1:] - array.offsets[:-1] for array in pieces) + OVERHEAD
+        return pieces[0], pieces[1], left | (size > options.max_message_bytes), folds
 
     def _folds(self, program: Any, folds: Any) -> dict[str, Any]:
         """The flag of each TIMESTAMP column with times that were ambiguous: by name, which rows."""
@@ -178,13 +178,13 @@ class _Programs:
         cells = {column.name: (k, column) for k, column in enumerate(shape.columns)}
         zoned = tuple(c.name for c in shape.table.columns if c.type.kind is Kind.TIMESTAMP)
         bounds, heads = [], []
-        for part in (key, value):
+        for field in (key, value):
             first, head = len(self._fields), len(self._heads)
-            for column in () if part is None else part.columns:
+            for column in () if field is None else field.columns:
                 self._fields.append(self._field(column, cells.get(column.name), zoned))
-            self._heads += b"" if part is None else frame(part.id, b"")
+            self._heads += b"" if field is None else frame(field.id, b"")
             bounds += [first, len(self._fields)]
-            heads += [-1, -1] if part is None else [head, len(self._heads)]
+            heads += [-1, -1] if field is None else [head, len(self._heads)]
         self._of.append((*bounds, *heads, self._pair(shape.zone) if zoned else -1))
         self.zoned.append(zoned)
         self._arrays = None

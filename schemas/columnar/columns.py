@@ -38,7 +38,7 @@ def decimal_size(column: Column) -> tuple[int, int]:
 
 
 def is_decimal128(column: Column) -> bool:
-    """Whether a DECIMAL's precision and scale are known and fit 128 bits."""
+    """True if a DECIMAL's precision and scale are known and fit 128 bits."""
     return column.length is not None and column.scale is not None and column.length <= 38
 
 
@@ -50,10 +50,10 @@ def cells_of(shape: RowShape, columns: Sequence[Column]) -> list[int] | None:
 
     None where a column can't hold what the shape has under its name: rows of it are for the plain codec.
     """
-    own = {column.name: (n, column) for n, column in enumerate(shape.columns)}
+    by_name = {column.name: (n, column) for n, column in enumerate(shape.columns)}
     cells = []
     for column in columns:
-        number, source = own.get(column.name, (-1, column))
+        number, source = by_name.get(column.name, (-1, column))
         if not _can_hold(source, column):
             return None
         cells.append(number)
@@ -61,7 +61,7 @@ def cells_of(shape: RowShape, columns: Sequence[Column]) -> list[int] | None:
 
 
 def _can_hold(source: Column, target: Column) -> bool:
-    """Whether the source's cells are read as the target's; whether each integer and decimal fits is seen by value."""
+    """True if the source's cells are read as the target's; whether each integer and decimal fits is seen by value."""
     kinds = source.type.kind, target.type.kind
     if Kind.BIT in kinds:
         return kinds[0] is kinds[1] and bit_size(source.length or 0) == bit_size(target.length or 0) > 0
@@ -72,53 +72,53 @@ def _can_hold(source: Column, target: Column) -> bool:
 
 
 def read_columns(
-    rows: Rows, shape: Any, first: Any, step: Any, columns: Sequence[Column], places: Any
+    rows: Rows, shape: Any, first: Any, step: Any, columns: Sequence[Column], starts: Any
 ) -> tuple[tuple[ColumnValues, ...], Any]:
     """Columns of one side of some rows → (columns, which rows have a value that its column can't hold: bool).
 
-    shape, step: of each row; first: its first cell, -1 where it lacks this side. places: [shape, column], as `cells_of`
+    shape, step: of each row; first: its first cell, -1 where it lacks this side. starts: [shape, column], as `cells_of`
     has them. A number in a bad row is of no account. ValueError: texts of more than 2 GiB.
     """
-    place, length = _slice_columns(rows, first, step, places) or _gather_columns(rows, shape, first, step, places)
+    start, length = _slice_columns(rows, first, step, starts) or _gather_columns(rows, shape, first, step, starts)
     bad = np.zeros(len(first), np.uint8)
     data = freeze(rows.data)
-    forms = np.array([[_form(one, number) for number in of] for one, of in zip(rows.shapes, places, strict=True)])
+    forms = np.array([[_form(entry, number) for number in of] for entry, of in zip(rows.shapes, starts, strict=True)])
     result = []
     for n, column in enumerate(columns):
         make, form = _maker(column)
         valid = length[n] >= 0
-        values, offsets = make(column, data, place[n], length[n], bad)
+        values, offsets = make(column, data, start[n], length[n], bad)
         if form in ("int", "uint"):
             other = forms[:, n] == (CellForm.UINT if form == "int" else CellForm.INT)
             if other.any():  # the same bits are another number, if the first of them is set
-                bad |= (other[shape] & valid & (place[n] < 0)).astype(np.uint8)
+                bad |= (other[shape] & valid & (start[n] < 0)).astype(np.uint8)
         result.append(ColumnValues(column, form, values, valid, offsets))
     return tuple(result), bad.astype(np.bool_)
 
 
-def _slice_columns(rows: Rows, first: Any, step: Any, places: Any) -> tuple[list[Any], list[Any]] | None:
+def _slice_columns(rows: Rows, first: Any, step: Any, offsets: Any) -> tuple[list[Any], list[Any]] | None:
     """(places, lengths) by column, without a copy: of rows of one shape that stand as a chunk has them; else None."""
-    count, there = len(first), first >= 0
-    if len(rows.shapes) != 1 or not there.any() or (places[0] < 0).any() or step[0] < count:
+    count, present = len(first), first >= 0
+    if len(rows.shapes) != 1 or not present.any() or (offsets[0] < 0).any() or step[0] < count:
         return None
-    starts = (first - np.arange(count))[there]
+    starts = (first - np.arange(count))[present]
     if (starts != starts[0]).any() or (step != step[0]).any():
         return None
-    spans = [slice(at := int(starts[0] + step[0] * n), at + count) for n in places[0].tolist()]
+    spans = [slice(at := int(starts[0] + step[0] * n), at + count) for n in offsets[0].tolist()]
     lengths = [rows.length[span] for span in spans]
-    if not there.all():
-        lengths = [np.where(there, length, ABSENT) for length in lengths]
+    if not present.all():
+        lengths = [np.where(present, length, ABSENT) for length in lengths]
     return [rows.place[span] for span in spans], lengths
 
 
-def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, places: Any) -> tuple[Any, Any]:
+def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, starts: Any) -> tuple[Any, Any]:
     from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 
-    place, length = (np.empty((places.shape[1], len(first)), np.int64) for _ in range(2))
-    arrays = (first, step, shape, places, rows.place, rows.length)
-    first, step, shape, places, *cells = (freeze(np.ascontiguousarray(array, np.int64)) for array in arrays)
-    kernel.by_column(first, step, shape, places, cells[0], cells[1], place, length)
-    return place, length
+    index, length = (np.empty((starts.shape[1], len(first)), np.int64) for _ in range(2))
+    arrays = (first, step, shape, starts, rows.place, rows.length)
+    first, step, shape, starts, *cells = (freeze(np.ascontiguousarray(array, np.int64)) for array in arrays)
+    kernel.by_column(first, step, shape, starts, cells[0], cells[1], index, length)
+    return index, length
 
 
 def _form(shape: RowShape, number: int) -> int:
@@ -137,41 +137,41 @@ def _maker(column: Column) -> tuple[_Maker, str]:
     return _MAKERS[form_of(column)]
 
 
-def _uints(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _Made:
-    return place.view(np.uint64), None
+def _uints(_column: Column, _data: Any, start: Any, _length: Any, _bad: Any) -> _Made:
+    return start.view(np.uint64), None
 
 
-def _reals(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _Made:
-    return place.view(np.float64), None
+def _reals(_column: Column, _data: Any, start: Any, _length: Any, _bad: Any) -> _Made:
+    return start.view(np.float64), None
 
 
-def _decimals(column: Column, data: Any, place: Any, length: Any, bad: Any) -> _Made:
+def _decimals(column: Column, data: Any, start: Any, length: Any, bad: Any) -> _Made:
     from ticdc_bridge.schemas.columnar.kernels.text import fill_decimals
 
     assert column.length is not None
     assert column.scale is not None
-    out = np.empty((len(place), 2), np.uint64)
-    fill_decimals(data, place, length, len(place), column.length, column.scale, out, bad)
+    out = np.empty((len(start), 2), np.uint64)
+    fill_decimals(data, start, length, len(start), column.length, column.scale, out, bad)
     return out, None
 
 
-def _texts(_column: Column, data: Any, place: Any, length: Any, _bad: Any) -> _Made:
+def _texts(_column: Column, data: Any, offset: Any, length: Any, _bad: Any) -> _Made:
     from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 
-    offsets = np.empty(len(place) + 1, np.int32)
+    offsets = np.empty(len(offset) + 1, np.int32)
     size = kernel.text_offsets(length, offsets)
     if size < 0:
         raise ValueError("a column of more than 2 GiB in one batch")
-    start = int(place[0]) if len(place) else 0
-    if (place - start == offsets[:-1]).all():  # they stand one after another already
+    start = int(offset[0]) if len(offset) else 0
+    if (offset - start == offsets[:-1]).all():  # they stand one after another already
         return data[start : start + size], offsets
     out = np.empty(size, np.uint8)
-    kernel.copy_texts(data, place, length, offsets, out)
+    kernel.copy_texts(data, offset, length, offsets, out)
     return out, offsets
 
 
 _MAKERS: dict[CellForm, tuple[_Maker, str]] = {
-    CellForm.INT: (lambda _column, _data, place, _length, _bad: (place, None), "int"),
+    CellForm.INT: (lambda _column, _data, pos, _length, _bad: (pos, None), "int"),
     CellForm.UINT: (_uints, "uint"),
     CellForm.DOUBLE: (_reals, "double"),
     CellForm.FLOAT: (_reals, "float"),

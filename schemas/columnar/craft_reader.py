@@ -54,12 +54,12 @@ class CraftTableReader:
         most = int((ends[index] - starts[index]).sum()) // 14 + 1
         room = min(max(CELLS // count, 1024), MAX_EVENTS, most)
         at, first, last = 0, np.ascontiguousarray(starts[index]), np.ascontiguousarray(ends[index])
-        work = _new_scratch(room, count)
+        scratch = _new_scratch(room, count)
         while at < len(index):
-            parts: list[Any] = [*memory.new_cells(2 * count, room)]
-            parts += [np.empty(room, np.int64) for _ in range(4)]
-            scan = kernel.ScanResult._make([*parts, np.zeros(len(index), np.uint8)])
-            rows, after = kernel.scan(data, first, last, at, self._plan, scan, work)
+            pieces: list[Any] = [*memory.new_cells(2 * count, room)]
+            pieces += [np.empty(room, np.int64) for _ in range(4)]
+            scan = kernel.ScanResult._make([*pieces, np.zeros(len(index), np.uint8)])
+            rows, after = kernel.scan(data, first, last, at, self._plan, scan, scratch)
             positions = np.arange(at, after)[scan.status[at:after] == kernel.TAKEN]
             bad = np.zeros(rows, np.uint8)
             chunk = self._fill(data, scan, rows, index, memory, bad)
@@ -97,7 +97,7 @@ class CraftTableReader:
 def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int) -> Any:
     names = list(dict.fromkeys((table.id.db, table.id.table, *(c.name for c in columns))))
     texts = [name.encode("utf-8", "surrogatepass") for name in names]
-    places = {c.name: k for k, c in enumerate(columns)}
+    indexes = {c.name: k for k, c in enumerate(columns)}
     kinds = [craft_columns.type_of(c) for c in columns]
     masks = [_mask(c) for c in columns]
     numbers = [
@@ -112,7 +112,7 @@ def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int) -> Any
         np.frombuffer(b"".join(texts), np.uint8),
         np.cumsum(array([len(t) for t in texts])),
         array(roles),
-        array([places.get(n, -1) for n in names]),
+        array([indexes.get(n, -1) for n in names]),
         array([code for code, _ in kinds]),
         array([flags & mask for (_, flags), mask in zip(kinds, masks, strict=True)]),
         array(masks),

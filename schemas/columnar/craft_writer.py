@@ -61,7 +61,7 @@ class CraftWriter:
                 self._layouts = {}
             usable &= ~find_refused(rows, options) & (np.where(is_delete, rows.before, rows.after) >= 0)
             usable &= is_delete | ~flags["key_only_delete"]
-            sides = np.where(is_delete, 2, 1 + 2 * (is_update & (rows.before >= 0) & (not options.no_old_value)))
+            image_counts = np.where(is_delete, 2, 1 + 2 * (is_update & (rows.before >= 0) & (not options.no_old_value)))
             group = np.cumsum(_begins(rows.message) | _begins(topics.of))
             mixed = np.zeros(count + 1, np.bool_)  # by group, from 1 on
             mixed[group[_begins(rows.shape) & ~_begins(group)]] = True
@@ -70,7 +70,7 @@ class CraftWriter:
                 chosen = np.flatnonzero((rows.shape == number) & usable)
                 layout = self._layout(shape) if len(chosen) else None
                 if layout is not None:
-                    values.append(_write(layout, rows, chosen, commit_ts, sides, group, options, left, leads))
+                    values.append(_write(layout, rows, chosen, commit_ts, image_counts, group, options, left, leads))
         none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
         flags = {name: mask for name, mask in flags.items() if mask.any()}
         return WrittenMessages(none, _in_order(values, leads), left, flags, ~leads)
@@ -108,7 +108,7 @@ def _begins(numbers: Any) -> Any:
 
 # ---------------------------------------------------------------------------------- rows of one shape
 def _write(
-    layout: Any, rows: Rows, chosen: Any, commit_ts: Any, sides: Any, group: Any, options: Options, left: Any,
+    layout: Any, rows: Rows, chosen: Any, commit_ts: Any, image_counts: Any, group: Any, options: Options, left: Any,
     leads: Any,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Messages of the chosen rows → (the rows that they begin with, their bytes one after another, where each ends).
@@ -116,10 +116,10 @@ def _write(
     left and leads (`WrittenMessages`) are brought up to date.
     """
     count, columns = len(chosen), len(layout.codes)
-    short = sides[chosen] == 2
+    short = image_counts[chosen] == 2
     short &= bool(options.delete_only_output_handle_key_columns)
-    parts = (commit_ts, sides, None, group, rows.after, rows.before, rows.step)
-    arrays = [short if part is None else part[chosen] for part in parts]
+    pieces = (commit_ts, image_counts, None, group, rows.after, rows.before, rows.step)
+    arrays = [short if piece is None else piece[chosen] for piece in pieces]
     plain = kernel.RowsToWrite._make(
         [*(freeze(np.ascontiguousarray(a, np.int64)) for a in arrays), freeze(rows.place), freeze(rows.length),
          freeze(rows.data)]
@@ -144,17 +144,17 @@ def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
     from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 
     count = len(leads)
-    place, length, size = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
+    start, length, size = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
     for rows, out, ends in values:
         length[rows] = np.diff(ends, prepend=0)
-        place[rows] = size + ends - length[rows]
+        start[rows] = size + ends - length[rows]
         size += len(out)
     offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(length)))
     if len(values) == 1:
         return Binaries(values[0][1][: offsets[-1]], offsets, leads)
     out = np.empty(int(offsets[-1]), np.uint8)
     if values:
-        kernel.copy_texts(freeze(np.concatenate([out for _, out, _ in values])), place, length, offsets, out)
+        kernel.copy_texts(freeze(np.concatenate([out for _, out, _ in values])), start, length, offsets, out)
     return Binaries(out, offsets, leads)
 
 
@@ -176,9 +176,9 @@ def _compile_layout(shape: RowShape, options: Options) -> Any:
     def array(numbers: Any) -> Any:
         return freeze(np.array(list(numbers), np.int64))
 
-    def joined(parts: list[bytes]) -> tuple[Any, Any]:
-        return freeze(np.frombuffer(b"".join(parts) or b"\0", np.uint8)), array(
-            np.cumsum([len(p) for p in parts] or [0])
+    def joined(pieces: list[bytes]) -> tuple[Any, Any]:
+        return freeze(np.frombuffer(b"".join(pieces) or b"\0", np.uint8)), array(
+            np.cumsum([len(p) for p in pieces] or [0])
         )
 
     a = freeze(np.array([a & (1 << 64) - 1 for _, a, _ in steps], np.uint64).view(np.int64))

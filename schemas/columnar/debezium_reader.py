@@ -21,12 +21,12 @@ from ticdc_bridge.schemas.columnar.json_templates import (
     SampleValue,
     TemplateReader,
     ValueKind,
-    side_of,
+    image_bits_of,
     sound_row,
 )
 from ticdc_bridge.schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT
 from ticdc_bridge.schemas.columnar.rows import MessageBuffers
-from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
 from ticdc_bridge.schemas.formats.debezium import values as defaults
 from ticdc_bridge.schemas.formats.debezium.ticdc import DebeziumDecoder
@@ -63,9 +63,11 @@ class DebeziumTableReader(TemplateReader):
         low: int = 0,
         high: int = MAX_TSO,
         keyed: bool = False,
-        whole: bool = False,
+        complete: bool = False,
     ) -> None:
-        super().__init__(_Format(table, options, low, high, LearnedTable(keyed, _BESIDE if whole else None)), low, high)
+        super().__init__(
+            _Format(table, options, low, high, LearnedTable(keyed, _BESIDE if complete else None)), low, high
+        )
 
 
 def _cell(column: Column) -> ValueKind | None:
@@ -93,7 +95,7 @@ class _Format:
         self.cells = () if None in kinds else tuple(c for c in kinds if c is not None)
         self._table, self._low, self._high = table, low, high
         self._decoder = DebeziumDecoder(
-            Context(OneTable(TableVersion(low, table)), OneTable(TableVersion(low, table)), options)
+            Context(SingleTable(TableVersion(low, table)), SingleTable(TableVersion(low, table)), options)
         )
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
         self.told = learned_table
@@ -102,8 +104,8 @@ class _Format:
         fine = (buffers.value_first >= 0) & (buffers.value_last - buffers.value_first <= MAX_MESSAGE)
         fine &= buffers.key_last - buffers.key_first <= MAX_MESSAGE
         messages = np.flatnonzero(fine)
-        places = (buffers.key_first, buffers.key_last, buffers.value_first, buffers.value_last)
-        return np.stack((messages, *(p[messages] for p in places)), axis=1)
+        starts = (buffers.key_first, buffers.key_last, buffers.value_first, buffers.value_last)
+        return np.stack((messages, *(p[messages] for p in starts)), axis=1)
 
     def sample(self, key: bytes | None, value: bytes) -> SampleRow | None:
         try:
@@ -113,11 +115,18 @@ class _Format:
             text = value.decode()
             images = self._images(json_exact.decode(text).get("schema"))
             key_text = None if key is None else key.decode()
-            return SampleRow(key_text, list(_key(key_text or "")), text, list(self._places(text)), side_of(row), images)
+            return SampleRow(
+                key_text,
+                list(_key(key_text or "")),
+                text,
+                list(self._value_positions(text)),
+                image_bits_of(row),
+                images,
+            )
         except BROKEN:
             return None
 
-    def _places(self, text: str) -> Iterator[SampleValue]:
+    def _value_positions(self, text: str) -> Iterator[SampleValue]:
         for name, start, end in json_exact.members(text, _payload(text)):
             if name == "ts_ms":
                 yield SampleValue(start, end, COUNT)
@@ -148,9 +157,9 @@ class _Format:
 
 def _fields(schema: Any) -> Iterator[Mapping[str, Any]]:
     """The fields of both rows in an envelope's schema."""
-    for side in schema["fields"] if schema else ():
-        if side["field"] in ("before", "after"):
-            yield from side["fields"]
+    for image in schema["fields"] if schema else ():
+        if image["field"] in ("before", "after"):
+            yield from image["fields"]
 
 
 def _contents(images: tuple[Any, ...]) -> Iterator[bytes]:

@@ -115,7 +115,7 @@ class Compiler:
             start = len(self._text)
             self._text += literal.encode("utf-8", "surrogateescape")
             self._spans[literal] = start, len(self._text)
-        column, a, b, note, lack = more or (0, 0, 0, SILENT, kernel.WHOLE)
+        column, a, b, note, lack = more or (0, 0, 0, SILENT, kernel.INTEGER_DIGITS)
         self._steps.append((*self._spans[literal], op, column, a, b, note, lack))
 
     def _size(self, steps: tuple[int, int]) -> int:
@@ -135,21 +135,21 @@ class Compiler:
         return first, len(self._steps)
 
     def _object(self, shape: RowShape, cells: tuple[ColumnTexts, ...], key: bool) -> tuple[int, int]:
-        places = {c.name: n for n, c in enumerate(shape.columns)}
+        indexes = {c.name: n for n, c in enumerate(shape.columns)}
         first, lead = len(self._steps), "{"
         for cell in cells:
             column, name = cell.column, cell.column.name
             lacks = shape.key_only and not key and name not in shape.key
-            place = places.get(name)
-            if place is None:
+            index = indexes.get(name)
+            if index is None:
                 if not lacks:
                     raise NoProgram(name)
                 self._step(f"{lead}{cell.name}null", kernel.END)
             else:
-                if form_of(shape.columns[place]) is not form_of(column):
+                if form_of(shape.columns[index]) is not form_of(column):
                     raise NoProgram(name)
                 op, a, b, note = self._value(column, shape.zone)
-                self._step(lead + cell.name, op, place, a, b, note, kernel.LACKS if lacks else kernel.WHOLE)
+                self._step(lead + cell.name, op, index, a, b, note, kernel.LACKS if lacks else kernel.INTEGER_DIGITS)
             lead = ","
         self._step("}" if cells else "{}", kernel.END)
         return first, len(self._steps)
@@ -377,12 +377,12 @@ class _Batch:
         """A bit for each DATETIME without fsp, as the encoder goes by a row's values; None where no table has any."""
         lists = []
         for shape in self._rows.shapes:
-            places = {c.name: n for n, c in enumerate(shape.columns)}
-            lists.append([places.get(c.name, -1) for c in unsized_columns(shape.table)][:_MOST_UNSIZED])
+            indexes = {c.name: n for n, c in enumerate(shape.columns)}
+            lists.append([indexes.get(c.name, -1) for c in unsized_columns(shape.table)][:_MOST_UNSIZED])
         if not any(lists):
             return None
         ends = np.cumsum([len(places) for places in lists], dtype=np.int64)
-        columns = np.array([place for places in lists for place in places], np.int64)
+        columns = np.array([index for places in lists for index in places], np.int64)
         sizes = np.zeros(self._count, np.int64)
         kernel.mark_unsized(
             self._given, freeze(self._shape), freeze(np.ascontiguousarray(bare)), freeze(ends), freeze(columns), sizes

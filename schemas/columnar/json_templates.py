@@ -142,21 +142,21 @@ class RowFiller:
         steps = [kind.fill(column) for column, kind in zip(self.columns, self.kinds, strict=True)] * 2
         # High limits have 64 bits without a sign: they travel as they are.
         a = np.array([step.a & (1 << 64) - 1 for step in steps], np.uint64).view(np.int64)
-        parts = ([s.code for s in steps], a, [s.b for s in steps], [s.c for s in steps], [s.room for s in steps])
-        return kernel.SlotReaders._make(freeze(np.array(part, np.int64)) for part in parts)
+        pieces = ([s.code for s in steps], a, [s.b for s in steps], [s.c for s in steps], [s.room for s in steps])
+        return kernel.SlotReaders._make(freeze(np.array(piece, np.int64)) for piece in pieces)
 
     def reserve(self, memory: ChunkMemory, rows: int, size: int) -> None:
         """Room for the texts of some rows, of which the messages have `size` bytes."""
         memory.reserve(size + rows * int(self.slots.room.sum()) + BLOCK)
 
-    def finish(self, place: Any, length: Any, rows: int, memory: ChunkMemory) -> None:
+    def finish(self, start: Any, length: Any, rows: int, memory: ChunkMemory) -> None:
         """What is left to do where all cells of some rows have been read."""
         for slot, (column, code) in enumerate(zip(self.columns * 2, self.slots.code.tolist(), strict=True)):
             if code == kernel.FLOAT:
-                reals = place[slot, :rows].view(np.float64)
+                reals = start[slot, :rows].view(np.float64)
                 reals[:] = reals.astype(np.float32)  # as the decoders round
             elif code in (kernel.ENUM, kernel.SET):
-                name_numbers(column, place[slot, :rows], length[slot, :rows], memory)
+                name_numbers(column, start[slot, :rows], length[slot, :rows], memory)
 
 
 _OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by side
@@ -184,9 +184,9 @@ class SampleRow:
     """
 
     key: str | None
-    key_places: list[SampleValue]
+    key_values: list[SampleValue]
     value: str
-    value_places: list[SampleValue]
+    row_values: list[SampleValue]
     side: int
     images: Mapping[str, tuple[bytes, ...]]
 
@@ -209,7 +209,7 @@ class LearnedTable:
         self._keyed, self._beside = keyed, beside
 
     def learn(self, row: RowChange) -> bool:
-        """Whether a sound row is of this table, which the first row says."""
+        """True if a sound row is of this table, which the first row says."""
         if row.table_version is None or (self._keyed and row.key != row.table.handle_key):
             return False
         if self._beside is not None and not self._has_same_order(row, self._beside):
@@ -219,7 +219,7 @@ class LearnedTable:
         return row.table == self.table
 
     def _has_same_order(self, row: RowChange, beside: frozenset[str]) -> bool:
-        order, *others = (tuple(side) for side in (row.after, row.before) if side is not None)
+        order, *others = (tuple(image) for image in (row.after, row.before) if image is not None)
         if not row.extra.keys() <= beside or any(other != order for other in others):
             return False
         self.order = self.order or order
@@ -292,8 +292,8 @@ class TemplateReader:
         matched, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
         at, misses, learn_from = 0, 0, 0 if learning else len(rows)
         while at < len(rows):
-            place, length = memory.new_cells(2 * width, room)
-            positions = json_scan.ValuePositions(place, length, *(np.empty(room, np.int64) for _ in range(4)))
+            offset, length = memory.new_cells(2 * width, room)
+            positions = json_scan.ValuePositions(offset, length, *(np.empty(room, np.int64) for _ in range(4)))
             self._filler.reserve(memory, room, int((scanned.value_last - scanned.value_first)[at:].sum()))
             bad = np.zeros(room, np.uint8)
             start, count, unknown = at, 0, 0
@@ -315,11 +315,11 @@ class TemplateReader:
                 others = others[~np.isin(others[:, 0], spoilt)]
                 yield from self._chunks(buffers, others, memory, taken_mask, learning=False)
             else:
-                self._filler.finish(place, length, count, memory)
+                self._filler.finish(offset, length, count, memory)
                 taken_mask[positions.message[:count]] = True
                 yield RowChunk(
                     positions.message[:count], positions.commit_ts[:count], positions.partition[:count],
-                    positions.side[:count], np.zeros(count, np.bool_), place, length,
+                    positions.side[:count], np.zeros(count, np.bool_), offset, length,
                 )  # fmt: skip
 
     # ---- templates
@@ -330,19 +330,19 @@ class TemplateReader:
             return False
         key = bytes(buffers.keys[key_first:key_last]) if key_first >= 0 else None
         sample = self._format.sample(key, bytes(buffers.values[first:last]))
-        if sample is None or not self._is_whole(sample):
+        if sample is None or not self._is_complete(sample):
             return False
-        parts = [[], []] if sample.key is None else [list(_parts(sample.key, sample.key_places)), []]
-        parts[1] = list(_parts(sample.value, sample.value_places))
-        signature = (sample.key is None, sample.side, *map(tuple, parts))
+        pieces = [[], []] if sample.key is None else [list(_pieces(sample.key, sample.key_values)), []]
+        pieces[1] = list(_pieces(sample.value, sample.row_values))
+        signature = (sample.key is None, sample.side, *map(tuple, pieces))
         if signature in self._samples:
             return False
         self._samples.add(signature)
         for name, images in sample.images.items():
             self._images[name] = tuple(dict.fromkeys((*self._images.get(name, ()), *images)))
         bounds = [len(self._steps)]
-        for part in parts:
-            for kind, text, slot in part:
+        for piece in pieces:
+            for kind, text, slot in piece:
                 start = slot
                 if text:
                     start = len(self._text)
@@ -353,14 +353,14 @@ class TemplateReader:
         self._plan = self._built_images = None
         return True
 
-    def _is_whole(self, sample: SampleRow) -> bool:
-        """Whether a template of it says everything: commit_ts, and each column's value once.
+    def _is_complete(self, sample: SampleRow) -> bool:
+        """True if a template of it says everything: commit_ts, and each column's value once.
 
         A compressed value, which its decoder reads too, has no places at all.
         """
         width = len(self._format.columns)
         wanted_slots = [*range(width * (sample.side & 1)), *range(width, width + width * (sample.side >> 1 & 1))]
-        places = [*sample.key_places, *sample.value_places]
+        places = [*sample.key_values, *sample.row_values]
         slots = sorted(p.slot for p in places if p.kind not in (ANY, COMMIT, COUNT, PARTITION))
         return slots == wanted_slots and sum(p.kind == COMMIT for p in places) == 1
 
@@ -369,9 +369,9 @@ class TemplateReader:
             heads = np.array(self._heads, np.int64).reshape(-1, 5)
             text = np.frombuffer(bytes(self._text) or b"\0", np.uint8)
             steps = np.array(self._steps, np.int64).reshape(-1, 3)
-            parts = (text, steps, *(np.ascontiguousarray(heads[:, k]) for k in range(5)))
+            pieces = (text, steps, *(np.ascontiguousarray(heads[:, k]) for k in range(5)))
             self._plan = json_scan.Templates._make(
-                (*map(freeze, parts), self._low, self._high, len(self._format.columns))
+                (*map(freeze, pieces), self._low, self._high, len(self._format.columns))
             )
         return self._plan
 
@@ -385,14 +385,14 @@ class TemplateReader:
         return self._built_images
 
 
-def _parts(text: str, places: list[SampleValue]) -> Iterator[tuple[int, bytes, int]]:
-    """(kind, text of a literal, slot) of a text in which values stand at `places`."""
+def _pieces(text: str, sample_values: list[SampleValue]) -> Iterator[tuple[int, bytes, int]]:
+    """(kind, text of a literal, slot) of a text in which values stand at `sample_values`."""
     at = 0
-    for place in places:
-        if place.start > at:
-            yield LITERAL, text[at : place.start].encode(), 0
-        yield place.kind, b"", place.slot
-        at = place.end
+    for value in sample_values:
+        if value.start > at:
+            yield LITERAL, text[at : value.start].encode(), 0
+        yield value.kind, b"", value.slot
+        at = value.end
     if at < len(text):
         yield LITERAL, text[at:].encode(), 0
 
@@ -408,12 +408,12 @@ def sound_row(events: list[Any], columns: tuple[Column, ...], low: int, high: in
         return None
     row: RowChange = events[0]
     names = {c.name for c in columns}
-    whole = all(side is None or side.keys() == names for side in (row.before, row.after))
-    if row.flags or row.key_only or not whole or row.commit_ts is None or not low <= row.commit_ts <= high:
+    is_complete = all(image is None or image.keys() == names for image in (row.before, row.after))
+    if row.flags or row.key_only or not is_complete or row.commit_ts is None or not low <= row.commit_ts <= high:
         return None
-    return row if _OPS.get(side_of(row)) == row.op else None
+    return row if _OPS.get(image_bits_of(row)) == row.op else None
 
 
-def side_of(row: RowChange) -> int:
+def image_bits_of(row: RowChange) -> int:
     """Which sides a row has, as `RowChunk.side` says it."""
     return (row.after is not None) + 2 * (row.before is not None) + 4 * (row.op == "u" and row.before is None)

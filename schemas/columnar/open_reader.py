@@ -20,13 +20,13 @@ from ticdc_bridge.schemas.columnar.json_templates import (
     SampleValue,
     TemplateReader,
     ValueKind,
-    side_of,
+    image_bits_of,
     sound_row,
 )
 from ticdc_bridge.schemas.columnar.kernels.json_cells import ENUM, SET, UNSIGNED
 from ticdc_bridge.schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION, frames
 from ticdc_bridge.schemas.columnar.rows import MessageBuffers
-from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.open_protocol.decoder import OpenDecoder
@@ -36,7 +36,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableVersion
 from ticdc_bridge.schemas.model.types import ALWAYS_NULL, Kind
 
-_SIDES = {"u": 0, "p": 1, "d": 1}
+_IMAGES = {"u": 0, "p": 1, "d": 1}
 _KEY = {"ts": COMMIT, "ptn": PARTITION, "rid": COUNT}
 _CELLS = {
     Kind.YEAR: cells.YEAR,
@@ -57,9 +57,11 @@ class OpenTableReader(TemplateReader):
     whole: rows with their columns in another `order`, or that say more of them than the table does, are left.
     """
 
-    def __init__(self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO, whole: bool = False) -> None:
+    def __init__(
+        self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO, complete: bool = False
+    ) -> None:
         super().__init__(
-            _Format(table, options, low, high, LearnedTable(beside=frozenset() if whole else None)), low, high
+            _Format(table, options, low, high, LearnedTable(beside=frozenset() if complete else None)), low, high
         )
 
 
@@ -94,7 +96,7 @@ class _Format:
         column_cells = [_cell(c, options.open_varchar_base64) for c in self.columns]
         self.cells = () if None in column_cells else tuple(c for c in column_cells if c is not None)
         self._table, self._low, self._high = table, low, high
-        source = OneTable(TableVersion(low, table))
+        source = SingleTable(TableVersion(low, table))
         self._decoder = OpenDecoder(Context(source, source, options))
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
         self.told = learned_table
@@ -106,9 +108,16 @@ class _Format:
             buffers.value_last - buffers.value_first <= MAX_MESSAGE
         )
         key_first = np.where(fine, buffers.key_first, -1)
-        whole = (buffers.keys, key_first, buffers.key_last, buffers.values, buffers.value_first, buffers.value_last)
-        out = np.empty((frames(*whole, np.empty((0, 5), np.int64)), 5), np.int64)
-        frames(*whole, out)
+        is_complete = (
+            buffers.keys,
+            key_first,
+            buffers.key_last,
+            buffers.values,
+            buffers.value_first,
+            buffers.value_last,
+        )
+        out = np.empty((frames(*is_complete, np.empty((0, 5), np.int64)), 5), np.int64)
+        frames(*is_complete, out)
         return out
 
     def sample(self, key: bytes | None, value: bytes) -> SampleRow | None:
@@ -120,22 +129,24 @@ class _Format:
             if row is None or row.table.id != self._table.id or _says_null(row) or not self.told.learn(row):
                 return None
             key_text, text = key.decode(), value.decode()
-            return SampleRow(key_text, list(_key(key_text)), text, list(self._places(text)), side_of(row), {})
+            return SampleRow(
+                key_text, list(_key(key_text)), text, list(self._value_positions(text)), image_bits_of(row), {}
+            )
         except BROKEN:
             return None
 
-    def _places(self, text: str) -> Iterator[SampleValue]:
-        for side, start, _ in json_exact.members(text, 0):
+    def _value_positions(self, text: str) -> Iterator[SampleValue]:
+        for image, start, _ in json_exact.members(text, 0):
             for name, first, _ in json_exact.members(text, start):
                 slot = self._slots[str(name)]
-                kind, shift = self.cells[slot].kind, len(self.columns) * _SIDES[str(side)]
+                kind, shift = self.cells[slot].kind, len(self.columns) * _IMAGES[str(image)]
                 for inner, at, end in json_exact.members(text, first):
                     if inner == "v":
                         yield SampleValue(at, end, kind, shift + slot)
 
 
 def _says_null(row: RowChange) -> bool:
-    """Whether a column's type code says only that its value is NULL: the next row may have a value there."""
+    """True if a column's type code says only that its value is NULL: the next row may have a value there."""
     return any(traits[0] in ALWAYS_NULL for traits in row.extra.get("columns", {}).values())
 
 

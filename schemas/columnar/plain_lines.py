@@ -37,11 +37,11 @@ def plain_texts(rows: Rows) -> Binaries:
             shape, freeze(np.ascontiguousarray(first, np.int64)), step, freeze(ends), freeze(kinds), cells
         ):
             raise ValueError("a row has cells that are not there")
-    place, length = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.place, rows.length))
+    start, length = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.place, rows.length))
     data = freeze(np.ascontiguousarray(rows.data, np.uint8))
     out = np.empty(kernel.text_room(freeze(cells), length, len(data)), np.uint8)
     offsets, valid = np.zeros(count + 1, np.int64), np.zeros(count, np.bool_)
-    wrong = kernel.fill_texts(freeze(cells), place, length, data, out, offsets, valid)
+    wrong = kernel.fill_texts(freeze(cells), start, length, data, out, offsets, valid)
     if wrong >= 0:
         raise ValueError(f"cell {wrong} is no value of its column")
     return Binaries(out[: offsets[-1]], offsets, valid)
@@ -64,12 +64,12 @@ class _Text:
 
     def add(self, text: str) -> tuple[int, int]:
         """Its first byte and size. UnicodeEncodeError for what is not UTF-8."""
-        place = self.known.get(text)
-        if place is None:
+        start = self.known.get(text)
+        if start is None:
             data = text.encode()
-            place = self.known[text] = len(self.data), len(data)
+            start = self.known[text] = len(self.data), len(data)
             self.data += data
-        return place
+        return start
 
 
 def plain_lines(
@@ -95,12 +95,12 @@ def plain_lines(
     shapes = [_shape(text, shape) for shape in rows.shapes]
     columns = [column for _, _, shape_columns in shapes for column in shape_columns]
 
-    def places(spans: Sequence[tuple[int, int]]) -> Any:
+    def starts(spans: Sequence[tuple[int, int]]) -> Any:
         return freeze(np.array(spans, np.int64).reshape(-1, 2))
 
     lines = kernel.LineLiterals(
-        freeze(np.frombuffer(bytes(text.data), np.uint8)), places(heads), places([s[0] for s in shapes]),
-        places([s[1] for s in shapes]), places(flags), places([c[0] for c in columns]),
+        freeze(np.frombuffer(bytes(text.data), np.uint8)), starts(heads), starts([s[0] for s in shapes]),
+        starts([s[1] for s in shapes]), starts(flags), starts([c[0] for c in columns]),
         freeze(np.array([c[1] for c in columns], np.int64)), freeze(np.array([c[2] for c in columns], np.bool_)),
         freeze(np.cumsum([len(s[2]) for s in shapes], dtype=np.int64)),
     )  # fmt: skip
@@ -125,9 +125,9 @@ def _room(lines: Any, rows: Any, data: Any, kernel: Any) -> int:
     ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lines.names[:, 1] + 12)))[lines.ends]
     columns = np.diff(ends, prepend=0)
     fixed = lines.topics[:, 1].max() + lines.flags[:, 1].max() + 4 * kernel.NUMBER_ROOM + 64
-    sides = (rows.before >= 0).astype(np.int64) + (rows.after >= 0)
+    image_counts = (rows.before >= 0).astype(np.int64) + (rows.after >= 0)
     literals = lines.before_op[:, 1] + lines.before_row[:, 1] + fixed
-    total = int((literals[rows.shape] + columns[rows.shape] * sides).sum()) + len(rows.extra)
+    total = int((literals[rows.shape] + columns[rows.shape] * image_counts).sum()) + len(rows.extra)
     return total + len(data) + int(kernel.ESCAPED) * int(kernel.count_escapes(data))
 
 
@@ -166,10 +166,10 @@ def _no_extra(_values: Binaries, message: Any) -> tuple[None, Any]:
 def _debezium_extra(values: Binaries, message: Any) -> tuple[Binaries, Any]:
     from ticdc_bridge.schemas.columnar.kernels import plain_lines as kernel
 
-    count, places = len(message), np.ascontiguousarray(values.offsets, np.int64)
+    count, spans = len(message), np.ascontiguousarray(values.offsets, np.int64)
     out, ends = np.empty(count * kernel.ROOM, np.uint8), np.zeros(count + 1, np.int64)
     left = np.zeros(count, np.bool_)
-    first, last = (freeze(np.ascontiguousarray(array)) for array in (places[:-1][message], places[1:][message]))
+    first, last = (freeze(np.ascontiguousarray(array)) for array in (spans[:-1][message], spans[1:][message]))
     kernel.extras(freeze(np.ascontiguousarray(values.data, np.uint8)), first, last, out, ends, left)
     return Binaries(out[: ends[-1]], ends, np.ones(count, np.bool_)), left
 

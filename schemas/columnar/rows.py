@@ -108,8 +108,8 @@ class Rows:
         """The rows, but for those of these messages (int64)."""
         stays = np.flatnonzero(~np.isin(self.message, messages))
         by_row = ("message", "shape", "commit_ts", "op", "after", "before", "step")
-        parts = {name: getattr(self, name)[stays] for name in by_row}
-        return replace(self, **parts, flags={name: mask[stays] for name, mask in self.flags.items()})
+        pieces = {name: getattr(self, name)[stays] for name in by_row}
+        return replace(self, **pieces, flags={name: mask[stays] for name, mask in self.flags.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +206,10 @@ def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
     shifted = (numbers - numbers.dtype.type(low)).astype(np.int64)
     first = np.full(high - low + 1, -1, np.int64)
     first[shifted[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # of the same number, the last one written stays
-    there = np.flatnonzero(first >= 0)
-    place = np.empty(len(first), np.int64)
-    place[there] = np.arange(len(there))
-    return there.astype(numbers.dtype) + numbers.dtype.type(low), first[there], place[shifted]
+    present = np.flatnonzero(first >= 0)
+    start = np.empty(len(first), np.int64)
+    start[present] = np.arange(len(present))
+    return present.astype(numbers.dtype) + numbers.dtype.type(low), first[present], start[shifted]
 
 
 _FEW = 32
@@ -252,8 +252,8 @@ class ChunkMemory:
 
     def new_cells(self, slots: int, room: int) -> tuple[Any, Any]:
         """(place, length) of a chunk."""
-        place, length = np.empty((2, slots, room), np.int64)
-        return place, length
+        start, length = np.empty((2, slots, room), np.int64)
+        return start, length
 
     def reserve(self, size: int) -> None:
         """Room for `size` bytes more."""
@@ -311,7 +311,7 @@ class RowsBuilder:
     def __init__(self, memory: ChunkMemory) -> None:
         self.memory = memory
         self._shapes: dict[int, tuple[int, RowShape]] = {}
-        self._parts: list[tuple[Any, ...]] = []  # message … step, place, length
+        self._chunks: list[tuple[Any, ...]] = []  # message … step, place, length
         self._cells = 0
         self._flags: dict[str, list[tuple[int, Any]]] = {}
         self._count = 0
@@ -328,7 +328,7 @@ class RowsBuilder:
             of[chunk.key_only] = self._number(key_only)
         op = np.array(_OPS, np.uint8)[chunk.side]
         rows = (chunk.message, of, chunk.commit_ts, op, after, before, np.full(count, room, np.int64))
-        self._parts.append((*rows, chunk.place.reshape(-1), chunk.length.reshape(-1)))
+        self._chunks.append((*rows, chunk.place.reshape(-1), chunk.length.reshape(-1)))
         for name, mask in chunk.flags.items():
             self._flags.setdefault(name, []).append((self._count, mask))
         self._cells += chunk.place.size
@@ -338,15 +338,15 @@ class RowsBuilder:
         return self._shapes.setdefault(id(shape), (len(self._shapes), shape))[0]
 
     def rows(self) -> Rows:
-        if not self._parts:
+        if not self._chunks:
             none = np.zeros(0, np.int64)
-            self._parts.append((none, none, none, np.zeros(0, np.uint8), *(none,) * 5))
-        columns = [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in zip(*self._parts, strict=True)]
+            self._chunks.append((none, none, none, np.zeros(0, np.uint8), *(none,) * 5))
+        columns = [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in zip(*self._chunks, strict=True)]
         flags = {name: np.zeros(self._count, np.bool_) for name in self._flags}
-        for name, parts in self._flags.items():
-            for start, mask in parts:
+        for name, pieces in self._flags.items():
+            for start, mask in pieces:
                 flags[name][start : start + len(mask)] |= mask
-        if len(self._parts) > 1:
+        if len(self._chunks) > 1:
             order = np.argsort(columns[0], kind="stable")
             columns[:-2] = [column[order] for column in columns[:-2]]
             flags = {name: mask[order] for name, mask in flags.items()}

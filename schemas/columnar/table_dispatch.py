@@ -58,8 +58,8 @@ class TableDispatcher:
 
     FORMAT = ""
 
-    def __init__(self, context: Context, whole: bool = False) -> None:
-        self._context, self._whole = context, whole
+    def __init__(self, context: Context, complete: bool = False) -> None:
+        self._context, self._whole = context, complete
         self._plain = format_named(self.FORMAT).decoder(context)
         self._hashes: BoundedCache[int, list[TableId]] = BoundedCache(65_536)  # an empty list: it taught nothing
         self._tables: BoundedCache[TableId, _Table] = BoundedCache(4096)
@@ -171,8 +171,8 @@ class CraftReader(TableDispatcher):
 
     FORMAT = "craft"
 
-    def __init__(self, context: Context, whole: bool = False) -> None:
-        super().__init__(context, whole)
+    def __init__(self, context: Context, complete: bool = False) -> None:
+        super().__init__(context, complete)
         self._proven: set[str | None] = set()
         self._plain = format_named(self.FORMAT).decoder(replace(context, damaged_topics=self._proven))
 
@@ -203,17 +203,17 @@ class CraftReader(TableDispatcher):
 
 
 def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
-    parts: list[Any] = []
+    pieces: list[Any] = []
     for binaries in (keys, values):
         offsets = np.asarray(binaries.offsets, np.int64)
         data = binaries.data[offsets[0] : offsets[-1]]  # of a slice, its own bytes
         offsets = offsets - offsets[0]
         first = np.where(binaries.valid, offsets[:-1], -1)
-        parts += [freeze(data), freeze(first), freeze(np.ascontiguousarray(offsets[1:]))]
-    return MessageBuffers(*parts)
+        pieces += [freeze(data), freeze(first), freeze(np.ascontiguousarray(offsets[1:]))]
+    return MessageBuffers(*pieces)
 
 
-def _part_of(buffers: MessageBuffers, index: Any) -> MessageBuffers:
+def _image_of(buffers: MessageBuffers, index: Any) -> MessageBuffers:
     """The messages at `index`."""
     key_first, key_last, value_first, value_last = (
         freeze(array[index]) for array in (buffers.key_first, buffers.key_last, buffers.value_first, buffers.value_last)
@@ -271,7 +271,7 @@ class _Table:
                 if not len(index):
                     return index
                 mask = np.zeros(len(index), np.bool_)
-                for chunk in version.decoder.read(_part_of(buffers, index), builder.memory, mask):
+                for chunk in version.decoder.read(_image_of(buffers, index), builder.memory, mask):
                     if self._holds(version, chunk):
                         chunk = replace(chunk, message=index[chunk.message])
                         builder.add(chunk, *version.shapes_of(self.shapes))
@@ -282,7 +282,7 @@ class _Table:
         return index
 
     def _holds(self, version: _Version, rows: RowChunk) -> bool:
-        """Whether the source of tables still says that rows at these times have this version."""
+        """True if the source of tables still says that rows at these times have this version."""
         ends = {int(rows.commit_ts.min()), int(rows.commit_ts.max())}
         return all(_find_version(self.context.tables, self.id, ts) == version.version for ts in ends)
 
@@ -307,7 +307,7 @@ class _Table:
         if self.format == "craft":
             decoder = CraftTableReader(table, low, high)
         elif self.format == "debezium":
-            decoder = DebeziumTableReader(table, options, low, high, keyed=True, whole=self.whole)
+            decoder = DebeziumTableReader(table, options, low, high, keyed=True, complete=self.whole)
         else:
             decoder = OpenTableReader(table, options, low, high, self.whole)
         zone = "UTC" if self.format == "debezium" else options.time_zone

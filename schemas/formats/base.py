@@ -74,7 +74,7 @@ class FieldPosition:
     value: str = ""
 
 
-class OneTable:
+class SingleTable:
     """A TableSource of one version; as a SchemaSource it has none (formats in JSON need none to be read)."""
 
     def __init__(self, version: TableVersion) -> None:
@@ -137,7 +137,7 @@ class Format:
     in_order: bool = False
     writes: bool = True
     protocols: tuple[str, ...] = ()
-    own_topics: bool = False
+    names_topics: bool = False
 
 
 def refuse_encoder(name: str) -> Callable[[Context], Encoder]:
@@ -156,7 +156,7 @@ _CHANGED = {
 
 
 def says_changed(flag: str) -> bool:
-    """Whether a row's flag says that its message had changed a value: what `refuse_changed` refuses."""
+    """True if a row's flag says that its message had changed a value: what `refuse_changed` refuses."""
     return flag.partition(":")[0] in _CHANGED
 
 
@@ -173,7 +173,7 @@ def refuse_changed(event: RowChange, options: Options, keeps: str = "") -> None:
             raise LossyError("LOSSY_VALUE", column=column, details=_CHANGED[name])
 
 
-def whole_before(event: RowChange) -> Row | None:
+def complete_before(event: RowChange) -> Row | None:
     """An event's old row. Of an update it is whole: a column that the message left out has not changed.
 
     (TiCDC's only-output-updated-columns; Canal's `old`.)
@@ -196,8 +196,8 @@ def commit_ts_of(event: RowChange | DdlEvent) -> int | None:
     if isinstance(source, dict):
         ms, pos, row = (source.get(name) for name in ("ts_ms", "pos", "row"))
         if isinstance(ms, int) and 0 < ms <= tso_physical_ms(MAX_TSO):
-            place = sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
-            return _made_commit_ts(event, ms_to_tso(ms) | place)
+            offset = sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
+            return _made_commit_ts(event, ms_to_tso(ms) | offset)
     return None
 
 

@@ -154,9 +154,9 @@ class CanalJsonDecoder:
             version = self._context.tables.at(id_, at)
         key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
         if key not in self._tables:
-            own = Table(id_, tuple(column_of_type(n, t, n in key[2]) for n, t in listed))
-            version, mismatch = join_definition(id_, version, own.columns, same_type, self._context.options)
-            self._tables[key] = version.table if version else own, version, mismatch
+            sent = Table(id_, tuple(column_of_type(n, t, n in key[2]) for n, t in listed))
+            version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
+            self._tables[key] = version.table if version else sent, version, mismatch
         return self._tables[key]
 
 
@@ -272,11 +272,11 @@ def _elements(inner: str) -> tuple[str, ...]:
     """The quoted list of an ENUM or SET; a quote is doubled, a backslash too."""
     elements, pos = [], 0
     while pos < len(inner):
-        one = _ELEMENT.match(inner, pos)
-        if not one:
+        entry = _ELEMENT.match(inner, pos)
+        if not entry:
             raise ValueError(f"elements {inner[:40]!r} can't be read")
-        elements.append(re.sub(r"''|\\(.)", lambda m: m[1] or "'", one[1], flags=re.DOTALL))
-        pos = one.end()
+        elements.append(re.sub(r"''|\\(.)", lambda m: m[1] or "'", entry[1], flags=re.DOTALL))
+        pos = entry.end()
     return tuple(elements)
 
 
@@ -373,7 +373,7 @@ def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> 
 
 
 def _is_number(column: Column, text: str) -> bool:
-    """Whether an ENUM or SET is written by its number, as TiCDC and Canal do, and not by name, as others do."""
+    """True if an ENUM or SET is written by its number, as TiCDC and Canal do, and not by name, as others do."""
     if not text.isascii() or not text.isdigit() or (len(text) > 1 and text[0] == "0"):
         return False
     count = len(column.elements)

@@ -43,9 +43,9 @@ def join_definition(
     joined = in_letters(version, id_, (c.name for c in columns))
     by_name, wrong = joined.table.by_name, list[ColumnMismatch]()
     for column in columns:
-        own = by_name.get(column.name)
-        if own is None or not (says_no_type(column) or fits(own, column)):
-            wrong.append(ColumnMismatch(column.name, describe(column), type_text(own) if own else ""))
+        known = by_name.get(column.name)
+        if known is None or not (says_no_type(column) or fits(known, column)):
+            wrong.append(ColumnMismatch(column.name, describe(column), type_text(known) if known else ""))
     if not wrong:
         return joined, None
     mismatch = DefinitionMismatch(id_, version.commit_ts, tuple(wrong))
@@ -56,7 +56,7 @@ def join_definition(
 
 
 def says_no_type(sent: Column) -> bool:
-    """Whether a message says nothing of a column's type (it is always NULL there, or its value is all there is)."""
+    """True if a message says nothing of a column's type (it is always NULL there, or its value is all there is)."""
     return sent.vague.startswith(ANY_TYPE)
 
 
@@ -84,11 +84,11 @@ def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> Tab
     return replace(version, table=replace(table, id=own, columns=columns, indexes=indexes))
 
 
-def same_type(own: Column, sent: Column) -> bool:
+def same_type(column: Column, sent: Column) -> bool:
     """Of a message that names each type as SQL does: the same type, and what the message says of its size the same."""
-    kind = own.type.kind
-    if own.type is not sent.type or own.unsigned != sent.unsigned:
+    kind = column.type.kind
+    if column.type is not sent.type or column.unsigned != sent.unsigned:
         return False
     if kind in _TEMPORAL or kind is Kind.DECIMAL:
-        return sent.scale is None or sent.scale == (own.scale or 0)
-    return not sent.elements or sent.elements == own.elements
+        return sent.scale is None or sent.scale == (column.scale or 0)
+    return not sent.elements or sent.elements == column.elements

@@ -44,7 +44,7 @@ FORMATS: dict[str, Format] = {
         ),
         Format(
             "debezium-tidb", DebeziumTidbDecoder, DebeziumTidbEncoder, zone="UTC", uses_schemas=True, carries_ddl=True,
-            own_topics=True,
+            names_topics=True,
         ),
         Format("open", OpenDecoder, OpenEncoder, carries_ddl=True, protocols=("default", "open-protocol")),
         Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),

@@ -54,12 +54,12 @@ def _id_of_apicurio(space: str) -> Callable[[bytes], SchemaId]:
 
 _APICURIO = "apicurio."
 _ID_HEADERS: Mapping[str, tuple[tuple[str, Callable[[bytes], SchemaId]], ...]] = {
-    part: (
-        (f"__{part}_schema_id", _id_of_confluent),
-        (f"{_APICURIO}{part}.globalId", _id_of_apicurio("globalId")),
-        (f"{_APICURIO}{part}.contentId", _id_of_apicurio("contentId")),
+    field: (
+        (f"__{field}_schema_id", _id_of_confluent),
+        (f"{_APICURIO}{field}.globalId", _id_of_apicurio("globalId")),
+        (f"{_APICURIO}{field}.contentId", _id_of_apicurio("contentId")),
     )
-    for part in ("key", "value")
+    for field in ("key", "value")
 }
 """The headers that say a schema's id, in the order in which they are looked for, and what reads their values."""
 _UNREAD_HEADERS = ("artifactId", "contentHash")
@@ -71,10 +71,10 @@ SCHEMA_HEADERS: Mapping[str, tuple[str, ...]] = {
 """By part of the message, the headers that say which schema it has, or how its bare body is written."""
 
 
-def names_schema(headers: Headers, part: str | None = None) -> bool:
-    """Whether headers say which schema a part has (None: either): its body is bare then."""
-    parts = ("key", "value") if part is None else (part,)
-    return any(name in SCHEMA_HEADERS[one] for name, value in headers if value is not None for one in parts)
+def names_schema(headers: Headers, field: str | None = None) -> bool:
+    """True if headers say which schema a part has (None: either): its body is bare then."""
+    pieces = ("key", "value") if field is None else (field,)
+    return any(name in SCHEMA_HEADERS[piece] for name, value in headers if value is not None for piece in pieces)
 
 
 _OF_THE_MESSAGE = frozenset((
@@ -92,57 +92,57 @@ _NOT_CARRIED = (_APICURIO, "ce_", "bridge.")
 
 
 def is_carried(name: str) -> bool:
-    """Whether a header goes on to the messages that are made of its message: it says nothing of how that is written."""
+    """True if a header goes on to the messages that are made of its message: it says nothing of how that is written."""
     folded = name.lower()
     return folded not in _OF_THE_MESSAGE and not folded.startswith(_NOT_CARRIED)
 
 
 def carried_headers(headers: Headers) -> Headers:
     """The headers that the messages made of a message have too, in their order."""
-    return tuple(one for one in headers if is_carried(one[0]))
+    return tuple(header for header in headers if is_carried(header[0]))
 
 
-def _unframe_by_header(data: bytes, part: str, headers: Headers) -> FramedBody | None:
+def _unframe_by_header(data: bytes, field: str, headers: Headers) -> FramedBody | None:
     """None where no header names the schema. WireError MALFORMED, UNSUPPORTED_SCHEMA for one that can't be read."""
     values = dict(headers)  # of two the last counts
-    encoding = values.get(_encoding_header(part))
+    encoding = values.get(_encoding_header(field))
     if encoding not in (None, b"BINARY"):
         said = (encoding or b"")[:20].decode(errors="replace")
-        details = f"the header {_encoding_header(part)} says {said}: only BINARY is read (apicurio.avro.encoding)"
-        raise WireError("UNSUPPORTED_SCHEMA", where=part, details=details)
-    for name, read in _ID_HEADERS[part]:
+        details = f"the header {_encoding_header(field)} says {said}: only BINARY is read (apicurio.avro.encoding)"
+        raise WireError("UNSUPPORTED_SCHEMA", where=field, details=details)
+    for name, read in _ID_HEADERS[field]:
         value = values.get(name)
         if value is not None:
             try:
-                return read(value), data, 0, f"{part} (header {name})"
+                return read(value), data, 0, f"{field} (header {name})"
             except ValueError as error:
-                raise WireError("MALFORMED", where=part, details=f"the header {name} {error}") from error
-    others = [name for name in values if name in [f"{_APICURIO}{part}.{other}" for other in _UNREAD_HEADERS]]
+                raise WireError("MALFORMED", where=field, details=f"the header {name} {error}") from error
+    others = [name for name in values if name in [f"{_APICURIO}{field}.{other}" for other in _UNREAD_HEADERS]]
     if others and data[:1] not in (b"\x00", b"\x03"):
         details = (
-            f"the header {others[0]} names its schema, and only {_APICURIO}{part}.globalId and .contentId are read"
+            f"the header {others[0]} names its schema, and only {_APICURIO}{field}.globalId and .contentId are read"
         )
-        raise WireError("NOT_FRAMED", where=part, details=details)
+        raise WireError("NOT_FRAMED", where=field, details=details)
     return None
 
 
-def _encoding_header(part: str) -> str:
-    return f"{_APICURIO}{part}.encoding"
+def _encoding_header(field: str) -> str:
+    return f"{_APICURIO}{field}.encoding"
 
 
 # ---------------------------------------------------------------------------------------------- keys and values
-def unframe_part(data: bytes, part: str, headers: Headers = ()) -> FramedBody:
+def unframe_field(data: bytes, field: str, headers: Headers = ()) -> FramedBody:
     """A key or value → its schema's id and its body; of Glue's zlib form the inflated one.
 
     WireError NOT_FRAMED, TRUNCATED, TOO_LARGE; MALFORMED for a header or a compressed body that is none.
     """
     if not headers and data[:1] == b"\x00" and 5 <= len(data) <= MAX_MESSAGE and data[1:5] != b"\x00\x00\x00\x00":
-        return int.from_bytes(data[1:5], "big", signed=True), data, 5, part  # nearly all
-    if headers and (framed := _unframe_by_header(data, part, headers)) is not None:
-        check_size(data, part)
+        return int.from_bytes(data[1:5], "big", signed=True), data, 5, field  # nearly all
+    if headers and (framed := _unframe_by_header(data, field, headers)) is not None:
+        check_size(data, field)
         return framed
-    schema_id, data, pos = unframe_inflated(data, part)
-    return schema_id, data, pos, f"{part} (8-byte schema id)" if pos == _EIGHT_BYTES else part
+    schema_id, data, pos = unframe_inflated(data, field)
+    return schema_id, data, pos, f"{field} (8-byte schema id)" if pos == _EIGHT_BYTES else field
 
 
 _EIGHT_BYTES = 9

@@ -23,13 +23,13 @@ def dead_letter_of(code: str, detail: str, origin: Message) -> Message:
     """The message as the dead letter of an error with this code and detail."""
     headers = tuple(h for h in origin.headers if h[0] not in OURS)
     tries = attempts(origin)
-    here = "/".join("-" if part is None else str(part) for part in (origin.topic, origin.partition, origin.offset))
+    here = "/".join("-" if piece is None else str(piece) for piece in (origin.topic, origin.partition, origin.offset))
     where = (dict(origin.headers).get(ORIGIN) if tries else None) or here.encode("utf-8", "replace")
-    own_headers = (
+    error_headers = (
         (REASON, code.encode()), (DETAIL, detail[:1000].encode("utf-8", "replace")), (ORIGIN, where),
         (ATTEMPT, b"%d" % (tries + 1)),
     )  # fmt: skip
-    return replace(origin, headers=headers + own_headers)
+    return replace(origin, headers=headers + error_headers)
 
 
 def attempts(message: Message) -> int:

@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 
 TOPIC: Final = "kafka:"
 """What a place begins with that is a topic: `kafka:TOPIC`."""
-_TOLD = "--kafka-config"
+_SHARED_CACHES = "--kafka-config"
 
 
 def client_settings(servers: str | None, config_file: Path | None, what: str = "Kafka") -> dict[str, str]:
@@ -41,14 +41,14 @@ def _read_settings(servers: str | None, config_file: Path | None, what: str) -> 
         try:
             lines = config_file.read_text(encoding="utf-8-sig").splitlines()
         except OSError as error:
-            raise SetupError("USAGE", details=f"{_TOLD} {config_file}: {error.strerror or error}") from error
+            raise SetupError("USAGE", details=f"{_SHARED_CACHES} {config_file}: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
-            raise SetupError("USAGE", details=f"{_TOLD} {config_file}: not UTF-8 text") from error
+            raise SetupError("USAGE", details=f"{_SHARED_CACHES} {config_file}: not UTF-8 text") from error
         for number, line in enumerate(lines, 1):
             if line.strip() and not line.lstrip().startswith("#"):
                 name, equals, value = line.partition("=")
                 if not equals:
-                    raise SetupError("USAGE", details=f"{_TOLD} {config_file}:{number}: name=value is needed")
+                    raise SetupError("USAGE", details=f"{_SHARED_CACHES} {config_file}:{number}: name=value is needed")
                 settings[name.strip()] = value.strip()
     servers = servers or settings.get("bootstrap.servers") or os.environ.get("BRIDGE_BOOTSTRAP_SERVERS")
     if not servers:
@@ -183,14 +183,14 @@ def _pem(settings: Mapping[str, str], what: str) -> str | None:
     """The text of ssl.WHAT.pem, or of the file ssl.WHAT.location."""
     if (text := settings.get(f"ssl.{what}.pem")) is not None:
         return _lines(text)
-    place = settings.get(f"ssl.{what}.location")
-    if place is None:
+    path = settings.get(f"ssl.{what}.location")
+    if path is None:
         return None
     try:
-        return Path(place).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror or str(error)) if isinstance(error, OSError) else "not PEM"
-        raise _settings_error(f"ssl.{what}.location={place}", why) from error
+        raise _settings_error(f"ssl.{what}.location={path}", why) from error
 
 
 # ---------------------------------------------------------------------------------------------- to librdkafka
@@ -237,15 +237,15 @@ def _lines(pem: str) -> str:
 def _from_store(settings: Mapping[str, str], store: str) -> dict[str, str]:
     pem_texts = {ours: settings.get(f"ssl.{store}.{theirs}") for theirs, ours in _INLINE[store].items()}
     result = {name: _lines(value) for name, value in pem_texts.items() if value is not None}
-    place, kind = settings.get(f"ssl.{store}.location"), settings.get(f"ssl.{store}.type", "").upper()
-    if result or place is None:
+    path, kind = settings.get(f"ssl.{store}.location"), settings.get(f"ssl.{store}.type", "").upper()
+    if result or path is None:
         return result
     if kind == "PEM":
-        return dict.fromkeys(_OF_PEM[store], place)
+        return dict.fromkeys(_OF_PEM[store], path)
     if store == "keystore" and kind != "JKS":
         return {}  # PKCS#12: librdkafka has the same names for it
     details = f"librdkafka can't read Java's keystores: give {_OF_PEM[store][0]}=FILE.pem beside it"
-    raise _settings_error(f"ssl.{store}.location={place}", details)
+    raise _settings_error(f"ssl.{store}.location={path}", details)
 
 
 def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
@@ -264,7 +264,7 @@ def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _settings_error(what: str, why: str) -> SetupError:
-    return SetupError("USAGE", details=f"{_TOLD}: {what}: {why}")
+    return SetupError("USAGE", details=f"{_SHARED_CACHES}: {what}: {why}")
 
 
 __all__ = ["client_settings", "java_settings", "settings_for_java", "settings_for_librdkafka"]

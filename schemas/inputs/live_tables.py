@@ -82,7 +82,7 @@ def server_address(url: str, variable: str = PASSWORD) -> ServerAddress:
     if match is None:
         raise ValueError("mysql://USER@HOST:PORT/DATABASE is needed")
     user, _, password = (match["user"] or "root").partition(":")
-    given = dict(part.partition("=")[::2] for part in (match["query"] or "").split("&") if part)
+    given = dict(word.partition("=")[::2] for word in (match["query"] or "").split("&") if word)
     if unknown := sorted(given.keys() - set(_PARAMETERS)):
         raise ValueError(f"{unknown[0]} is no parameter of it; known: {', '.join(_PARAMETERS)}")
     given = {name: unescape(value) for name, value in given.items()}
@@ -162,11 +162,11 @@ def _read(cursor: Any, address: ServerAddress, client: Any) -> TableStatements:
     if not tables:
         what = f"database {address.database}" if address.database else "the server"
         raise ValueError(f"{address.name}: {what} has no table that user {address.user} may see")
-    there = {db for db, _ in tables}
+    known = {db for db, _ in tables}
     cursor.execute(_DATABASES)
     texts: list[DdlText] = []
     for name, charset, collate in cursor.fetchall():
-        if name in there:
+        if name in known:
             texts += _database(name, charset, collate, address)
     for db, table in tables:
         cursor.execute(f"SHOW CREATE TABLE {quote_name(db)}.{quote_name(table)}")

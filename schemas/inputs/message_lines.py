@@ -83,12 +83,12 @@ def _number(fields: dict[str, Any], name: str, bits: int) -> int | None:
 # ---- dumps of other tools: keys, values and headers as text
 def _of_kcat(fields: dict[str, Any], line: bytes) -> Message:
     """kcat writes bytes that are not UTF-8 as they are: the line has them still."""
-    for part, id_ in (("key", "key_schema_id"), ("payload", "value_schema_id")):
-        if not isinstance(fields.get(part), str | None) or id_ in fields or f"{part}_error" in fields:
-            raise ValueError(f"kcat decoded the {part}: dump the topic without -s, or give {_FROM_KAFKA}")
+    for field, id_ in (("key", "key_schema_id"), ("payload", "value_schema_id")):
+        if not isinstance(fields.get(field), str | None) or id_ in fields or f"{field}_error" in fields:
+            raise ValueError(f"kcat decoded the {field}: dump the topic without -s, or give {_FROM_KAFKA}")
     headers = fields.get("headers") or []
     if isinstance(headers, dict):  # name: [value, …]
-        headers = [part for name, values in headers.items() for value in values for part in (name, value)]
+        headers = [piece for name, values in headers.items() for value in values for piece in (name, value)]
     if not isinstance(headers, list) or len(headers) % 2 or not all(isinstance(n, str) for n in headers[::2]):
         raise ValueError("headers: kcat's are a list of names and values, or an object of lists")
     pairs = [(name, _raw(value, "headers")) for name, value in zip(headers[::2], headers[1::2], strict=True)]
@@ -156,14 +156,14 @@ def _printed_message(line: bytes) -> Message | None:
         if not line.startswith(separator, match.end()):
             return None
         pos = match.end() + len(separator)
-    parts = line[pos:].split(separator, _MOST_PARTS)
-    begins = (n for n in range(len(parts)) if _is_printed_value(separator.join(parts[n:])))
+    words = line[pos:].split(separator, _MAX_FIELDS)
+    begins = (n for n in range(len(words)) if _is_printed_value(separator.join(words[n:])))
     count = next(begins, None)
     if count is None or not (count or pos):
         _refuse_other_separator(line[pos:])
         return None
-    headers, key = _headers_and_key(separator.join(parts[:count]) if count else None, separator)
-    value = separator.join(parts[count:])
+    headers, key = _headers_and_key(separator.join(words[:count]) if count else None, separator)
+    value = separator.join(words[count:])
     return Message(
         key,
         None if value == b"null" else value,
@@ -178,7 +178,7 @@ def _printed_message(line: bytes) -> Message | None:
 def _refuse_other_separator(text: bytes) -> None:
     """ValueError where a value that is known ends a line, and what stands before it is not parted by a tab."""
     begin = text.find(b"{", 1)
-    for _ in range(_MOST_PARTS):
+    for _ in range(_MAX_FIELDS):
         if begin < 0:
             return
         if _is_printed_value(text[begin:]):
@@ -188,7 +188,7 @@ def _refuse_other_separator(text: bytes) -> None:
         begin = text.find(b"{", begin + 1)
 
 
-_MOST_PARTS = 100
+_MAX_FIELDS = 100
 
 
 def _is_printed_value(text: bytes) -> bool:

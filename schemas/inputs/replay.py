@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 
 Incoming = Iterable[Message | tuple[WireError, Message]]
-_TOLD = 10
+_MAX_REPORTED = 10
 
 
 class MessageSink(Protocol):
@@ -133,7 +133,7 @@ def _choose_message(
         why = "it failed again since (a later letter is here)"
     elif why is None and tries >= choice.max_attempts:
         done.tired += 1
-        if len(done.told) < _TOLD:
+        if len(done.told) < _MAX_REPORTED:
             headers = dict(letter.headers)
             where, reason = ((headers.get(name) or b"-").decode("utf-8", "replace") for name in (ORIGIN, REASON))
             details = f"{where} failed {tries} times (--max-attempts {choice.max_attempts}), the last time by {reason}"
@@ -173,7 +173,7 @@ def original_message(letter: Message, to_origin: bool = True) -> Message:
     where = (dict(letter.headers).get(ORIGIN) or b"").decode("utf-8", "replace").rsplit("/", 2)
     if not to_origin or len(where) != 3:
         return message
-    topic, partition, offset = (None if part == "-" else part for part in where)
+    topic, partition, offset = (None if piece == "-" else piece for piece in where)
     number = int(partition) if partition and partition.isdigit() and len(partition) < 10 else None
     at = int(offset) if offset and offset.isdigit() and len(offset) < 19 else None
     return replace(message, topic=topic, partition=number, offset=at)

@@ -123,7 +123,7 @@ class FileSchemas:
             return entry.schema
         if entry not in self._texts:
             self._texts[entry] = resolve(
-                ReferringSchema(entry.schema, entry.references), lambda one: self._referred(entry, one)
+                ReferringSchema(entry.schema, entry.references), lambda item: self._referred(entry, item)
             )
         return self._texts[entry]
 

@@ -47,7 +47,7 @@ _PASSED_OVER: Final = (
     "LOCK", "OPTIMIZE", "PREPARE", "PURGE", "REPAIR", "REPLACE", "RESET", "REVOKE", "ROLLBACK", "SAVEPOINT", "SELECT",
     "SHOW", "SPLIT", "START", "STOP", "TRUNCATE", "UNLOCK", "UPDATE", "VALUES", "WITH", "XA",
 )  # fmt: skip
-_THERE_ALREADY: Final = "test"  # the database of a new cluster
+_EXISTS_ALREADY: Final = "test"  # the database of a new cluster
 # What the mysql client prints of SHOW CREATE TABLE: with \G, in a box, and lines of batch mode (NAME, tab, statement).
 _ROW: Final = re.compile(r"^\*{9,} *\d+\. row *\*{9,}$\n", re.MULTILINE)
 _CREATE: Final = re.compile(
@@ -61,7 +61,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "0": "\0"}
 
 
 def is_sql(text: str) -> bool:
-    """Whether a file holds SQL, not JSON."""
+    """True if a file holds SQL, not JSON."""
     start = text.lstrip("\ufeff \t\r\n")[:1]
     return bool(start) and start not in "{["
 
@@ -83,7 +83,7 @@ def _printed(text: str, db: str) -> Iterator[DdlText]:
     """The statements of SHOW CREATE TABLE as the client prints them; none where the text is something else."""
     start = text.lstrip()
     if _ROW.match(start):
-        bodies = [match[1] for part in _ROW.split(start)[1:] if (match := _CREATE.search(part))]
+        bodies = [match[1] for word in _ROW.split(start)[1:] if (match := _CREATE.search(word))]
     elif start.startswith("+-"):
         bodies = [match[1] for match in _BOX.finditer(start)]
     elif start.startswith("Table\tCreate Table\n") or _LINE.match(start):
@@ -160,14 +160,14 @@ class _SqlScript:
                 self._zone = _zone(text, line)
 
     def _defining(self, statement: str, line: int) -> Iterator[DdlText]:
-        for one in _checked(statement, self._mode, self._db, f"line {line}", self._zone):
+        for entry in _checked(statement, self._mode, self._db, f"line {line}", self._zone):
             parsed = parse(statement, self._mode, self._db)
             if isinstance(parsed, CreateDatabase):
                 name = parsed.name.lower()
-                if name == _THERE_ALREADY and name not in self._databases and not parsed.if_not_exists:
-                    yield DdlText(0, "", f"DROP DATABASE {quote_name(parsed.name)}", TYPED, where=one.where)
+                if name == _EXISTS_ALREADY and name not in self._databases and not parsed.if_not_exists:
+                    yield DdlText(0, "", f"DROP DATABASE {quote_name(parsed.name)}", TYPED, where=entry.where)
                 self._databases.add(name)
-            yield one
+            yield entry
 
 
 @cache

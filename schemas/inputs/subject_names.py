@@ -55,28 +55,28 @@ def without_context(subject: str) -> str:
 
 def topics_of_subjects(subjects: Iterable[str]) -> frozenset[str] | None:
     """The topics that subjects are of; None where one is called otherwise than `topic-key` or `topic-value`."""
-    parts = [without_context(subject).rpartition("-") for subject in subjects]
-    if any(not dash or part not in ("key", "value") or "." in topic for topic, dash, part in parts):
+    pieces = [without_context(subject).rpartition("-") for subject in subjects]
+    if any(not dash or piece not in ("key", "value") or "." in topic for topic, dash, piece in pieces):
         return None  # by record: `default.db.table`, `default.db.table-key`, `topic-default.db.table`
-    return frozenset(topic for topic, _, _ in parts)
+    return frozenset(topic for topic, _, _ in pieces)
 
 
 def is_of_topic(registered: str, subject: str, name: str) -> bool:
-    """Whether a schema that is registered under a subject may be that of a topic's messages, by any of the strategies.
+    """True if a schema that is registered under a subject may be that of a topic's messages, by any of the strategies.
 
     subject: the topic's, `topic-key` or `topic-value` (key or value is of no account); name: the record's full name. A
     mirrored topic has the name of its cluster before its own (MirrorMaker's `DefaultReplicationPolicy`), and its
     schemas have not.
     """
     registered = without_context(registered)
-    topic, own = subject.rpartition("-")[0], registered
+    topic, topic_name = subject.rpartition("-")[0], registered
     if registered in (name, f"{name}-key", f"{topic}-{name}", f"{topic}-{name}-key"):
         return True
     if registered.endswith(("-key", "-value")):
-        own = registered.rpartition("-")[0]
-    parts = topic.split(".")
-    by_ticdc = ("_".join(parts[n:]) for n in range(len(parts)))  # its Avro has `_` for each dot of the topic
-    return topic == own or own in by_ticdc or topic.endswith("." + own)
+        topic_name = registered.rpartition("-")[0]
+    names = topic.split(".")
+    by_ticdc = ("_".join(names[n:]) for n in range(len(names)))  # its Avro has `_` for each dot of the topic
+    return topic == topic_name or topic_name in by_ticdc or topic.endswith("." + topic_name)
 
 
 def with_strategy(schemas: SchemaSource, strategy: Strategy) -> SchemaSource:

@@ -40,9 +40,9 @@ class AutoDecoder:
         topic_format = self._by_topic.get(message.topic)
         if message.value is None and topic_format is not None and message.topic is not None:
             return topic_format
-        part = "key" if message.value is None else "value"
-        by_id, subject = self._context.schemas.by_id, topic_subject(message.topic, part)
-        detection = sniff(message.key, message.value, lambda i: by_id(i, part, subject), message.headers)
+        field = "key" if message.value is None else "value"
+        by_id, subject = self._context.schemas.by_id, topic_subject(message.topic, field)
+        detection = sniff(message.key, message.value, lambda i: by_id(i, field, subject), message.headers)
         name = detection.format
         if name is None and message.value is None:
             name = topic_format
@@ -55,7 +55,7 @@ class AutoDecoder:
         return name
 
     def _is_flattened(self, message: Message) -> bool:
-        """Whether headers or options say that a row which itself says nothing is one that a transform flattened."""
+        """True if headers or options say that a row which itself says nothing is one that a transform flattened."""
         if any(header in self._flattened_headers for header, _ in message.headers):
             return True
         return self._has_flattened and (message.value or b"").lstrip()[:1] == b"{"

@@ -61,25 +61,25 @@ def verify(event: RowChange) -> list[Check]:
     if checksum.get("corrupted"):
         event.flag("checksum_corrupted")
     checks = []
-    for side, row, expected in (
+    for image, row, expected in (
         ("after", event.after, checksum.get("current")),
         ("before", event.before, checksum.get("previous")),
     ):
         if row is not None and expected is not None:
-            check = _check(event, side, row, expected)
+            check = _check(event, image, row, expected)
             if check.outcome == "mismatch":
-                event.flag(f"checksum_mismatch:{side}")
+                event.flag(f"checksum_mismatch:{image}")
             checks.append(check)
     return checks
 
 
-def _check(event: RowChange, side: str, row: Row, expected: int | str) -> Check:
+def _check(event: RowChange, image: str, row: Row, expected: int | str) -> Check:
     missing = next((c.name for c in event.table.columns if not c.virtual and c.name not in row), None)
     if missing is not None:
-        return Check(side, expected, unverified=f"the message does not carry column {missing!r}")
+        return Check(image, expected, unverified=f"the message does not carry column {missing!r}")
     vague = next((c.name for c in event.table.columns if c.vague), None)
     if vague is not None:
-        return Check(side, expected, unverified=f"the type of column {vague!r} is not known")
+        return Check(image, expected, unverified=f"the type of column {vague!r} is not known")
     computed: list[tuple[str, int]] = []
     try:
         for order, columns in _orders(event, row):
@@ -87,19 +87,19 @@ def _check(event: RowChange, side: str, row: Row, expected: int | str) -> Check:
                 crc = row_checksum(columns, row, event.zone, vector)
                 computed.append((order, crc))
                 if crc == expected:
-                    return Check(side, expected, tuple(computed), order)
+                    return Check(image, expected, tuple(computed), order)
     except (ValueError, OverflowError) as error:
-        return Check(side, expected, unverified=str(error))
-    return Check(side, expected, tuple(computed))
+        return Check(image, expected, unverified=str(error))
+    return Check(image, expected, tuple(computed))
 
 
 def _orders(event: RowChange, row: Row) -> Iterable[tuple[str, Sequence[Column]]]:
     """The orders to try. Avro lists its columns by id; without ids any other format's list is in table order."""
     table = event.table
-    own = [table.by_name[name] for name in row if name in table.by_name]
-    by_id = own if event.format == "avro" else None
+    row_order = [table.by_name[name] for name in row if name in table.by_name]
+    by_id = row_order if event.format == "avro" else None
     if all(c.id for c in table.columns):
-        by_id = sorted(own, key=lambda c: c.id)
+        by_id = sorted(row_order, key=lambda c: c.id)
     if by_id is not None:
         yield ID_ORDER, by_id
     if event.format != "avro" or event.table_version is not None:
@@ -180,5 +180,5 @@ def _vector(text: str) -> bytes:
     """TiDB's serialised VECTOR: dimensions as uint32, then float32s, little-endian."""
     if not text.startswith("[") or not text.endswith("]"):
         raise ValueError("not a vector")
-    numbers = [values.real(part) for part in text[1:-1].split(",")] if len(text) > 2 else []
+    numbers = [values.real(word) for word in text[1:-1].split(",")] if len(text) > 2 else []
     return struct.pack(f"<I{len(numbers)}f", len(numbers), *numbers)

@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.codec.avro import TruncatedValue
 from ticdc_bridge.schemas.formats.base import Context, Decoder, FieldLocator, FieldPosition
 from ticdc_bridge.schemas.formats.definitions import name_mismatch
 from ticdc_bridge.schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
-from ticdc_bridge.schemas.formats.framing import names_schema, unframe_part
+from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
 from ticdc_bridge.schemas.formats.simple import avro
 from ticdc_bridge.schemas.inspect.format_detection import sniff
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
@@ -57,7 +57,7 @@ _FLATTENED: tuple[tuple[str, str, Path], ...] = (
 )
 _ROWS |= dict.fromkeys(("debezium-mysql", "debezium-tidb"), _ROWS["debezium"])
 _OPEN = ("open", "open-tiflow")
-_OPEN_SIDES = {"u": "after", "p": "before", "d": "before"}
+_OPEN_IMAGES = {"u": "after", "p": "before", "d": "before"}
 
 
 def traces(format_: str, decoder: Decoder, message: Message, events: Sequence[Event]) -> list[FieldPosition]:
@@ -76,33 +76,33 @@ def traces(format_: str, decoder: Decoder, message: Message, events: Sequence[Ev
 
 
 def _simple_avro(data: bytes) -> Iterator[FieldPosition]:
-    sides = {"data": "after", "old": "before"}
+    images = {"data": "after", "old": "before"}
     for row, name, start, end, kind in avro.cells(data):
-        yield FieldPosition("value", start, data[start:end], kind, sides[row], name)
+        yield FieldPosition("value", start, data[start:end], kind, images[row], name)
 
 
 def _json(rows: Sequence[tuple[str, str, Path]], message: Message, events: Sequence[Event]) -> Iterator[FieldPosition]:
     is_delete = bool(events) and isinstance(events[0], RowChange) and events[0].op == "d"
     seen = set[tuple[str, str]]()
-    for part, side, path in rows:
-        data = message.key if part == "key" else message.value
-        if (part, side) in seen or not data or not data.lstrip().startswith(b"{"):
+    for piece, image, path in rows:
+        data = message.key if piece == "key" else message.value
+        if (piece, image) in seen or not data or not data.lstrip().startswith(b"{"):
             continue
-        row_side = ("before" if is_delete else "after") if side == "shown" else side
+        row_image = ("before" if is_delete else "after") if image == "shown" else image
         text = json_exact.document(data)
         start = json_exact.find(text, path)
         if start is not None and json_exact.kind_of(text, start) == "object":
-            seen.add((part, side))
-            yield from _members(text, start, part, row_side, 0, 0)
+            seen.add((piece, image))
+            yield from _members(text, start, piece, row_image, 0, 0)
 
 
-def _members(text: str, start: int, part: str, side: str, base: int, row: int) -> Iterator[FieldPosition]:
+def _members(text: str, start: int, field: str, image: str, base: int, row: int) -> Iterator[FieldPosition]:
     """The members of the object at character `start`, as columns; `base`: bytes before the text."""
     done, offset = 0, base
     for name, begin, end in json_exact.members(text, start):
         offset += len(_bytes(text[done:begin]))
         raw = _bytes(text[begin:end])
-        yield FieldPosition(part, offset, raw, f"JSON {json_exact.kind_of(text, begin)}", side, str(name), row)
+        yield FieldPosition(field, offset, raw, f"JSON {json_exact.kind_of(text, begin)}", image, str(name), row)
         done, offset = end, offset + len(raw)
 
 
@@ -118,19 +118,19 @@ def _open(message: Message) -> Iterator[FieldPosition]:
         pos += 8
         text = json_exact.document(data[pos : pos + size])
         for kind, start, _ in json_exact.members(text, 0) if text else ():
-            side = _OPEN_SIDES.get(str(kind))
-            if side is None:
+            image = _OPEN_IMAGES.get(str(kind))
+            if image is None:
                 continue
-            for cell in _members(text, start, "value", side, pos, row):
+            for cell in _members(text, start, "value", image, pos, row):
                 cell_text = json_exact.document(cell.raw)
                 code = json_exact.find(cell_text, ("t",))
-                parts = (t for t in _members(cell_text, 0, "value", side, cell.offset, row) if t.name == "v")
-                value = next(parts, None)
+                pieces = (t for t in _members(cell_text, 0, "value", image, cell.offset, row) if t.name == "v")
+                value = next(pieces, None)
                 if value is None:
                     continue
                 _, end = json_exact.decode_from(cell_text, code or 0)
                 wire = f"{value.wire}, type code {cell_text[code:end]}" if code else value.wire
-                yield FieldPosition("value", value.offset, value.raw, wire, side, cell.name, row)
+                yield FieldPosition("value", value.offset, value.raw, wire, image, cell.name, row)
         pos, row = pos + size, row + 1
 
 
@@ -185,9 +185,9 @@ def explain(question: ExplainRequest) -> dict[str, Any]:
     answer: dict[str, Any] = {"message": _message_position(message), "format": question.format, "told_by": None}
     if question.format == "auto":
         try:
-            by_id, subject = question.context.schemas.by_id, topic_subject(message.topic, _first_part(message))
+            by_id, subject = question.context.schemas.by_id, topic_subject(message.topic, _first_field(message))
             detection = sniff(
-                message.key, message.value, lambda i: by_id(i, _first_part(message), subject), message.headers
+                message.key, message.value, lambda i: by_id(i, _first_field(message), subject), message.headers
             )
         except WireError as error:  # it is framed Avro of a schema that can't be had
             framing = list(_framing("avro", message))
@@ -245,71 +245,73 @@ def _error(error: BridgeError) -> dict[str, str]:
 def _first_bytes(message: Message) -> dict[str, str | None]:
     """The first bytes of a message that can't be read."""
     return {
-        part: None if data is None else data[:256].hex()
-        for part, data in (("key", message.key), ("value", message.value))
+        field: None if data is None else data[:256].hex()
+        for field, data in (("key", message.key), ("value", message.value))
     }
 
 
 # ---- framing and schemas
 def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
-    for part, data in (("key", message.key), ("value", message.value)):
+    for field, data in (("key", message.key), ("value", message.value)):
         if data is None:
-            yield {"part": part, "hex": "", "says": "null"}
+            yield {"part": field, "hex": "", "says": "null"}
         elif name in ("open", "open-tiflow"):
-            head = data[: 16 if part == "key" else 8]
-            says = "version 1, then length and body of each event" if part == "key" else "length and body of each event"
-            yield {"part": part, "hex": head.hex(), "says": says}
-        elif name in WITH_SCHEMA_IDS and _has_schema_id(part, data, message):
-            yield _header(part, data, message)
+            head = data[: 16 if field == "key" else 8]
+            says = (
+                "version 1, then length and body of each event" if field == "key" else "length and body of each event"
+            )
+            yield {"part": field, "hex": head.hex(), "says": says}
+        elif name in WITH_SCHEMA_IDS and _has_schema_id(field, data, message):
+            yield _header(field, data, message)
         elif name == "avro" and data[:1] == b"\x03":
-            yield {"part": part, "hex": data[:1].hex(), "says": "0x03, then the delete's commit_ts, uint64 big-endian"}
+            yield {"part": field, "hex": data[:1].hex(), "says": "0x03, then the delete's commit_ts, uint64 big-endian"}
         elif name == "avro" and data[:1] and data[0] in _OUT_OF_BAND:
-            yield {"part": part, "hex": data[:1].hex(), "says": _OUT_OF_BAND[data[0]]}
+            yield {"part": field, "hex": data[:1].hex(), "says": _OUT_OF_BAND[data[0]]}
         elif data[:1] == b"{":
-            yield {"part": part, "hex": "", "says": "none: a JSON document"}
+            yield {"part": field, "hex": "", "says": "none: a JSON document"}
         else:
-            yield {"part": part, "hex": data[:1].hex(), "says": _FIRST_BYTE.get(name, "")}
+            yield {"part": field, "hex": data[:1].hex(), "says": _FIRST_BYTE.get(name, "")}
 
 
-def _first_part(message: Message) -> str:
+def _first_field(message: Message) -> str:
     return "key" if message.value is None else "value"
 
 
-def _has_schema_id(part: str, data: bytes, message: Message) -> bool:
-    """Whether a part of a message in Avro says a schema's id; a delete of avro-enable-watermark says none."""
-    if names_schema(message.headers, part):
+def _has_schema_id(field: str, data: bytes, message: Message) -> bool:
+    """True if a part of a message in Avro says a schema's id; a delete of avro-enable-watermark says none."""
+    if names_schema(message.headers, field):
         return True
     return data[:1] == b"\x00" or (data[:1] == b"\x03" and len(data) != 9)
 
 
-def _header(part: str, data: bytes, message: Message) -> dict[str, Any]:
+def _header(field: str, data: bytes, message: Message) -> dict[str, Any]:
     try:
-        schema_id, _, _, where = unframe_part(data, part, message.headers)
+        schema_id, _, _, where = unframe_field(data, field, message.headers)
     except WireError as error:
-        return {"part": part, "hex": data[:5].hex(), "says": error.detail}
-    if names_schema(message.headers, part) and where != part:
-        return {"part": part, "hex": "", "says": f"none: schema {schema_id} by {where.partition('(')[2][:-1]}"}
+        return {"part": field, "hex": data[:5].hex(), "says": error.detail}
+    if names_schema(message.headers, field) and where != field:
+        return {"part": field, "hex": "", "says": f"none: schema {schema_id} by {where.partition('(')[2][:-1]}"}
     if data[:1] == b"\x00" and not isinstance(schema_id, int):
-        return {"part": part, "hex": data[:9].hex(), "says": f"0x00, schema id {schema_id}"}
+        return {"part": field, "hex": data[:9].hex(), "says": f"0x00, schema id {schema_id}"}
     if isinstance(schema_id, int):
-        return {"part": part, "hex": data[:5].hex(), "says": f"Confluent: 0x00, schema id {schema_id}"}
+        return {"part": field, "hex": data[:5].hex(), "says": f"Confluent: 0x00, schema id {schema_id}"}
     suffix = ", body in zlib" if data[1] else ""
-    return {"part": part, "hex": data[:18].hex(), "says": f"AWS Glue: 0x03{suffix}, schema {schema_id}"}
+    return {"part": field, "hex": data[:18].hex(), "says": f"AWS Glue: 0x03{suffix}, schema {schema_id}"}
 
 
 def _schemas(name: str, question: ExplainRequest) -> Iterable[dict[str, Any]]:
     message = question.message
-    for part, data in (("key", message.key), ("value", message.value)):
-        if name not in WITH_SCHEMA_IDS or data is None or not _has_schema_id(part, data, message):
+    for field, data in (("key", message.key), ("value", message.value)):
+        if name not in WITH_SCHEMA_IDS or data is None or not _has_schema_id(field, data, message):
             continue
         try:
-            schema_id = unframe_part(data, part, message.headers)[0]
+            schema_id = unframe_field(data, field, message.headers)[0]
         except WireError:
             continue
-        entry: dict[str, Any] = {"part": part, "id": schema_id, "registered": None}
+        entry: dict[str, Any] = {"part": field, "id": schema_id, "registered": None}
         if question.registered is not None:
             try:
-                registered = question.registered(schema_id, topic_subject(message.topic, part))
+                registered = question.registered(schema_id, topic_subject(message.topic, field))
                 entry["registered"] = [{"subject": s, "version": v} for s, v in registered]
             except BridgeError as error:
                 entry["error"] = _error(error)
@@ -344,21 +346,21 @@ def _types_from(event: RowChange, tables: TableSource | None) -> str:
 
 
 def _fields(event: RowChange, fields: list[FieldPosition], others: dict[str, _OtherFormat]) -> Iterable[dict[str, Any]]:
-    by_place = {(f.side, f.name): f for f in fields}
-    for side, row in (("before", event.before), ("after", event.after)):
+    by_column = {(f.side, f.name): f for f in fields}
+    for image, row in (("before", event.before), ("after", event.after)):
         for name, value in (row or {}).items():
             column = event.table.by_name.get(name)
-            position = by_place.get((side, name)) or by_place.get((side, sanitise_name(name)))
+            position = by_column.get((image, name)) or by_column.get((image, sanitise_name(name)))
             if position is None and event.key_only:
-                position = by_place.get(("key", name))
+                position = by_column.get(("key", name))
             yield {
-                "side": side,
+                "side": image,
                 "column": name,
                 "type": "" if column is None else declared_type(column),
                 "key": name in event.key,
                 **_position(position),
                 "value": plain_value(value),
-                "elsewhere": {o: e.fields[side, name] for o, e in others.items() if (side, name) in e.fields},
+                "elsewhere": {o: e.fields[image, name] for o, e in others.items() if (image, name) in e.fields},
             }
 
 
@@ -415,15 +417,15 @@ def _write_elsewhere(event: Event, question: ExplainRequest, name: str) -> _Othe
 def _write_event(event: Event, question: ExplainRequest, name: str, options: Options) -> _OtherFormat:
     context = Context(SchemasInMemory(), None, options)
     encoder = FORMATS[name].encoder(context)
-    own_event = event
+    event_copy = event
     if isinstance(event, RowChange):  # an encoder may add flags: not to the event that is explained
-        own_event = replace(event, flags=list(event.flags))
+        event_copy = replace(event, flags=list(event.flags))
     elif isinstance(event, Bootstrap):
         return _OtherFormat({"skipped": "it has nothing like it"}, {})
-    messages = encoder.encode(own_event, replace(question.message, topic=question.message.topic or "topic"))
+    messages = encoder.encode(event_copy, replace(question.message, topic=question.message.topic or "topic"))
     if not messages:
         return _OtherFormat({"skipped": "it has nothing like it, with these options"}, {})
-    flags = [f for f in getattr(own_event, "flags", []) if f not in getattr(event, "flags", [])]
+    flags = [f for f in getattr(event_copy, "flags", []) if f not in getattr(event, "flags", [])]
     summary: dict[str, Any] = {
         "messages": len(messages),
         "key_bytes": sum(len(m.key or b"") for m in messages),
@@ -443,9 +445,9 @@ def _columns_in(name: str, decoder: Decoder, messages: list[Message], event: Eve
         for field in traces(name, decoder, message, [event]):
             if field.side == "key" and message.value is not None:
                 continue
-            side = field.side if field.side != "key" else "before"
-            if (event.before if side == "before" else event.after) is not None:
-                texts[side, field.name] = _show_field(field)
+            image = field.side if field.side != "key" else "before"
+            if (event.before if image == "before" else event.after) is not None:
+                texts[image, field.name] = _show_field(field)
     return texts or dict(_read_back(decoder, messages))
 
 
@@ -454,9 +456,9 @@ def _read_back(decoder: Decoder, messages: list[Message]) -> Iterable[tuple[tupl
     for message in messages:
         for event in decoder.decode(message):
             if isinstance(event, RowChange):
-                for side, row in (("before", event.before), ("after", event.after)):
+                for image, row in (("before", event.before), ("after", event.after)):
                     for name, value in (row or {}).items():
-                        yield (side, name), f"read back as {_shorten(plain_value(value))}"
+                        yield (image, name), f"read back as {_shorten(plain_value(value))}"
 
 
 def _shorten(value: Any) -> str:

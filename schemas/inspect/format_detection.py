@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.codec.byte_signatures import craft_problem, with_body_
 from ticdc_bridge.schemas.codec.json_exact import json_form
 from ticdc_bridge.schemas.formats.debezium.connector import TIDB
 from ticdc_bridge.schemas.formats.debezium.side_messages import READ_BY, java_text, of_somebody_else, other_connector
-from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_part
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_field
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import ms_to_tso
 from ticdc_bridge.schemas.model.ports import SchemaId
@@ -44,9 +44,9 @@ def sniff(
     """The format of a message. schema_of: id → schema text; its errors are passed on. Nothing else is raised."""
     if len(key or b"") > MAX_MESSAGE or len(value or b"") > MAX_MESSAGE:
         return DetectedFormat(None, f"more than {MAX_MESSAGE} bytes")
-    part, data = ("key", key) if value is None else ("value", value)
-    if headers and data is not None and names_schema(headers, part) and data[:1] != b"{":
-        return _detect_framed(data, part, schema_of, headers)
+    field, data = ("key", key) if value is None else ("value", value)
+    if headers and data is not None and names_schema(headers, field) and data[:1] != b"{":
+        return _detect_framed(data, field, schema_of, headers)
     if value is None:
         if key is None:
             return DetectedFormat(None, "key and value are null: nothing is there to tell")
@@ -86,7 +86,7 @@ def _detect_framed(data: bytes, where: str, schema_of: SchemaOf | None, headers:
         return DetectedFormat(None, f"the {where} begins like framed Avro, and its header is cut or of no known form")
     glue = data[:1] == b"\x03" and not by_header  # its body may be compressed, which is of no account to the id
     try:
-        schema_id = unframe_part(data[:1] + b"\x00" + data[2:] if glue else data, where, headers)[0]
+        schema_id = unframe_field(data[:1] + b"\x00" + data[2:] if glue else data, where, headers)[0]
     except WireError as error:
         return DetectedFormat(None, error.detail)
     body = json_body(data)
@@ -183,13 +183,13 @@ def _detect_craft_or_avro_ddl(key: bytes | None, value: bytes, _schema_of: Schem
 # ---- Open
 def _detect_open(key: bytes, value: bytes) -> DetectedFormat:
     """Version 1, then length and body of each part; as many values as keys."""
-    keys, values = _parts(key, 8), _parts(value, 0)
+    keys, values = _fields(key, 8), _fields(value, 0)
     if not keys or keys != values:
         return DetectedFormat(None, "the key begins like Open Protocol's, but the lengths in key and value do not fit")
     return DetectedFormat("open", "version 1 and lengths of Open Protocol (open and open-tiflow are read alike)")
 
 
-def _parts(data: bytes, pos: int) -> int:
+def _fields(data: bytes, pos: int) -> int:
     """How many length-prefixed parts fill the data, 0 where they don't."""
     count = 0
     while pos + 8 <= len(data):
@@ -220,8 +220,8 @@ def _detect_json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) 
         return DetectedFormat(None, reason[:300])
     form = json_form(body)
     if form is not None and not form.payload:
-        told = f"{form.title}, by the fields of the object"
-        return DetectedFormat(form.format, told) if form.format else DetectedFormat(None, f"{told}; it is not read")
+        title = f"{form.title}, by the fields of the object"
+        return DetectedFormat(form.format, title) if form.format else DetectedFormat(None, f"{title}; it is not read")
     payload = body.get("payload", body)
     return (
         _detect_debezium(payload)

@@ -44,7 +44,7 @@ class WrittenValue:
         return self.value if isinstance(self.value, str) else ""
 
     def has_flag(self, flag: str) -> bool:
-        """Whether the reader of the source said so of this column."""
+        """True if the reader of the source said so of this column."""
         return f"{flag}:{self.column.name}" in self.event.flags
 
 
@@ -59,7 +59,7 @@ class ValuePair:
     back: RowChange
 
     def has_flag(self, flag: str) -> bool:
-        """Whether either event is flagged so for the column."""
+        """True if either event is flagged so for the column."""
         name = self.column.name if self.column else ""
         return f"{flag}:{name}" in {*self.event.flags, *self.back.flags}
 
@@ -115,10 +115,10 @@ def _has_flag(flag: str) -> When:
 # ---------------------------------------------------------------------------------- what becomes of a value
 def _number(pair: ValuePair) -> bool:
     """The same number: a rounded one, or the same in more digits."""
-    one, other = values.real(str(pair.one)), values.real(str(pair.other))
-    if one == other:
+    left, other = values.real(str(pair.one)), values.real(str(pair.other))
+    if left == other:
         return True
-    return pair.column is not None and pair.column.type.kind is Kind.FLOAT and _float32(one) == _float32(other)
+    return pair.column is not None and pair.column.type.kind is Kind.FLOAT and _float32(left) == _float32(other)
 
 
 def _float32(value: float) -> float:
@@ -137,29 +137,29 @@ def _null_or_1970(pair: ValuePair) -> bool:
 
 
 def _to_millis(pair: ValuePair) -> bool:
-    (one, micros), (other, rest) = (_fraction(pair.one), _fraction(pair.other))
-    return one == other and micros[:3] == rest[:3] and not rest[3:].strip("0")
+    (left, micros), (other, rest) = (_fraction(pair.one), _fraction(pair.other))
+    return left == other and micros[:3] == rest[:3] and not rest[3:].strip("0")
 
 
 def _clock(value: Value) -> str:
     """A date or a time without what its column's type adds to it: 0 h, fraction digits that are 0."""
     text = str(value)
-    whole, fraction = _fraction(text if len(text) > 10 else f"{text} 00:00:00")
-    return f"{whole}.{fraction}" if fraction.strip("0") else whole
+    seconds, fraction = _fraction(text if len(text) > 10 else f"{text} 00:00:00")
+    return f"{seconds}.{fraction}" if fraction.strip("0") else seconds
 
 
 def _fraction(value: Value) -> tuple[str, str]:
-    whole, _, fraction = str(value).partition(".")
-    return whole, fraction.ljust(6, "0")
+    integer, _, fraction = str(value).partition(".")
+    return integer, fraction.ljust(6, "0")
 
 
 def _same_clock(pair: ValuePair) -> bool:
     """The same time of day in the zone that has it twice."""
     if pair.event.zone == pair.back.zone:
         return False
-    here, there = pair.event.zone, pair.back.zone
-    forth = _clock(values.shift_zone(str(pair.one), here, there)[0]) == _clock(pair.other)
-    return forth or _clock(values.shift_zone(str(pair.other), there, here)[0]) == _clock(pair.one)
+    here, target_zone = pair.event.zone, pair.back.zone
+    forth = _clock(values.shift_zone(str(pair.one), here, target_zone)[0]) == _clock(pair.other)
+    return forth or _clock(values.shift_zone(str(pair.other), target_zone, here)[0]) == _clock(pair.one)
 
 
 def _is_replaced(pair: ValuePair) -> bool:
@@ -174,13 +174,13 @@ def _as_text(value: Value) -> str:
 
 
 def _as_base64(pair: ValuePair) -> bool:
-    one, other = pair.one, pair.other
-    if isinstance(one, str) and isinstance(other, bytes):
-        one, other = other, one
-    if not isinstance(one, bytes) or not isinstance(other, str):
+    left, other = pair.one, pair.other
+    if isinstance(left, str) and isinstance(other, bytes):
+        left, other = other, left
+    if not isinstance(left, bytes) or not isinstance(other, str):
         return False
-    return other in (base64.b64encode(one).decode(), base64.urlsafe_b64encode(one).decode(), one.hex()) or (
-        one == other.encode("utf-8", "surrogateescape")
+    return other in (base64.b64encode(left).decode(), base64.urlsafe_b64encode(left).decode(), left.hex()) or (
+        left == other.encode("utf-8", "surrogateescape")
     )
 
 
@@ -199,8 +199,8 @@ def _by_number(pair: ValuePair) -> bool:
 
 
 def _is_untyped(pair: ValuePair) -> bool:
-    there = pair.back.table.by_name.get(pair.column.name) if pair.column else None
-    return there is None or bool(there.vague)
+    existing = pair.back.table.by_name.get(pair.column.name) if pair.column else None
+    return existing is None or bool(existing.vague)
 
 
 def _is_damaged(pair: ValuePair) -> bool:
@@ -335,14 +335,14 @@ LOSSES = (*OF_TARGET, *OF_SOURCE)
 
 
 def explains(loss: Loss, cell: WrittenValue | None) -> bool:
-    """Whether a value, or (None) an event, is one of those that a loss is about."""
+    """True if a value, or (None) an event, is one of those that a loss is about."""
     if cell is None:
         return not loss.kinds
     return (not loss.kinds or cell.column.type.kind in loss.kinds) and loss.of(cell.column) and loss.when(cell)
 
 
 def makes(loss: Loss, pair: ValuePair) -> bool:
-    """Whether what came back is what a loss makes of the value."""
+    """True if what came back is what a loss makes of the value."""
     try:
         return loss.becomes(pair)
     except (ValueError, OverflowError):
@@ -372,24 +372,24 @@ def differences(first: RowChange, second: RowChange, defined: bool, format_: str
     names = (first.db, first.table_name, *(c.name for c in first.table.columns if not c.virtual))
     if rename is sanitise_name and any(sanitise_name(n) != n for n in names):
         yield EventDifference("name", None, names, (second.db, second.table_name))
-    for what, one, other in (
+    for what, entry, other in (
         ("op", first.op, second.op),
         ("commit_ts", first.commit_ts, second.commit_ts),
         ("table", tuple(map(rename, (first.db, first.table_name))), (second.db, second.table_name)),
         ("key", {*map(rename, first.key)}, {*second.key}),
     ):
-        if one != other:
-            yield EventDifference(what, None, one, other)
-    for side in ("before", "after"):
-        row, back = _visible_values(first, side), _visible_values(second, side)
+        if entry != other:
+            yield EventDifference(what, None, entry, other)
+    for image in ("before", "after"):
+        row, back = _visible_values(first, image), _visible_values(second, image)
         if (row is None) != (back is None):
-            yield EventDifference(side, None, row, back)
+            yield EventDifference(image, None, row, back)
         elif row is not None and back is not None:
             yield from _rows(first, second, {rename(n): (n, v) for n, v in row.items()}, back, defined)
 
 
-def _visible_values(event: RowChange, side: str) -> Row | None:
-    row: Row | None = getattr(event, side)
+def _visible_values(event: RowChange, image: str) -> Row | None:
+    row: Row | None = getattr(event, image)
     if row is None:
         return None
     hidden = {c.name for c in event.table.columns if c.virtual}
@@ -400,16 +400,16 @@ _NO_COLUMN = Column("", BY_NAME["text"])
 
 
 def _rows(
-    first: RowChange, second: RowChange, one: dict[str, tuple[str, Value]], other: Row, defined: bool
+    first: RowChange, second: RowChange, left: dict[str, tuple[str, Value]], other: Row, defined: bool
 ) -> Iterator[EventDifference]:
-    for name, (own, value) in one.items():
+    for name, (own, value) in left.items():
         cell = WrittenValue(first.table.by_name.get(own, _NO_COLUMN), value, first, defined)
         if name not in other:
             yield EventDifference("missing", cell, value, "(absent)")
         elif (where := _differs(cell.column, value, _shift_value(cell.column, other[name], first, second))) != "":
             yield EventDifference(where, cell, value, other[name])
     for name, value in other.items():
-        if name not in one:
+        if name not in left:
             cell = WrittenValue(second.table.by_name.get(name, _NO_COLUMN), value, first, defined)
             hidden = name in first.table.by_name and first.table.by_name[name].virtual
             where = "extra" if value is not None else "virtual" if hidden else "filled" if first.key_only else "extra"
@@ -425,18 +425,18 @@ def _shift_value(column: Column, value: Value, first: RowChange, second: RowChan
         return value  # no TIMESTAMP's text: its type was not known
 
 
-def _differs(column: Column, one: Value, other: Value) -> str:
-    if one == other:
+def _differs(column: Column, value: Value, other: Value) -> str:
+    if value == other:
         return ""
     kind = column.type.kind
-    if one is None or other is None:
+    if value is None or other is None:
         return "cell"
-    if kind is Kind.FLOAT and _nearest_float32(one) == _nearest_float32(other) is not None:
+    if kind is Kind.FLOAT and _nearest_float32(value) == _nearest_float32(other) is not None:
         return ""
-    if kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP) and _pad_fraction(one) == _pad_fraction(other):
+    if kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP) and _pad_fraction(value) == _pad_fraction(other):
         return "digits"
-    if isinstance(one, bytes) and isinstance(other, bytes) and kind is Kind.BIT:
-        return "bits" if int.from_bytes(one, "big") == int.from_bytes(other, "big") else "cell"
+    if isinstance(value, bytes) and isinstance(other, bytes) and kind is Kind.BIT:
+        return "bits" if int.from_bytes(value, "big") == int.from_bytes(other, "big") else "cell"
     return "cell"
 
 
@@ -449,5 +449,5 @@ def _nearest_float32(value: Value) -> float | None:
 
 
 def _pad_fraction(value: Value) -> str:
-    whole, _, fraction = str(value).partition(".")
-    return f"{whole}.{fraction.ljust(6, '0')}"
+    integer, _, fraction = str(value).partition(".")
+    return f"{integer}.{fraction.ljust(6, '0')}"

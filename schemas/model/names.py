@@ -23,20 +23,20 @@ def sanitise_name(name: str) -> str:
     return _NOT_AVRO.sub("_", name)
 
 
-def topic_part(name: str) -> str:
+def topic_label(name: str) -> str:
     """A database's or table's name as it stands in a topic's: what a topic's name can't have becomes `_`."""
     return _NOT_IN_TOPICS.sub("_", name)
 
 
-def own_names(names: Iterable[str]) -> tuple[dict[str, str], frozenset[str]]:
+def names_of_columns(names: Iterable[str]) -> tuple[dict[str, str], frozenset[str]]:
     """Columns' names → (sanitised name → own name, the sanitised names that stand for several of them)."""
-    own: dict[str, str] = {}
+    found: dict[str, str] = {}
     twice = set[str]()
     for name in names:
         sanitised = sanitise_name(name)
-        if own.setdefault(sanitised, name) != name:
+        if found.setdefault(sanitised, name) != name:
             twice.add(sanitised)
-    return {sanitised: name for sanitised, name in own.items() if sanitised not in twice}, frozenset(twice)
+    return {sanitised: name for sanitised, name in found.items() if sanitised not in twice}, frozenset(twice)
 
 
 def in_letters_of(name: str, sanitised: str) -> str:
@@ -44,11 +44,11 @@ def in_letters_of(name: str, sanitised: str) -> str:
     sent = sanitised[1:] if len(sanitised) == len(name) + 1 else sanitised  # a digit came first
     if len(sent) != len(name):
         return name
-    return "".join(new if new.lower() == own.lower() else own for own, new in zip(name, sent, strict=True))
+    return "".join(new if new.lower() == letter.lower() else letter for letter, new in zip(name, sent, strict=True))
 
 
 @lru_cache(maxsize=65_536)
-def sanitise_topic_part(name: str) -> str:
+def sanitise_topic_label(name: str) -> str:
     """SanitizeTopicName: as sanitise_name, but dots stay and a digit may come first (golden debezium/names)."""
     return _NOT_TOPIC.sub("_", name)
 
@@ -63,14 +63,14 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def topic_subject(topic: str | None, part: str) -> str | None:
+def topic_subject(topic: str | None, field: str) -> str | None:
     """The subject of a topic's `key` or `value` as Confluent's clients name it; None without a topic."""
-    return None if topic is None else f"{topic}-{part}"
+    return None if topic is None else f"{topic}-{field}"
 
 
-def avro_subject(topic: str, part: str) -> str:
+def avro_subject(topic: str, field: str) -> str:
     """The subject of a topic's `key` or `value`; TiCDC's Avro encoder writes `_` for each dot of the topic."""
-    return f"{topic.replace('.', '_')}-{part}"
+    return f"{topic.replace('.', '_')}-{field}"
 
 
 def record_names(record: Mapping[str, Any]) -> tuple[str, str]:

@@ -95,7 +95,7 @@ class TableVersions(TableSource, Protocol):
 class TableLineage(TableSource, Protocol):
     """A TableSource whose versions do not have the column ids of one history, and that can find them."""
 
-    def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table]:
+    def in_same_history(self, older: Table, newer: Table) -> tuple[Table, Table]:
         """Two versions of a table with the column ids of one history, as far as there is one."""
         ...
 

@@ -19,13 +19,13 @@ def with_ids_of(before: Table, after: Table) -> Table:
     Columns that are new have ids of their own, as TiDB gives them. Where others are gone at the same time, `may_be` has
     the ids of those that a new one may be, renamed.
     """
-    own = {c.name.lower(): c for c in before.columns}
+    by_name = {c.name.lower(): c for c in before.columns}
     now = {c.name.lower() for c in after.columns}
     gone = [c for c in before.columns if c.name.lower() not in now]
     last = max([before.last_column_id, *(c.id for c in before.columns)])
     columns: list[Column] = []
     for column in after.columns:
-        same = own.get(column.name.lower())
+        same = by_name.get(column.name.lower())
         if same is not None:
             columns.append(replace(column, id=same.id, may_be=same.may_be))
             continue
@@ -123,12 +123,12 @@ class Column:
 
     @property
     def has_default_value(self) -> bool:
-        """Whether its default is something else than NULL."""
+        """True if its default is something else than NULL."""
         return self.has_default and self.default is not None
 
     @property
     def is_unsigned64(self) -> bool:
-        """Whether it is a BIGINT UNSIGNED."""
+        """True if it is a BIGINT UNSIGNED."""
         return self.unsigned and self.type.bits == 64
 
 

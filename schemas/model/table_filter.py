@@ -66,7 +66,7 @@ def _rule(pattern: str, flags: int) -> _Rule:
 
 def _name(text: str, pattern: str, flags: int) -> tuple[re.Pattern[str], str]:
     """The first name of a pattern, compiled, and what follows it."""
-    parts: list[str] = []
+    pieces: list[str] = []
     at = 0
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -75,26 +75,26 @@ def _name(text: str, pattern: str, flags: int) -> tuple[re.Pattern[str], str]:
         kind, value = token.lastgroup, token[0]
         if kind == "dot":
             break
-        parts.append(_regex(kind or "", value, pattern))
+        pieces.append(_regex(kind or "", value, pattern))
         at = token.end()
-    if not parts:
+    if not pieces:
         raise PatternError(f"pattern {pattern!r}: a name is missing")
     try:
-        return re.compile(_join_parts(parts), flags), text[at:]
+        return re.compile(_join_names(pieces), flags), text[at:]
     except re.error as error:
         raise PatternError(f"pattern {pattern!r}: {error}") from None
 
 
-def _join_parts(parts: list[str]) -> str:
+def _join_names(parts: list[str]) -> str:
     """Parts as one expression. What follows a `*` is taken where it fits first and never looked for again, so that
     matching takes no exponential time; only the last `*` has to reach the end.
     """
     pieces: list[list[str]] = [[]]
-    for part in parts:
-        if part == _ANY:
+    for name in parts:
+        if name == _ANY:
             pieces.append([])
         else:
-            pieces[-1].append(part)
+            pieces[-1].append(name)
     first, *rest = ("".join(piece) for piece in pieces)
     if not rest:
         return first

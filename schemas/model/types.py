@@ -67,8 +67,8 @@ class TidbType:
         return _row, tuple(getattr(self, f.name) for f in fields(self))
 
 
-def _row(*parts: Any) -> TidbType:
-    type_ = TidbType(*parts)
+def _row(*pieces: Any) -> TidbType:
+    type_ = TidbType(*pieces)
     named_type = BY_NAME.get(type_.name)
     return named_type if named_type == type_ else type_
 

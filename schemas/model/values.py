@@ -131,8 +131,8 @@ def _percent_g(value: float, shortest: str) -> str:
         return f"{lead}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"
     if power < 0:
         return f"{lead}0.{'0' * (-power - 1)}{text}"
-    whole, fraction = text[: power + 1].ljust(power + 1, "0"), text[power + 1 :]
-    return f"{lead}{whole}.{fraction}" if fraction else lead + whole
+    integer_digits, fraction = text[: power + 1].ljust(power + 1, "0"), text[power + 1 :]
+    return f"{lead}{integer_digits}.{fraction}" if fraction else lead + integer_digits
 
 
 # ---- decimals
@@ -148,10 +148,10 @@ def decimal_text(unscaled: int, scale: int) -> str:
 def unscaled_decimal(text: str, precision: int, scale: int) -> int:
     """DECIMAL text → unscaled integer. ValueError unless it fits DECIMAL(precision, scale) without rounding."""
     check_decimal(text)
-    whole, _, fraction = text.removeprefix("-").partition(".")
+    integer_digits, _, fraction = text.removeprefix("-").partition(".")
     if fraction[scale:].strip("0"):
         raise ValueError(f"{text} has more than {scale} fraction digits")
-    unscaled = int(whole + fraction[:scale].ljust(scale, "0"))
+    unscaled = int(integer_digits + fraction[:scale].ljust(scale, "0"))
     if unscaled >= 10**precision:
         raise ValueError(f"{text} does not fit DECIMAL({precision},{scale})")
     return -unscaled if text.startswith("-") else unscaled
@@ -192,9 +192,9 @@ def decimal_check(precision: int | None, scale: int | None) -> Callable[[str], o
     """
     if precision is None or scale is None:
         return check_decimal
-    whole = rf"0*\d{{1,{precision - scale}}}" if precision > scale else "0+"
+    integer_digits = rf"0*\d{{1,{precision - scale}}}" if precision > scale else "0+"
     fraction = rf"(?:\.\d{{1,{scale}}})?" if scale else ""
-    fits = re.compile(f"-?{whole}{fraction}", re.ASCII).fullmatch
+    fits = re.compile(f"-?{integer_digits}{fraction}", re.ASCII).fullmatch
 
     def check(text: str) -> None:
         if not fits(text):
@@ -366,8 +366,8 @@ def fraction_digits(text: str) -> int:
 def _clock(hours: str, minutes: str, seconds: str, fraction: str | None) -> int:
     if int(minutes) > 59 or int(seconds) > 59:
         raise ValueError(f"{hours}:{minutes}:{seconds} is not a time")
-    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
-    return whole * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    total = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+    return total * 1_000_000 + int((fraction or "").ljust(6, "0"))
 
 
 def _clock_text(micros: int, fsp: int) -> str:
@@ -410,9 +410,9 @@ def shift_zone(text: str, source: str, target: str) -> tuple[str, bool]:
     before, after = early.utcoffset(), late.utcoffset()
     if before is not None and after is not None and before < after:
         raise ValueError(f"{text} never was in {source}: clocks were set forward")
-    there = early.astimezone(zone(target))
-    shifted = f"{there.year:04d}-{there.month:02d}-{there.day:02d} {there:%H:%M:%S}"
-    twice = before != after or there.replace(fold=0).utcoffset() != there.replace(fold=1).utcoffset()
+    target_time = early.astimezone(zone(target))
+    shifted = f"{target_time.year:04d}-{target_time.month:02d}-{target_time.day:02d} {target_time:%H:%M:%S}"
+    twice = before != after or target_time.replace(fold=0).utcoffset() != target_time.replace(fold=1).utcoffset()
     return (f"{shifted}.{fraction}" if fraction else shifted), twice
 
 

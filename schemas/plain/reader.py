@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
-from ticdc_bridge.schemas.model.names import avro_subject, own_names, topic_subject
+from ticdc_bridge.schemas.model.names import avro_subject, names_of_columns, topic_subject
 from ticdc_bridge.schemas.model.reasons import reason_of, shown
 from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import Kind
@@ -77,7 +77,7 @@ _BY_FORMAT: Mapping[str, Mapping[str, _Rule]] = {
     "craft": {
         "types": _Rule(lambda v: _all_values(v, _type), "an object of [type code, flags]"),
         "raw": _Rule(
-            lambda v: _all_values(v, lambda side: _all_values(side, _is_text)), "an object of contents in hex by side"
+            lambda v: _all_values(v, lambda image: _all_values(image, _is_text)), "an object of contents in hex by side"
         ),
     },
     "debezium": _TICDC,
@@ -98,7 +98,7 @@ def check_extra(format_: str, extra: Mapping[str, Any]) -> None:
 
 
 def _is_encodable(value: Any) -> bool:
-    """Whether all texts in it are Unicode: JSON can spell others."""
+    """True if all texts in it are Unicode: JSON can spell others."""
     if isinstance(value, str):
         return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
     if isinstance(value, Mapping):
@@ -150,7 +150,7 @@ def error_of_line(line: bytes) -> tuple[WireError, Message] | None:
 
 
 def same_message(first: Message, then: Message) -> bool:
-    """Whether two lines are rows of one message: their topic, partition and offset say so."""
+    """True if two lines are rows of one message: their topic, partition and offset say so."""
     return first.offset is not None and (first.topic, first.partition, first.offset) == (
         then.topic, then.partition, then.offset,
     )  # fmt: skip
@@ -207,7 +207,7 @@ class PlainDecoder:
             raise _line_error(f"op is {shown(op)}; c, u, d or r is needed")
         if not _texts(key) or not _texts(flags):
             raise _line_error("key and flags are lists of texts")
-        before, after = (_values(fields.get(side), side) for side in ("before", "after"))
+        before, after = (_values(fields.get(image), image) for image in ("before", "after"))
         row = before if op == "d" else after
         if row is None:
             raise _line_error(f"op {op!r} without its row")
@@ -216,7 +216,7 @@ class PlainDecoder:
         table = self._with_key(table, tuple(key))
         entry = self._names.get(id(table))
         if entry is None or entry[0] is not table:
-            entry = table, own_names(c.name for c in table.columns)
+            entry = table, names_of_columns(c.name for c in table.columns)
             self._names[id(table)] = entry
         names, twice = entry[1]
         if names and not all(name in table.by_name for r in (before, after) for name in r or ()):
@@ -271,19 +271,19 @@ class PlainDecoder:
         schema_id = fields.get("schema_id")
         if fields["format"] == "avro" and schema_id is not None:
             keys = tuple(fields["key"])
-            part = "key" if fields["op"] == "d" and set(row) <= set(keys) else "value"
-            return self._registered_table(schema_id, part, keys, id_, message.topic, row), None
+            field = "key" if fields["op"] == "d" and set(row) <= set(keys) else "value"
+            return self._registered_table(schema_id, field, keys, id_, message.topic, row), None
         details = f"table {id_} is not known at commit_ts {commit_ts}; give table definitions (--ddl)"
         raise WireError("TYPE_UNKNOWN", column="*", details=details)
 
     def _registered_table(
-        self, schema_id: Any, part: str, keys: tuple[str, ...], id_: TableId, topic: str | None, row: Row
+        self, schema_id: Any, field: str, keys: tuple[str, ...], id_: TableId, topic: str | None, row: Row
     ) -> Table:
         """The table of a registered schema. A delete names its key's; the topic's newest value schema tells more."""
-        entry = self._tables.get((schema_id, part, keys, topic, id_))
+        entry = self._tables.get((schema_id, field, keys, topic, id_))
         if entry is not None:
             return entry
-        record = self._record(schema_id, topic_subject(topic, part))
+        record = self._record(schema_id, topic_subject(topic, field))
         if record is None:
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=f"schema id {schema_id} is not TiCDC's")
         if {c.name for c in record.columns} <= set(keys) and topic is not None:
@@ -292,7 +292,7 @@ class PlainDecoder:
             if newest and newest.id == record.id and set(keys) <= {c.name for c in newest.columns}:
                 record = newest
         columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
-        table = self._tables[schema_id, part, keys, topic, id_] = Table(id_, columns)
+        table = self._tables[schema_id, field, keys, topic, id_] = Table(id_, columns)
         return table
 
     def _record(self, schema_id: Any, subject: str | None) -> RecordReader | None:
@@ -335,7 +335,7 @@ def _element_names(text: str, elements: tuple[str, ...], single: bool, column: s
 
 
 def _is_key_only(table: Table, key: list[str], row: Row) -> bool:
-    """Whether the row is only its key: what the message had no more of."""
+    """True if the row is only its key: what the message had no more of."""
     return bool(key) and row.keys() <= set(key) and any(not c.virtual and c.name not in row for c in table.columns)
 
 
@@ -378,11 +378,11 @@ def _tso(value: Any, name: str) -> int | None:
     return value
 
 
-def _values(row: Any, side: str) -> dict[str, Value] | None:
+def _values(row: Any, image: str) -> dict[str, Value] | None:
     if row is None:
         return None
     if not isinstance(row, dict):
-        raise _line_error(f"{side} is no object")
+        raise _line_error(f"{image} is no object")
     return {name: _value(value, name) for name, value in row.items()}
 
 
@@ -424,7 +424,7 @@ def read_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
     """`Message.headers` of a line's: pairs of a name and base64 (or null); an object of them too. ValueError."""
     if isinstance(headers, dict):
         headers = [
-            [name, one] for name, value in headers.items() for one in (value if type(value) is list else [value])
+            [name, entry] for name, value in headers.items() for entry in (value if type(value) is list else [value])
         ]
     if not isinstance(headers, list | None):
         raise ValueError(_WHAT_HEADERS_ARE)

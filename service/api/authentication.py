@@ -26,7 +26,7 @@ CERTIFICATE_STATE: Final = "client_certificate"
 """The key of the ASGI scope's `state` where the name in a client's certificate is (`service.server.http_server`)."""
 
 _READING: Final = ("GET", "HEAD", "OPTIONS")
-_OWN_SITE: Final = (b"same-origin", b"none")
+_SAME_SITE: Final = (b"same-origin", b"none")
 _MOST_VIEWS: Final = 16
 _MOST_NAMES: Final = 10_000
 
@@ -45,7 +45,7 @@ def refuse_cross_site(scope: Scope) -> None:
     """Raises FORBIDDEN for a change that a page of another site asks a browser to make with its user's credentials."""
     if scope["method"] not in _READING:
         for name, value in scope["headers"]:
-            if name == b"sec-fetch-site" and value not in _OWN_SITE:
+            if name == b"sec-fetch-site" and value not in _SAME_SITE:
                 raise RegistryError("FORBIDDEN", operation="Write", what="behalf of another site")
 
 

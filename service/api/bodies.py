@@ -16,7 +16,7 @@ from ticdc_bridge.service.api.request import ApiCall, Services
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import current_deadline
 from ticdc_bridge.service.registry.model import NewSchema, Reference, read_rule_set
-from ticdc_bridge.service.schema_types.base import TaggedPart
+from ticdc_bridge.service.schema_types.base import TaggedEntity
 
 _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -75,7 +75,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeBody:
+class CompleteBody:
     """A JSON object as it is, for a rule that checks the `fields` itself. `error` is the code for what is no object."""
 
     error: str
@@ -184,7 +184,7 @@ def flag(value: Any) -> bool | None:
     return _FLAGS[word]
 
 
-def one_of(entity: str, *names: str) -> Kind:
+def any_of(entity: str, *names: str) -> Kind:
     """One of the names, or its number in their order; null stays null."""
 
     def read(value: Any) -> str | None:
@@ -264,9 +264,9 @@ def or_null(kind: Kind) -> Kind:
     return Kind(lambda value: None if value is None else kind.read(value), kind.schema)
 
 
-def _tagged_part(read: Mapping[str, Any]) -> TaggedPart:
+def _tagged_entity(read: Mapping[str, Any]) -> TaggedEntity:
     path, kind = read.get("schemaEntity", ("", ""))
-    return TaggedPart(path, kind, tuple(read.get("tags") or ()))
+    return TaggedEntity(path, kind, tuple(read.get("tags") or ()))
 
 
 REFERENCE: Final = object_of(
@@ -278,29 +278,29 @@ METADATA: Final = or_null(
     object_of(
         "Metadata",
         {"tags": map_of(set_of(STRING)), "properties": map_of(STRING), "sensitive": or_null(set_of(STRING))},
-        lambda read: {name: part for name, part in read.items() if part},
+        lambda read: {name: value for name, value in read.items() if value},
     )
 )
 _ENTITY: Final = object_of(
     "SchemaEntity",
-    {"entityPath": TEXT, "entityType": one_of("EntityType", "sr_record", "sr_field")},
+    {"entityPath": TEXT, "entityType": any_of("EntityType", "sr_record", "sr_field")},
     lambda read: (read.get("entityPath") or "", read.get("entityType") or "sr_field"),
 )
-TAGGED_PART: Final = object_of(
+TAGGED_ENTITY: Final = object_of(
     "SchemaTags",
     {
         "schemaEntity": Kind(lambda value: _ENTITY.read(value or {}), _ENTITY.schema),
         "tags": list_of("ArrayList", STRING),
     },
-    _tagged_part,
+    _tagged_entity,
 )
-_TAGGED_PARTS: Final = list_of("ArrayList", TAGGED_PART)
+_TAGGED_ENTITIES: Final = list_of("ArrayList", TAGGED_ENTITY)
 _RULE: Final = object_of(
     "Rule",
     {
         **dict.fromkeys(("name", "doc", "type", "expr", "onSuccess", "onFailure"), TEXT),
-        "kind": one_of("RuleKind", "TRANSFORM", "CONDITION"),
-        "mode": one_of("RuleMode", "UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
+        "kind": any_of("RuleKind", "TRANSFORM", "CONDITION"),
+        "mode": any_of("RuleMode", "UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
         "tags": or_null(set_of(STRING)), "params": map_of(STRING), "disabled": FLAG,
     },
     dict,
@@ -310,7 +310,7 @@ RULE_SET: Final = or_null(
         "RuleSet",
         {
             **dict.fromkeys(("migrationRules", "domainRules", "encodingRules"), list_of("ArrayList", _RULE)),
-            "enableAt": one_of("ExecutionEnvironment", "ALL", "CLIENT", "GATEWAY", "SERVER", "NONE"),
+            "enableAt": any_of("ExecutionEnvironment", "ALL", "CLIENT", "GATEWAY", "SERVER", "NONE"),
         },
         read_rule_set,
     )
@@ -319,11 +319,11 @@ RULE_SET: Final = or_null(
 SCHEMA: Final[Fields] = {
     "version": INTEGER, "id": INTEGER, "schemaType": Kind(text, {"enum": ["AVRO", "JSON", "PROTOBUF"]}),
     "references": list_of("ArrayList", REFERENCE), "metadata": METADATA, "ruleSet": RULE_SET, "schema": TEXT,
-    "schemaTagsToAdd": _TAGGED_PARTS, "schemaTagsToRemove": _TAGGED_PARTS, "propagateSchemaTags": FLAG,
+    "schemaTagsToAdd": _TAGGED_ENTITIES, "schemaTagsToRemove": _TAGGED_ENTITIES, "propagateSchemaTags": FLAG,
 }  # fmt: skip
 
 TAGS: Final[Fields] = {
-    "newVersion": INTEGER, "tagsToAdd": _TAGGED_PARTS, "tagsToRemove": _TAGGED_PARTS, "metadata": METADATA,
+    "newVersion": INTEGER, "tagsToAdd": _TAGGED_ENTITIES, "tagsToRemove": _TAGGED_ENTITIES, "metadata": METADATA,
 }  # fmt: skip
 
 MODE: Final[Fields] = {"mode": TEXT}

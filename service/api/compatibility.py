@@ -14,7 +14,7 @@ from ticdc_bridge.service.registry.names import version_number
 router = Router("/compatibility/subjects/{subject}/versions")
 
 _ENTITY = "RegisterSchemaRequest"
-_FOR_ONE = Body("testCompatibilityBySubjectName", _ENTITY, SCHEMA)
+_FOR_VERSION = Body("testCompatibilityBySubjectName", _ENTITY, SCHEMA)
 _FOR_ALL = Body("testCompatibilityForSubject", _ENTITY, SCHEMA)
 
 
@@ -23,8 +23,8 @@ def against_all(call: Called) -> Response:
     return verdict(call, None)
 
 
-@router.declare("POST", "/{version}", needs=KNOWN, query=("normalize", "verbose"), body=_FOR_ONE)
-def against_one(call: Called) -> Response:
+@router.declare("POST", "/{version}", needs=KNOWN, query=("normalize", "verbose"), body=_FOR_VERSION)
+def against_version(call: Called) -> Response:
     return verdict(call, version_number(call.segment("version")))
 
 

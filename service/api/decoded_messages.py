@@ -83,12 +83,12 @@ def decode_messages(
     decode = format_named(format_name).decoder(Context(schemas, tables)).decode
     decoded = [(message, *_decode(decode, message)) for message in messages]
     if tables is not None:
-        tables.load(TableId(*name) for _, events, _ in decoded for one in events if (name := _table_name(one)))
+        tables.load(TableId(*name) for _, events, _ in decoded for event in events if (name := _table_name(event)))
     return [
         {
-            **_place_form(message),
+            **_position_form(message),
             "format": events[0].format if events else _find_format(message, schemas, format_name),
-            "events": [_event_form(one, tables) for one in events[:MOST_EVENTS]],
+            "events": [_event_form(event, tables) for event in events[:MOST_EVENTS]],
             "events_total": len(events),
             "error": None if error is None else {"code": error.code, "detail": error.detail},
             "dead_letter": letter_form(message),
@@ -108,15 +108,17 @@ def _find_format(message: Message, schemas: SchemaSource, format_name: str) -> s
     """Of a message that gives no event."""
     if format_name != "auto":
         return format_name
-    part = "key" if message.value is None else "value"
-    subject = topic_subject(message.topic, part)
+    message_field = "key" if message.value is None else "value"
+    subject = topic_subject(message.topic, message_field)
     try:
-        return sniff(message.key, message.value, lambda i: schemas.by_id(i, part, subject), message.headers).format
+        return sniff(
+            message.key, message.value, lambda i: schemas.by_id(i, message_field, subject), message.headers
+        ).format
     except BridgeError:
         return None
 
 
-def _place_form(message: Message) -> dict[str, Any]:
+def _position_form(message: Message) -> dict[str, Any]:
     return {
         "topic": message.topic, "partition": message.partition, "offset": message.offset,
         "timestamp": message.timestamp, "time": None if message.timestamp is None else time_of(message.timestamp),
@@ -131,7 +133,7 @@ def _bytes_form(data: bytes | None) -> dict[str, Any] | None:
         return None
     try:
         begin = data[:_SHOWN_BYTES].decode("utf-8", "strict" if len(data) <= _SHOWN_BYTES else "ignore")
-        if all(one.isprintable() or one in "\t\r\n" for one in begin):
+        if all(entry.isprintable() or entry in "\t\r\n" for entry in begin):
             return {"bytes": len(data), "text": begin}
     except UnicodeDecodeError:
         pass
@@ -181,7 +183,7 @@ _MAYBE: Final = re.compile(r"dead|dlq", re.IGNORECASE)
 
 
 def is_likely_name(topic: str) -> bool:
-    """Whether a topic's name says that it holds dead letters: jobs may call it anything."""
+    """True if a topic's name says that it holds dead letters: jobs may call it anything."""
     return _MAYBE.search(topic) is not None
 
 
@@ -229,10 +231,10 @@ def count_reasons(kafka: KafkaTopics, topic: str) -> dict[str, Any]:
             others += 1
         else:
             reasons.setdefault(form["reason"], _Reason()).add(message, form)
-    ordered = sorted(reasons.items(), key=lambda one: (-one[1].count, one[0]))
+    ordered = sorted(reasons.items(), key=lambda entry: (-entry[1].count, entry[0]))
     return {
         "topic": topic, "messages": sum(high - low for low, high in extents.values()), "read": len(messages),
-        "whole": whole, "reasons": [one.form(reason) for reason, one in ordered], "no_dead_letters": others,
+        "whole": whole, "reasons": [entry.form(reason) for reason, entry in ordered], "no_dead_letters": others,
         "ends": {str(partition): high for partition, (_, high) in extents.items()},
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.api import history_json as shapes
-from ticdc_bridge.service.api.bodies import INTEGER, TEXT, WholeBody, as_is, object_schema
+from ticdc_bridge.service.api.bodies import INTEGER, TEXT, CompleteBody, as_is, object_schema
 from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import PAGE, STRING, Called, Parameter, Router
 from ticdc_bridge.service.auth.acl import ADMIN, HISTORY
@@ -40,8 +40,8 @@ _KINDS: Final = {
     "version": INTEGER,
     "message": as_is(object_schema(dict.fromkeys(MESSAGE_FIELDS, TEXT))),
 }
-_DDL_BODY = WholeBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in DDL_FIELDS})
-_SNAPSHOT_BODY = WholeBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in SNAPSHOT_FIELDS})
+_DDL_BODY = CompleteBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in DDL_FIELDS})
+_SNAPSHOT_BODY = CompleteBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in SNAPSHOT_FIELDS})
 _TABLE = Parameter("table", "Only of this table", STRING)
 _FROM = Parameter("from", "Since this commit_ts or RFC 3339 time", STRING)
 _TO = Parameter("to", "Up to this commit_ts or RFC 3339 time", STRING)
@@ -69,8 +69,8 @@ def changefeeds(call: Called) -> Response:
     history, table = call.services.history, (call.text("db"), call.text("table"))
     with call.registry.store.read():
         feeds = history.changefeeds(TableId(*table) if all(table) else None)
-        numbers, places = history.numbers(), history.places()
-    return call.answer([shapes.changefeed(one, numbers[one.name], places.get(one.name, {})) for one in feeds])
+        numbers, positions = history.numbers(), history.places()
+    return call.answer([shapes.changefeed(feed, numbers[feed.name], positions.get(feed.name, {})) for feed in feeds])
 
 
 @router.declare("GET", "/tables", needs=HISTORY, query=("changefeed", "db", _NAME, *PAGE))
@@ -81,7 +81,7 @@ def tables(call: Called) -> Response:
         rows = history.tables(feed.name, call.text("db") or None, offset, limit, call.text("name"))
         contradicted = history.contradictions(feed.name, [(row, None) for row in rows])
     following = offset + limit if len(rows) == limit else None
-    items = [shapes.name(*one) for one in zip(rows, contradicted, strict=True)]
+    items = [shapes.name(*entry) for entry in zip(rows, contradicted, strict=True)]
     return call.answer(shapes.listing(feed, "tables", items, following))
 
 
@@ -93,7 +93,7 @@ def ddl(call: Called) -> Response:
         feed = history.changefeed(changefeed_of(call))
         events = history.ddl(feed.name, _time(call, "from"), _time(call, "to"), *names, offset, limit)
     following = offset + limit if len(events) == limit else None
-    return call.answer(shapes.listing(feed, "ddl", [shapes.event(one) for one in events], following))
+    return call.answer(shapes.listing(feed, "ddl", [shapes.event(event) for event in events], following))
 
 
 @router.declare("GET", "/drift", needs=HISTORY, query=("changefeed", "db", _TABLE, _REGISTRY, *PAGE))
@@ -105,10 +105,10 @@ def drift(call: Called) -> Response:
         feed = history.changefeed(changefeed_of(call))
         drifts = history.drift(feed.name, *names, offset, limit)
         following = offset + limit if len(drifts) == limit else None
-        answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in drifts], following)
+        answer = shapes.listing(feed, "drift", [shapes.drift(entry) for entry in drifts], following)
         if offset == 0 and call.text("registry").lower() != "false":
             answer["registry"] = registry_drift(history, feed.name, call.services.view, call.services.derivations)
-            answer["warnings"] = [shapes.warning(one) for one in tx.warnings()]
+            answer["warnings"] = [shapes.warning(warning) for warning in tx.warnings()]
     return call.answer(answer)
 
 
@@ -126,7 +126,7 @@ def versions(call: Called) -> Response:
         fitting = history.count_fitting(feed.name, db, table)
         contradicted = history.contradictions(feed.name, [(row, row.to_ts) for row in shown])
         derived = [None if row.table is None else _derive_schemas(call, row) for row in shown]
-        schemas = [one for one in derived if one is not None]
+        schemas = [entry for entry in derived if entry is not None]
         linked = iter(links(history, feed.name, TableId(db, table), schemas, call.services.view))
     entries = [
         {
@@ -205,7 +205,7 @@ def _keep(call: ApiCall, entry: ManualEntry) -> Response:
     wait_seconds = seconds_left(call.registry.store.wait_seconds)
     tables = retry_until(lambda: [_touched_table(call, record) for record in records], wait_seconds)
     summary = {"changefeed": entry.changefeed, "new": result.new, "known_already": result.copies, "late": result.late}
-    return call.answer({**summary, "versions": [one for one in tables if one]})
+    return call.answer({**summary, "versions": [table for table in tables if table]})
 
 
 def _touched_table(call: ApiCall, record: DdlRecord) -> dict[str, Any] | None:
@@ -228,7 +228,11 @@ _MOST_TABLES: Final = 10_000
 def trackers(call: Called) -> Response:
     """Each with its progress; `findings` is null where the changefeed's own settings were not given."""
     with call.registry.store.read():
-        known = {one.name for one in call.services.history.changefeeds()} if call.services.changefeeds else set()
+        known = (
+            {changefeed.name for changefeed in call.services.history.changefeeds()}
+            if call.services.changefeeds
+            else set()
+        )
         forms = [
             {**form, "findings": _find_faults(call, form["changefeed"], form["changefeed"] in known)}
             for form in call.services.trackers()
@@ -244,7 +248,7 @@ def _find_faults(call: Called, name: str, is_known: bool) -> list[dict[str, Any]
     from ticdc_bridge.service.changefeed.doctor import examine
 
     findings = examine(_doctor_input(call, name, settings, is_known))
-    return [{key: mask_credentials(str(text)) for key, text in one.form().items()} for one in findings]
+    return [{key: mask_credentials(str(text)) for key, text in finding.form().items()} for finding in findings]
 
 
 def _doctor_input(call: Called, name: str, settings: ChangefeedSettings, is_known: bool) -> DoctorInput:
@@ -253,13 +257,13 @@ def _doctor_input(call: Called, name: str, settings: ChangefeedSettings, is_know
 
     tables = call.services.history.tables(name, limit=_MOST_TABLES) if is_known else []
     if not settings.uses_registry:
-        return DoctorInput(settings, None, tuple(one.id for one in tables))
+        return DoctorInput(settings, None, tuple(table.id for table in tables))
     pattern = topic_patterns(settings)
-    names = [one for one in find_subjects(call.registry) if pattern.fullmatch(one)][:_MOST_SUBJECTS]
+    names = [subject for subject in find_subjects(call.registry) if pattern.fullmatch(subject)][:_MOST_SUBJECTS]
     # Where there are no subjects yet, the level that the first one would have.
     described = describe_subjects(call.registry, names or [f"{settings.topic or name}-value"])
-    facts = tuple(SubjectFacts(one.subject, one.level, one.mode) for one in described)
-    return DoctorInput(settings, facts, tuple(one.id for one in tables))
+    facts = tuple(SubjectFacts(entry.subject, entry.level, entry.mode) for entry in described)
+    return DoctorInput(settings, facts, tuple(table.id for table in tables))
 
 
 _START: Final = Parameter("from", "The earlier time: a commit_ts or an RFC 3339 time", STRING)

@@ -15,7 +15,7 @@ from ticdc_bridge.service.history.model import (
     Drift,
     HistoryState,
     NameRow,
-    Place,
+    PartitionKey,
     State,
     TableVersionRow,
     time_text,
@@ -32,7 +32,9 @@ def listing(feed: HistoryState, name: str, items: list[Json], following: int | N
     return {**head, name: items, "next_offset": following}
 
 
-def changefeed(feed: HistoryState, numbers: dict[str, int], places: dict[Place, tuple[int | None, int | None]]) -> Json:
+def changefeed(
+    feed: HistoryState, numbers: dict[str, int], positions: dict[PartitionKey, tuple[int | None, int | None]]
+) -> Json:
     return {
         "changefeed": feed.name,
         "sealed_ts": feed.sealed_ts,
@@ -42,7 +44,7 @@ def changefeed(feed: HistoryState, numbers: dict[str, int], places: dict[Place, 
         "drift": numbers.get("drift", 0),
         "partitions": [
             {"topic": topic, "partition": partition, "next_offset": offset, "watermark": watermark}
-            for (topic, partition), (offset, watermark) in sorted(places.items())
+            for (topic, partition), (offset, watermark) in sorted(positions.items())
         ],
     }
 
@@ -75,7 +77,7 @@ def changes(row: TableVersionRow, before: TableVersionRow | None, ddl: DdlRecord
         return []
     paths = NamePaths.of(before.table).after(statement_or_none(ddl), row.table)
     differences = table_changes(before.table, row.table, paths)
-    return [{"kind": _SIGNS.get(one.kind, "changed"), "text": one.text} for one in differences]
+    return [{"kind": _SIGNS.get(difference.kind, "changed"), "text": difference.text} for difference in differences]
 
 
 def event(record: DdlRecord) -> Json:
@@ -100,16 +102,16 @@ def as_of_head(as_of: AsOf, ts: int, inclusive: bool) -> Json:
     }  # fmt: skip
 
 
-def drift(one: Drift) -> Json:
+def drift(entry: Drift) -> Json:
     return {
-        **{name: getattr(one, name) for name in ("kind", "db", "table", "commit_ts")}, "version": one.version_ts,
-        "detail": one.detail, "count": one.count, "last_seen": one.seen_ms,
+        **{name: getattr(entry, name) for name in ("kind", "db", "table", "commit_ts")}, "version": entry.version_ts,
+        "detail": entry.detail, "count": entry.count, "last_seen": entry.seen_ms,
     }  # fmt: skip
 
 
-def warning(one: StoredWarning) -> Json:
-    of = {"subject": one.subject, "version": one.version, "kind": one.kind}
-    return {**of, "message": one.message, "ts": one.ts}
+def warning(entry: StoredWarning) -> Json:
+    of = {"subject": entry.subject, "version": entry.version, "kind": entry.kind}
+    return {**of, "message": entry.message, "ts": entry.ts}
 
 
 def never_seen_error(feed: HistoryState, db: str, table: str) -> RegistryError:

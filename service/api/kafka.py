@@ -76,15 +76,15 @@ async def topics(call: Called) -> Response:
     from ticdc_bridge.service.api.decoded_messages import is_likely_name
     from ticdc_bridge.service.registry.lineage import dead_letter_topics
 
-    part, (offset, limit) = call.text("name").lower(), call.page_limits()
+    search, (offset, limit) = call.text("name").lower(), call.page_limits()
     only_letters = call.flag("deadLetters")
     reported = dead_letter_topics(call.registry) if only_letters else set()
 
     def wanted(name: str) -> bool:
-        return part in name.lower() and (not only_letters or name in reported or is_likely_name(name))
+        return search in name.lower() and (not only_letters or name in reported or is_likely_name(name))
 
     rows, total = await _ask_kafka(call, lambda kafka: kafka.topics(wanted, offset, limit))
-    listed = [{"topic": one.name, "partitions": one.partitions, "messages": one.messages} for one in rows]
+    listed = [{"topic": row.name, "partitions": row.partitions, "messages": row.messages} for row in rows]
     following = offset + limit if offset + limit < total else None
     return call.answer({"topics": listed, "total": total, "next_offset": following})
 
@@ -117,9 +117,9 @@ async def messages(call: Called) -> Response:
             "topic": topic,
             "changefeed": changefeed,
             "partitions": [
-                {"partition": one, "from": low, "to": high} for one, (low, high) in sorted(last.extents.items())
+                {"partition": entry, "from": low, "to": high} for entry, (low, high) in sorted(last.extents.items())
             ],
-            "messages": sorted(decoded, key=lambda one: (one["timestamp"] or 0, one["offset"]), reverse=True),
+            "messages": sorted(decoded, key=lambda entry: (entry["timestamp"] or 0, entry["offset"]), reverse=True),
             "unread_partitions": list(last.unread),
             "too_large": last.left_out,
         }
@@ -130,8 +130,10 @@ async def messages(call: Called) -> Response:
 def _changefeed_of(call: ApiCall, topic: str) -> str | None:
     """The changefeed whose history comes from a topic; else the only one there is; else none."""
     history = call.services.history
-    following = [name for name, places in history.places().items() if any(topic == place[0] for place in places)]
-    names = following or [one.name for one in history.changefeeds()]
+    following = [
+        name for name, partitions in history.places().items() if any(topic == partition[0] for partition in partitions)
+    ]
+    names = following or [changefeed.name for changefeed in history.changefeeds()]
     return names[0] if len(names) == 1 else None
 
 
@@ -140,8 +142,8 @@ async def message(call: Called) -> Response:
     """One message by its place, as a line of a message file."""
     from ticdc_bridge.schemas.inputs.message_lines import message_line
 
-    topic, place = call.segment("topic"), [_number(call, name) for name in ("partition", "offset")]
-    found = await _ask_kafka(call, lambda kafka: kafka.message_at(topic, *place))
+    topic, position = call.segment("topic"), [_number(call, name) for name in ("partition", "offset")]
+    found = await _ask_kafka(call, lambda kafka: kafka.message_at(topic, *position))
     return call.answer(message_line(found))
 
 
@@ -189,8 +191,8 @@ async def replay(call: Called) -> Response:
         raise RegistryError("UNPROCESSABLE", details="max_attempts: at least 1 is needed")
     letters = LetterFilter(frozenset(body.get("reasons") or ()), body.get("since"), most or 3, needs_origin=True)
     request = ReplayRequest(call.segment("topic"), letters, _ends(body.get("ends")), body.get("dry_run") is not False)
-    work = partial(replay_letters, request=request)
-    return call.answer(await _ask_kafka(call, work, _REPLAY_SECONDS, _REPLAYING))
+    action = partial(replay_letters, request=request)
+    return call.answer(await _ask_kafka(call, action, _REPLAY_SECONDS, _REPLAYING))
 
 
 def _ends(value: Any) -> dict[int, int] | None:

@@ -66,16 +66,16 @@ class KafkaTopics:
         with kafka.connection(settings) as errors:
             client = kafka.make_client(kafka.library().admin.AdminClient, {**settings, "error_cb": errors})
             every = kafka.find_topics(client, errors, until)
-            wanted = sorted(name for name, one in every.items() if one.error is None and names(name))
+            wanted = sorted(name for name, value in every.items() if value.error is None and names(name))
             some = wanted[offset : offset + limit]
-            places = [(name, partition) for name in some for partition in every[name].partitions]
+            topic_partitions = [(name, partition) for name in some for partition in every[name].partitions]
             left = max(until - time.monotonic(), 0.5)
-            low, high = (kafka.list_offsets(client, places, which, left) for which in ("earliest", "latest"))
+            low, high = (kafka.list_offsets(client, topic_partitions, which, left) for which in ("earliest", "latest"))
         rows = []
         for name in some:
             of = [(name, partition) for partition in every[name].partitions]
-            counted = all(place in low and place in high for place in of)
-            messages = sum(high[place] - low[place] for place in of) if counted else None
+            counted = all(topic_partition in low and topic_partition in high for topic_partition in of)
+            messages = sum(high[topic_partition] - low[topic_partition] for topic_partition in of) if counted else None
             rows.append(TopicRow(name, len(of), messages))
         return rows, len(wanted)
 
@@ -85,7 +85,7 @@ class KafkaTopics:
         with kafka.connection(settings) as errors:
             client = kafka.make_client(kafka.library().admin.AdminClient, {**settings, "error_cb": errors})
             every = kafka.find_topics(client, errors, time.monotonic() + SECONDS)
-        return {name for name, one in every.items() if one.error is None}
+        return {name for name, value in every.items() if value.error is None}
 
     def message_at(self, topic: str, partition: int, offset: int) -> Message:
         """RegistryError MESSAGE_NOT_FOUND where there is none at this offset: the next one would be another message."""
@@ -98,8 +98,8 @@ class KafkaTopics:
                 )
             low, high = extents[partition]
             if not low <= offset < high:
-                there = f"it has those from {low} to before {high}" if high > low else "it has none"
-                details = f"{topic}@{partition} has no message {offset}; {there}."
+                lines = f"it has those from {low} to before {high}" if high > low else "it has none"
+                details = f"{topic}@{partition} has no message {offset}; {lines}."
                 raise RegistryError("MESSAGE_NOT_FOUND", details=details)
             for message in reader.read({partition: (offset, offset + 1)}):
                 return message
@@ -115,16 +115,16 @@ class KafkaTopics:
             if partition is not None and partition not in every:
                 details = f"Topic {topic} has no partition {partition}; it has {len(every)}, counted from 0."
                 raise RegistryError("MESSAGE_NOT_FOUND", details=details)
-            extents = {one: every[one] for one in every if partition in (None, one)}
-            newest, begin = _Newest(count), {one: high for one, (_, high) in extents.items()}
+            extents = {entry: every[entry] for entry in every if partition in (None, entry)}
+            newest, begin = _Newest(count), {entry: high for entry, (_, high) in extents.items()}
             span = count
             # Transactions' markers and compaction leave offsets without a message: then further back.
-            while any(begin[one] > low for one, (low, _) in extents.items()):
+            while any(begin[entry] > low for entry, (low, _) in extents.items()):
                 ranges = {}
-                for one, (low, _) in extents.items():
-                    start = max(begin[one] - span, low)
-                    if start < begin[one]:
-                        ranges[one], begin[one] = (start, begin[one]), start
+                for name, (low, _) in extents.items():
+                    start = max(begin[name] - span, low)
+                    if start < begin[name]:
+                        ranges[name], begin[name] = (start, begin[name]), start
                 for message in reader.read(ranges):
                     newest.add(message)
                 if newest.seen >= count or reader.unread:
@@ -143,15 +143,15 @@ class KafkaTopics:
         messages, size, whole = list[Message](), 0, True
         with self._reader(topic, seconds) as reader:
             extents = {
-                one: (low, high if ends is None else max(low, min(high, ends.get(one, low))))
-                for one, (low, high) in reader.extents.items()
+                name: (low, high if ends is None else max(low, min(high, ends.get(name, low))))
+                for name, (low, high) in reader.extents.items()
             }
             share = max(most // max(len(extents), 1), 1)
             if sum(high - low for low, high in extents.values()) > most:
                 whole = False
                 ranges = {
-                    one: (low, min(high, low + share)) if oldest else (max(low, high - share), high)
-                    for one, (low, high) in extents.items()
+                    name: (low, min(high, low + share)) if oldest else (max(low, high - share), high)
+                    for name, (low, high) in extents.items()
                 }
             else:
                 ranges = dict(extents)
@@ -162,7 +162,7 @@ class KafkaTopics:
                     break
                 messages.append(message)
             whole = whole and not reader.unread
-        return sorted(messages, key=_place), extents, whole
+        return sorted(messages, key=_position), extents, whole
 
     def sender(self) -> kafka.TopicWriter:
         return kafka.TopicWriter(None, self._settings(), must_exist=True, seconds=_FLUSH_SECONDS)
@@ -201,40 +201,46 @@ class _TopicReader:
         if metadata.error is not None:
             raise kafka.topic_error(self._consumer, self._topic, metadata.error, errors.servers)
         client = kafka.make_client(kafka.library().admin.AdminClient, {**self._settings, "error_cb": errors})
-        places = [(self._topic, partition) for partition in metadata.partitions]
+        positions = [(self._topic, partition) for partition in metadata.partitions]
         low, high = (
-            kafka.list_offsets(client, places, which, max(self._until - time.monotonic(), 0.5))
+            kafka.list_offsets(client, positions, which, max(self._until - time.monotonic(), 0.5))
             for which in ("earliest", "latest")
         )
-        if lacking := [place[1] for place in places if place not in low or place not in high]:
+        if lacking := [
+            topic_partition[1]
+            for topic_partition in positions
+            if topic_partition not in low or topic_partition not in high
+        ]:
             details = f"topic {self._topic}: the offsets of partition {lacking[0]} were not told in time"
             raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details)
-        self.extents = {place[1]: (low[place], high[place]) for place in sorted(places)}
+        self.extents = {
+            topic_partition[1]: (low[topic_partition], high[topic_partition]) for topic_partition in sorted(positions)
+        }
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
         """The messages of each partition from an offset to before another. What is not read in time is in `unread`."""
-        ends = {one: end for one, (start, end) in ranges.items() if start < end}
+        ends = {name: end for name, (start, end) in ranges.items() if start < end}
         if not ends:
             return
         kinds, codes = kafka.library().TopicPartition, kafka.library().KafkaError
-        self._consumer.assign([kinds(self._topic, one, ranges[one][0]) for one in ends])
+        self._consumer.assign([kinds(self._topic, end, ranges[end][0]) for end in ends])
         open_ends = dict(ends)
         while open_ends and (left := self._until - time.monotonic()) > 0:
             for record in self._consumer.consume(500, min(left, kafka.SLICE)):
-                place = record.partition()
+                topic_partition = record.partition()
                 if (error := record.error()) is not None:
                     if error.code() != codes._PARTITION_EOF:
                         raise kafka.library().KafkaException(error)
-                    open_ends.pop(place, None)
+                    open_ends.pop(topic_partition, None)
                     continue
-                if record.offset() < ends[place] and record.offset() >= ranges[place][0]:
+                if record.offset() < ends[topic_partition] and record.offset() >= ranges[topic_partition][0]:
                     yield Message.of_record(record)
-                if record.offset() >= ends[place] - 1:
-                    open_ends.pop(place, None)
+                if record.offset() >= ends[topic_partition] - 1:
+                    open_ends.pop(topic_partition, None)
         self.unread |= open_ends.keys()
 
 
-def _place(message: Message) -> tuple[int, int]:
+def _position(message: Message) -> tuple[int, int]:
     return message.partition or 0, message.offset or 0
 
 
@@ -254,7 +260,7 @@ class _Newest:
             self._bytes -= _size(heapq.heappop(self._kept)[1])
 
     def messages(self) -> list[Message]:
-        return sorted((message for _, message in self._kept), key=_place)
+        return sorted((message for _, message in self._kept), key=_position)
 
 
 def _size(message: Message) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from ticdc_bridge.service.api.bodies import TEXT, WholeBody, as_is, object_schema
+from ticdc_bridge.service.api.bodies import TEXT, CompleteBody, as_is, object_schema
 from ticdc_bridge.service.api.routing import PAGE, STRING, Called, Parameter, Router
 from ticdc_bridge.service.auth.acl import HISTORY
 from ticdc_bridge.service.registry import lineage
@@ -13,7 +13,7 @@ router = Router("/lineage")
 
 _KINDS = {str: TEXT, int: as_is({"type": ["integer", "null"], "format": "int64"})}
 _TABLE = object_schema({name: _KINDS[kind] for name, kind, _ in lineage.TABLE_FIELDS})
-_BODY = WholeBody(
+_BODY = CompleteBody(
     "BAD_REQUEST",
     {
         **dict.fromkeys(lineage.RUN_FIELDS, TEXT),

@@ -134,16 +134,16 @@ class StoreCounts(Collector):
         return []  # so that nothing is counted before somebody asks
 
     def collect(self) -> Iterator[Metric]:
-        there = GaugeMetricFamily("bridge_store_up", "1: the store can be read")
+        is_up = GaugeMetricFamily("bridge_store_up", "1: the store can be read")
         try:
             with self._registry.store.read() as tx:
                 counts = tx.counts()
         except Outage:
-            there.add_metric([], 0)
-            yield there
+            is_up.add_metric([], 0)
+            yield is_up
             return
-        there.add_metric([], 1)
-        yield there
+        is_up.add_metric([], 1)
+        yield is_up
         yield GaugeMetricFamily("bridge_store_writable", "1: the store can be written", self._is_writable())
         for name, what, value in gauges(counts):
             yield GaugeMetricFamily(name, what, value)

@@ -39,20 +39,20 @@ _LISTED: Final = ("schemas", "subjects")
 
 def remove_context(path: str, query: bytes) -> tuple[str, bytes]:
     """The path and query that mean the same without `/contexts/{ctx}`. Raises ValueError for a name with a colon."""
-    name, *parts = path[len(CONTEXTS) :].split("/")
+    name, *segments = path[len(CONTEXTS) :].split("/")
     context = context_name(unquote(name))
     prefix = prefix_of(context)
-    if not parts:
+    if not segments:
         return CONTEXTS + quote(context, safe=""), query
-    if parts == ["contexts"]:
+    if segments == ["contexts"]:
         return "/contexts", query
-    route = [*parts, ""] if len(parts) == 1 and parts[0] in _SCOPED and prefix else parts
-    for place, part in enumerate(parts):
-        follows = place + 1 < len(route)
-        if follows and (part == _BEFORE_SUBJECT or (place == 0 and part in _SCOPED)):
-            route[place + 1] = quote(qualify_subject(unquote(route[place + 1]), prefix), safe="")
+    route = [*segments, ""] if len(segments) == 1 and segments[0] in _SCOPED and prefix else segments
+    for index, piece in enumerate(segments):
+        follows = index + 1 < len(route)
+        if follows and (piece == _BEFORE_SUBJECT or (index == 0 and piece in _SCOPED)):
+            route[index + 1] = quote(qualify_subject(unquote(route[index + 1]), prefix), safe="")
             break
-    return "/" + "/".join(route), qualify_query("/".join(parts), query, prefix)
+    return "/" + "/".join(route), qualify_query("/".join(segments), query, prefix)
 
 
 def context_name(text: str) -> str:
@@ -167,10 +167,10 @@ _PAGE: Final = "text/html"
 
 
 def accepts_gzip(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether `Accept-Encoding` names gzip, and does not rule it out (`q=0`)."""
+    """True if `Accept-Encoding` names gzip, and does not rule it out (`q=0`)."""
     for name, value in headers:
-        for part in value.lower().split(b",") if name == b"accept-encoding" else ():
-            coding, _, weight = part.replace(b" ", b"").partition(b";q=")
+        for choice in value.lower().split(b",") if name == b"accept-encoding" else ():
+            coding, _, weight = choice.replace(b" ", b"").partition(b";q=")
             if coding == b"gzip" and (not weight or weight.strip(b"0.")):
                 return True
     return False
@@ -219,7 +219,7 @@ class CompressedAnswers:
 
 
 def is_long(start: Message) -> bool:
-    """Whether what follows is worth compressing."""
+    """True if what follows is worth compressing."""
     headers = MutableHeaders(scope=start)
     length = headers.get("content-length", "")
     plain = "content-encoding" not in headers and not headers.get("content-type", "").startswith(_PAGE)

@@ -65,8 +65,14 @@ def description(app: FastAPI) -> Json:
                     {"name": name, "in": "path", "required": True, "schema": _IN_PATH.get(name, STRING)}
                     for name in re.findall(r"{(\w+)}", route.path)
                 ] + [
-                    {"name": one.name, "in": "query", "required": False, "description": one.text, "schema": one.schema}
-                    for one in route.query
+                    {
+                        "name": entry.name,
+                        "in": "query",
+                        "required": False,
+                        "description": entry.text,
+                        "schema": entry.schema,
+                    }
+                    for entry in route.query
                 ]
                 has_body = method in ("post", "put")
                 if has_body:
@@ -79,7 +85,9 @@ def description(app: FastAPI) -> Json:
 
 def responses(route: Route, has_body: bool) -> Json:
     """Every status a route can answer with."""
-    if all(one.call is not call for one in route.dependant.dependencies):  # no JSON of the registry's, nor its errors
+    if all(
+        dependency.call is not call for dependency in route.dependant.dependencies
+    ):  # no JSON of the registry's, nor its errors
         return {"200": {"description": "As it says"}, "500": {"description": _ERRORS[500]}}
     errors = _ERRORS | (_ERRORS_WITH_BODY if has_body else {}) | _REFUSED | route.answers
     error = {V1: {"schema": {"$ref": "#/components/schemas/Error"}}}

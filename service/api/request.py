@@ -87,7 +87,7 @@ def negotiate(accept: str | None) -> str:
     """The answer's type: the client's q decides, then our order. Raises NOT_ACCEPTABLE."""
     if not accept or accept in _ANYTHING:
         return V1
-    ranges = [(_type_of(part), _quality(part)) for part in accept.split(",") if part.strip()]
+    ranges = [(_type_of(choice), _quality(choice)) for choice in accept.split(",") if choice.strip()]
     best, best_quality = None, 0.0
     for offered in OFFERED:
         quality = _quality_for(offered, ranges)
@@ -107,12 +107,12 @@ def _quality_for(offered: str, ranges: list[tuple[str, float]]) -> float:
     return 0.0
 
 
-def _type_of(part: str) -> str:
-    return part.partition(";")[0].strip().lower()
+def _type_of(choice: str) -> str:
+    return choice.partition(";")[0].strip().lower()
 
 
-def _quality(part: str) -> float:
-    for parameter in part.split(";")[1:]:
+def _quality(choice: str) -> float:
+    for parameter in choice.split(";")[1:]:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "q":
             try:

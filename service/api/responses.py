@@ -11,7 +11,7 @@ from ticdc_bridge.service.registry.model import Content, LookupResult, StoredVer
 from ticdc_bridge.service.registry.names import context_of, guid, qualify
 from ticdc_bridge.service.registry.schemas import AliasedVersion
 from ticdc_bridge.service.registry.subjects import SubjectOverview
-from ticdc_bridge.service.schema_types.base import TaggedPart
+from ticdc_bridge.service.schema_types.base import TaggedEntity
 
 EIGHT: Final = 8
 _IN_REQUESTS: Final = {LEVEL: "compatibility"}
@@ -26,7 +26,7 @@ class SchemaView:
 
     profile: int
     text: str
-    tags: Sequence[TaggedPart] = ()
+    tags: Sequence[TaggedEntity] = ()
     qualified: bool = False
 
 
@@ -86,18 +86,18 @@ def details(stored: StoredVersion, view: SchemaView) -> Json:
     context = context_of(stored.subject)
     references = [
         {
-            "name": one.name,
-            "subject": qualify(one.subject or "", context) if view.qualified else one.subject,
-            "version": one.version,
+            "name": reference.name,
+            "subject": qualify(reference.subject or "", context) if view.qualified else reference.subject,
+            "version": reference.version,
         }
-        for one in stored.content.references
+        for reference in stored.content.references
     ]
     return {"references": references, "metadata": stored.content.metadata, "ruleSet": stored.content.rule_set}
 
 
 def tags(view: SchemaView) -> list[Json]:
     return [
-        {"schemaEntity": {"entityPath": one.path, "entityType": one.kind}, "tags": list(one.tags)} for one in view.tags
+        {"schemaEntity": {"entityPath": tag.path, "entityType": tag.kind}, "tags": list(tag.tags)} for tag in view.tags
     ]
 
 
@@ -125,16 +125,16 @@ def _drop_empty(shape: Json) -> Json:
     }
 
 
-def overview(one: SubjectOverview) -> Json:
+def overview(entry: SubjectOverview) -> Json:
     """A subject as `/overview` shows it; no schema is in it."""
     return {
-        "subject": one.subject,
+        "subject": entry.subject,
         "versions": [
             {"version": row.version, "id": row.id, "schemaType": row.kind, "ts": row.ts, "deleted": row.deleted}
-            for row in one.versions
+            for row in entry.versions
         ],
-        "compatibilityLevel": one.level,
-        "ownCompatibilityLevel": one.own_level,
-        "mode": one.mode,
-        "ownMode": one.own_mode,
+        "compatibilityLevel": entry.level,
+        "ownCompatibilityLevel": entry.own_level,
+        "mode": entry.mode,
+        "ownMode": entry.own_mode,
     }

@@ -25,7 +25,7 @@ from starlette.routing import Route as PlainRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ticdc_bridge.schemas.model.errors import BridgeError
-from ticdc_bridge.service.api.bodies import Body, Json, WholeBody
+from ticdc_bridge.service.api.bodies import Body, CompleteBody, Json
 from ticdc_bridge.service.api.request import (
     USER_ACCESS,
     V1,
@@ -93,7 +93,7 @@ _SHARED: Final = (
     Parameter("ddl_time_zone", "The zone of the DDL's session, for TIMESTAMP defaults", STRING),
     Parameter("db", "Only of this database", STRING),
 )
-PARAMETERS: Final[dict[str, Parameter]] = {one.name: one for one in _SHARED}
+PARAMETERS: Final[dict[str, Parameter]] = {entry.name: entry for entry in _SHARED}
 """Those that several routes read. What one route reads alone, its declaration says whole."""
 PAGE: Final = ("offset", "limit")
 SCHEMA_FORM: Final = ("format", "referenceFormat", "findTags")
@@ -113,13 +113,13 @@ class Route(APIRoute):
         needs: str,
         retry_on_outage: bool,
         query: Sequence[str | Parameter] = (),
-        body: Body | WholeBody | None = None,
+        body: Body | CompleteBody | None = None,
         cacheable: bool = False,
         answers: dict[int, str] | None = None,
         **more: Any,
     ) -> None:
         self.needs, self.retry_on_outage, self.cacheable, self.body = needs, retry_on_outage, cacheable, body
-        self.query = tuple(PARAMETERS[one] if isinstance(one, str) else one for one in query)
+        self.query = tuple(PARAMETERS[entry] if isinstance(entry, str) else entry for entry in query)
         self.answers = answers or {}
         super().__init__(*given, **more)
 
@@ -161,7 +161,7 @@ class Router(APIRouter):
         *,
         needs: str = "",
         query: Sequence[str | Parameter] = (),
-        body: Body | WholeBody | None = None,
+        body: Body | CompleteBody | None = None,
         cacheable: bool = False,
         answers: dict[int, str] | None = None,
     ) -> Callable[[Function], Function]:
@@ -205,10 +205,10 @@ Called = Annotated[ApiCall, Depends(call)]
 """The parameter of every function that answers by the registry's rules."""
 
 
-async def retry_request(work: Callable[[], Coroutine[Any, Any, Response]], patience: Deadline) -> Response:
+async def retry_request(function: Callable[[], Coroutine[Any, Any, Response]], patience: Deadline) -> Response:
     for pause in pauses():
         try:
-            return await run_in_time(work(), patience)
+            return await run_in_time(function(), patience)
         except Outage:
             if patience.seconds_left <= pause:
                 raise

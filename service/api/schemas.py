@@ -44,7 +44,7 @@ def search(call: Called) -> Response:
     if call.flag("aliases"):
         both = schemas.with_aliases(call.registry, matches, prefix, deleted=deleted, latest_only=latest_only)
         return call.answer(
-            [responses.aliased_schema(one, plain_view(call, one.stored)) for one in call.page(both, _PAGE)]
+            [responses.aliased_schema(entry, plain_view(call, entry.stored)) for entry in call.page(both, _PAGE)]
         )
     return call.answer([responses.schema(stored, plain_view(call, stored)) for stored in call.page(matches, _PAGE)])
 

@@ -59,12 +59,12 @@ class Pattern:
         *middle, last = rest
         if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
             return False
-        place, end = len(first), len(name) - len(last)
-        for part in middle:
-            index = name.find(part, place, end)
+        position, end = len(first), len(name) - len(last)
+        for piece in middle:
+            index = name.find(piece, position, end)
             if index < 0:
                 return False
-            place = index + len(part)
+            position = index + len(piece)
         return True
 
 
@@ -163,7 +163,7 @@ def read(text: str, source: str) -> Acl:
         raise SetupError("USAGE", details=f"{source}: rules are written as [[rules]]")
     if len(tables) > _MOST_RULES:
         raise SetupError("USAGE", details=f"{source}: more than {_MOST_RULES} rules")
-    rules = tuple(_rule(table, members, f"{source}: rule {place}") for place, table in enumerate(tables, 1))
+    rules = tuple(_rule(table, members, f"{source}: rule {index}") for index, table in enumerate(tables, 1))
     return Acl(rules, members)
 
 
@@ -206,7 +206,7 @@ def _check_keys(table: Mapping[str, Any], keys: Iterable[str], where: str) -> No
 
 
 def _texts(value: Any, where: str, *, empty: bool = False) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(one, str) and len(one) <= _LONGEST for one in value):
+    if not isinstance(value, list) or not all(isinstance(entry, str) and len(entry) <= _LONGEST for entry in value):
         raise SetupError("USAGE", details=f"{where} is a list of texts of at most {_LONGEST} characters")
     if not value and not empty:
         raise SetupError("USAGE", details=f"{where} is empty or missing")

@@ -76,7 +76,7 @@ class Credentials:
         secret = password.encode("utf-8", "surrogateescape")
         fits = len(secret) <= _LONGEST_PASSWORD and b"\0" not in secret
         secret = secret if fits else b""
-        matches = [bcrypt.checkpw(secret, one) for one in self.passwords.get(name, (self.dummy,))]
+        matches = [bcrypt.checkpw(secret, entry) for entry in self.passwords.get(name, (self.dummy,))]
         return fits and any(matches)
 
 

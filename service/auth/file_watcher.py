@@ -85,8 +85,8 @@ class FileWatcher:
             )
         self._set(credentials=new)
 
-    def _set(self, **parts: Credentials | Acl) -> None:
-        self.rules = replace(self.rules, **parts)  # type: ignore[arg-type]
+    def _set(self, **pieces: Credentials | Acl) -> None:
+        self.rules = replace(self.rules, **pieces)  # type: ignore[arg-type]
 
     def watch(self, path: str, use: Callable[[str], None]) -> None:
         """Call `use` with the text of a file now, and whenever it changes. Raises what `use` raises, now."""

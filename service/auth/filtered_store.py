@@ -75,13 +75,13 @@ class FilteredReader:
         return [row for row in self._tx.holders_of(context, ids, deleted=deleted) if self._sees(row.subject)]
 
     def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
-        return [one for one in self._tx.holding(identities) if self._sees(one[1].subject)]
+        return [entry for entry in self._tx.holding(identities) if self._sees(entry[1].subject)]
 
     def repeats(self, contents: Collection[tuple[str, bytes]]) -> set[tuple[str, bytes]]:
-        return self._tx.repeats([one for one in contents if self._sees(one[0])])
+        return self._tx.repeats([content for content in contents if self._sees(content[0])])
 
-    def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
-        return self._visible_versions(self._tx.newest(part, text, deleted=deleted))
+    def newest(self, search: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
+        return self._visible_versions(self._tx.newest(search, text, deleted=deleted))
 
     def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:
         return self._tx.versions_of([subject for subject in subjects if self._sees(subject)])
@@ -137,7 +137,7 @@ class FilteredReader:
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
         configs = self._tx.all_configs().items()
-        return self._without_hidden({scope: one for scope, one in configs if scope in _OF_ALL or self._sees(scope)})
+        return self._without_hidden({scope: entry for scope, entry in configs if scope in _OF_ALL or self._sees(scope)})
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
         counting = self._effective_scopes(scopes)
@@ -170,7 +170,9 @@ class FilteredReader:
             state = deleted if stored.deleted else live
             state[stored.content.kind] = state.get(stored.content.kind, 0) + 1
         schemas = {(context_of(stored.subject), stored.id) for stored in versions}
-        return Counts(len(schemas), len({one.subject for one in versions if not one.deleted}), live, deleted)
+        return Counts(
+            len(schemas), len({version.subject for version in versions if not version.deleted}), live, deleted
+        )
 
     def warnings(self) -> list[StoredWarning]:
         return [warned for warned in self._tx.warnings() if self._sees(warned.subject)]
@@ -339,12 +341,12 @@ class FilteredStore:
             yield FilteredWriter(tx, self._access)
 
     def write_each(self, collect: Collect[StoreWriter, T], wait_seconds: float) -> list[T | Exception]:
-        def with_filter(work: Callable[[StoreWriter], T]) -> Callable[[StoreWriter], T]:
-            return lambda tx: work(FilteredWriter(tx, self._access))
+        def with_filter(function: Callable[[StoreWriter], T]) -> Callable[[StoreWriter], T]:
+            return lambda tx: function(FilteredWriter(tx, self._access))
 
         def collect_filtered() -> tuple[Sequence[Callable[[StoreWriter], T]], ReadAhead]:
             works, ahead = collect()
-            return [with_filter(work) for work in works], ahead
+            return [with_filter(function) for function in works], ahead
 
         return self._store.write_each(collect_filtered, wait_seconds)
 

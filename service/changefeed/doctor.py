@@ -130,7 +130,7 @@ class DoctorInput:
 
 
 def is_many(patterns: Iterable[str]) -> bool:
-    """Whether patterns can fit more than one table."""
+    """True if patterns can fit more than one table."""
     positive = [p for p in patterns if not p.startswith("!")]
     return len(positive) > 1 or any(_WILD.search(p) for p in positive)
 
@@ -138,12 +138,12 @@ def is_many(patterns: Iterable[str]) -> bool:
 def topic_patterns(feed: ChangefeedSettings) -> re.Pattern[str]:
     """What subjects of the changefeed's topics look like."""
     rules = [feed.topic, *(d.topic for d in feed.dispatchers)]
-    parts = [
+    words = [
         "".join(".*" if piece.startswith("{") else re.escape(piece) for piece in re.split(r"(\{[^}]*\})", rule))
         for rule in rules
         if rule
     ]
-    either = "|".join(parts).replace("\\.", "[._]") or ".*"
+    either = "|".join(words).replace("\\.", "[._]") or ".*"
     return re.compile(f"(?:{either})-(?:key|value)")
 
 
@@ -201,9 +201,9 @@ def _silent_ddl(p: DoctorInput) -> list[str]:
         "exchange", "reorganize", "remove", "multi",
     )  # fmt: skip
     all_events = []
-    for one in p.feed.event_filters:
-        events = [e for e in one.get("ignore-event") or () if isinstance(e, str) and e.lower().startswith(words)]
-        if one.get("ignore-sql"):
+    for filter_ in p.feed.event_filters:
+        events = [e for e in filter_.get("ignore-event") or () if isinstance(e, str) and e.lower().startswith(words)]
+        if filter_.get("ignore-sql"):
             events.append("ignore-sql")
         all_events += events
     return all_events
@@ -218,11 +218,11 @@ def _large_canal(p: DoctorInput) -> bool:
 def _kept_back(p: DoctorInput) -> list[str]:
     """What keeps rows back."""
     found = ["ignore-txn-start-ts"] if p.feed.get("filter.ignore-txn-start-ts") else []
-    for one in p.feed.event_filters:
-        if not keeps_something(texts(one.get("matcher"))):
+    for filter_ in p.feed.event_filters:
+        if not keeps_something(texts(filter_.get("matcher"))):
             continue
-        found += [event for event in texts(one.get("ignore-event")) if event in _OF_ROWS]
-        found += [name for name in (*EXPRESSIONS, "ignore-update-only-columns") if one.get(name)]
+        found += [event for event in texts(filter_.get("ignore-event")) if event in _OF_ROWS]
+        found += [name for name in (*EXPRESSIONS, "ignore-update-only-columns") if filter_.get(name)]
     return list(dict.fromkeys(found))
 
 
@@ -255,9 +255,9 @@ def _of_large(p: DoctorInput) -> Iterator[str]:
 
 
 def _is_local(p: DoctorInput) -> bool:
-    place = p.feed.get(_LARGE_MESSAGES + "claim-check-storage-uri") or ""
+    uri = p.feed.get(_LARGE_MESSAGES + "claim-check-storage-uri") or ""
     claims = p.feed.get(_LARGE_MESSAGES + "large-message-handle-option") == "claim-check"
-    return claims and bool(place) and (place.startswith(("file:", "local:")) or "://" not in place)
+    return claims and bool(uri) and (uri.startswith(("file:", "local:")) or "://" not in uri)
 
 
 def _without_port(p: DoctorInput) -> list[str]:

@@ -72,11 +72,13 @@ def _zero_default(_: Column | None, c: Column) -> bool:
 
 
 def _filters_renames(feed: ChangefeedSettings) -> bool:
-    """Whether an event filter of some tables keeps RENAME TABLE back."""
+    """True if an event filter of some tables keeps RENAME TABLE back."""
     return any(
-        texts(one.get("matcher", ())) != ("*.*",)
-        and (one.get("ignore-sql") or _RENAMES & {event.lower() for event in texts(one.get("ignore-event", ()))})
-        for one in feed.event_filters
+        texts(filter_.get("matcher", ())) != ("*.*",)
+        and (
+            filter_.get("ignore-sql") or _RENAMES & {event.lower() for event in texts(filter_.get("ignore-event", ()))}
+        )
+        for filter_ in feed.event_filters
     )
 
 
@@ -200,6 +202,6 @@ def faults(protocol: str, feed: ChangefeedSettings) -> Iterator[KnownFault]:
 
 def _is_in(fault: KnownFault, at: tuple[int, int, int]) -> bool:
     """A fix counts for its own line (8.5), the last one for all later lines too."""
-    fixes = [version_of(one) for one in fault.until]
+    fixes = [version_of(entry) for entry in fault.until]
     fixed = any(at >= fix and (fix == fixes[-1] or at[:2] == fix[:2]) for fix in fixes)
     return at >= version_of(fault.since) and not fixed

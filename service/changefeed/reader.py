@@ -86,9 +86,9 @@ def read(
     if cloud is not None:
         document, sink_uri, is_json = cloud.document, sink_uri or cloud.uri, False
     reader = _Reader(document, is_json)
-    places = {} if cloud is None else {path: f"{name} (TiDB Cloud)" for path, name in PLACES.items()}
+    positions = {} if cloud is None else {path: f"{name} (TiDB Cloud)" for path, name in FILE_PATHS.items()}
     if schema_registry:
-        places["sink.schema-registry"] = "--schema-registry"
+        positions["sink.schema-registry"] = "--schema-registry"
         sink = reader.document.get("sink")
         reader.document["sink"] = {**(sink if isinstance(sink, dict) else {}), "schema-registry": schema_registry}
     sink_uri = sink_uri or reader.uri_of_document()
@@ -99,7 +99,7 @@ def read(
     reader.take_file()
     uri = reader.take_uri(sink_uri) if sink_uri else None
     made = ("config", "sink-uri") if cloud is not None and sink_uri == cloud.uri else ("config",)
-    reader.given |= {path: place for path, place in places.items() if reader.given.get(path) in made}
+    reader.given |= {path: location for path, location in positions.items() if reader.given.get(path) in made}
     return replace(reader.build_settings(uri, keyspace, time_zone), ticdc_version=ticdc_version)
 
 
@@ -209,11 +209,11 @@ class _Reader:
         if len(tables) < len(members):
             self.add_error(f"the file has {path} that is no list of tables; write [[{path}]]", line_in_file(path))
         for number, member in enumerate(tables, 1):
-            for name, one in member.items():
+            for name, entry in member.items():
                 form, place = LISTS[path].get(name), f"{path}.{number}.{name}"
                 if form is None:
                     self.add_unknown(f"[[{path}]] has {name}", place)
-                elif not _has_form(form, one):
+                elif not _has_form(form, entry):
                     text = f"[[{path}]] has {name} of another form: {_FORMS[form]} is needed"
                     self.add_error(text, line_in_file(place))
         return tables
@@ -359,11 +359,11 @@ class _Reader:
             except PatternError as error:
                 self.add_error(f"{path}: {error}", line_in_file(f"{path}.{number}.columns"))
 
-    def _filter(self, patterns: tuple[str, ...], sensitive: bool, place: str) -> TableFilter:
+    def _filter(self, patterns: tuple[str, ...], sensitive: bool, path: str) -> TableFilter:
         try:
             return TableFilter(patterns, sensitive)
         except PatternError as error:
-            self.add_error(f"{place}: {error}", line_in_file(place))
+            self.add_error(f"{path}: {error}", line_in_file(path))
             return TableFilter(())
 
 
@@ -379,7 +379,7 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _has_form(form: str, value: Any) -> bool:
-    """Whether a value of the file has it."""
+    """True if a value of the file has it."""
     if form == "flag" or isinstance(value, bool):
         return form == "flag" and isinstance(value, bool)
     if form in ("texts", "numbers"):
@@ -415,7 +415,7 @@ _GLUE: Final = {
 
 # Our settings, by path → where TiDB Cloud's have them.
 _KAFKA_PATH, _CODEC_PATH = "sink.kafka-config.", "sink.kafka-config.codec-config."
-PLACES: Final = {
+FILE_PATHS: Final = {
     "sink.protocol": "dataFormat.protocol", "sink.schema-registry": _AVRO + "confluentSchemaRegistry",
     _CODEC_PATH + "enable-tidb-extension": "dataFormat.enableTidbExtension",
     _CODEC_PATH + "avro-decimal-handling-mode": _AVRO + "decimalHandlingMode",
@@ -523,15 +523,15 @@ def _dispatchers(kafka: Object) -> Iterator[dict[str, Any]]:
         "BY_TABLE": f"{prefix}{{schema}}{between}{{table}}{end}", "BY_DATABASE": f"{prefix}{{schema}}{end}",
     }.get(str(config.get("dispatchType")), "")  # fmt: skip
     everything = False
-    for one in config.get("partitionDispatchers") or ():
-        matcher = one.get("matcher") or ["*.*"]
+    for dispatcher in config.get("partitionDispatchers") or ():
+        matcher = dispatcher.get("matcher") or ["*.*"]
         everything = everything or matcher == ["*.*"]
-        kind = str(one.get("partitionType"))
+        kind = str(dispatcher.get("partitionType"))
         rule = {"matcher": matcher, "partition": _PARTITIONS.get(kind, kind.lower()), "topic": topic}
-        if kind == "INDEX_VALUE" and one.get("indexName"):
-            rule["index"] = one["indexName"]
+        if kind == "INDEX_VALUE" and dispatcher.get("indexName"):
+            rule["index"] = dispatcher["indexName"]
         if kind == "COLUMN":
-            rule["columns"] = one.get("columns") or []
+            rule["columns"] = dispatcher.get("columns") or []
         yield rule
     if topic and not everything:
         yield {"matcher": ["*.*"], "topic": topic}

@@ -44,7 +44,7 @@ _LEAST_FLUSH: Final = 50
 _MOST_BATCH: Final = 8192
 _BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _STORAGE = re.compile(r"(?:s3|ks3|gs|gcs|azure|azblob)://[^/?]+|(?:local|file|hdfs)://|(?![A-Za-z][\w+.-]*://).+")
-_REDO_PLACE = re.compile(r"(?:blackhole[\w.+-]*|local|nfs|s3|gcs|gs|azblob|azure|file|noop)://")
+_REDO_LOCATION = re.compile(r"(?:blackhole[\w.+-]*|local|nfs|s3|gcs|gs|azblob|azure|file|noop)://")
 
 
 def problems(
@@ -65,17 +65,17 @@ def problems(
         if rule.when(settings):
             yield Problem("error", rule.text, fix_of(rule.names, given))
     # lists: by path.
-    for number, one in enumerate(lists.get("filter.event-filters", ()), 1):
-        yield from _located("filter.event-filters", number, "error", _of_event_filter(one))
-    for number, one in enumerate(lists.get("sink.dispatchers", ()), 1):
-        yield from _located("sink.dispatchers", number, "error", _of_dispatcher(one, protocol))
-        yield from _located("sink.dispatchers", number, "warning", _passed_over(one))
-    for number, one in enumerate(lists.get("sink.column-selectors", ()), 1):
-        yield from _located("sink.column-selectors", number, "error", _of_selector(one))
+    for number, filter_ in enumerate(lists.get("filter.event-filters", ()), 1):
+        yield from _located("filter.event-filters", number, "error", _of_event_filter(filter_))
+    for number, dispatcher in enumerate(lists.get("sink.dispatchers", ()), 1):
+        yield from _located("sink.dispatchers", number, "error", _of_dispatcher(dispatcher, protocol))
+        yield from _located("sink.dispatchers", number, "warning", _passed_over(dispatcher))
+    for number, selector in enumerate(lists.get("sink.column-selectors", ()), 1):
+        yield from _located("sink.column-selectors", number, "error", _of_selector(selector))
     for path, members in lists.items():
-        for number, one in enumerate(members, 1):
+        for number, member in enumerate(members, 1):
             before = [] if path == "filter.event-filters" else members[: number - 1]
-            yield from _located(path, number, "warning", _of_matcher(one, before))
+            yield from _located(path, number, "warning", _of_matcher(member, before))
 
 
 def read_query(uri: SplitResult) -> tuple[str, list[Problem]]:
@@ -224,7 +224,7 @@ _RULES: Final = (
           ("consistent.event-collector-batch-count",)),
     _Rule(lambda s: any(value not in ("none", "lz4") for value in _redo(s, "compression")),
           "consistent.compression must be none or lz4", ("consistent.compression",)),
-    _Rule(lambda s: bool(_redo(s, "level")) and not _REDO_PLACE.match(s.get("consistent.storage") or ""),
+    _Rule(lambda s: bool(_redo(s, "level")) and not _REDO_LOCATION.match(s.get("consistent.storage") or ""),
           "consistent.storage has to be a place for the redo log, such as s3://BUCKET/PATH or nfs:///PATH",
           ("consistent.storage",)),
     _Rule(lambda s: any(n < 0 for n in _split(s, *_SCHEDULER)),
@@ -307,9 +307,9 @@ def _located(path: str, number: int, severity: Severity, found: Iterator[Found])
         yield Problem(severity, text, f"Change {line_in_file(f'{path}.{number}.{name}')}")
 
 
-def _of_matcher(one: Member, before: Sequence[Member]) -> Iterator[Found]:
+def _of_matcher(member: Member, before: Sequence[Member]) -> Iterator[Found]:
     """Members that fit no table. before: those that are asked first, where one is enough."""
-    patterns = texts(one.get("matcher"))
+    patterns = texts(member.get("matcher"))
     if not keeps_something(patterns):
         yield "matcher", f"matcher {list(patterns)} fits no table: TiCDC passes over all of it"
     elif any(texts(other.get("matcher")) == ("*.*",) for other in before):
@@ -317,39 +317,39 @@ def _of_matcher(one: Member, before: Sequence[Member]) -> Iterator[Found]:
 
 
 def keeps_something(patterns: Sequence[str]) -> bool:
-    """Whether patterns of tables or columns can fit at all: those with `!` only take out."""
+    """True if patterns of tables or columns can fit at all: those with `!` only take out."""
     return any(not p.lstrip().startswith(("!", "#")) for p in patterns if p.strip())
 
 
-def _of_selector(one: Member) -> Iterator[Found]:
-    if not keeps_something(texts(one.get("columns"))):
+def _of_selector(member: Member) -> Iterator[Found]:
+    if not keeps_something(texts(member.get("columns"))):
         yield "columns", "a column selector keeps no column, so no key either: TiCDC refuses its tables; begin with '*'"
 
 
 # ---- event filters
-def _of_event_filter(one: Member) -> Iterator[Found]:
-    where = f"the event filter for {', '.join(texts(one.get('matcher'))) or 'no table'}"
+def _of_event_filter(member: Member) -> Iterator[Found]:
+    where = f"the event filter for {', '.join(texts(member.get('matcher'))) or 'no table'}"
     try:
-        TableFilter(texts(one.get("matcher")))
+        TableFilter(texts(member.get("matcher")))
     except PatternError as error:
         yield "matcher", f"filter.event-filters: {error}"
-    for event in texts(one.get("ignore-event")):
+    for event in texts(member.get("ignore-event")):
         if event not in _EVENTS:
             yield "ignore-event", f"{where}: ignore-event {event[:60]!r} is no event that TiCDC knows"
-    for pattern in texts(one.get("ignore-sql")):
+    for pattern in texts(member.get("ignore-sql")):
         try:
             re.compile(pattern)
         except re.error:
             yield "ignore-sql", f"{where}: ignore-sql {pattern[:60]!r} is no regular expression"
     for name in EXPRESSIONS:
-        text = text_of(one, name)
+        text = text_of(member, name)
         if text.strip() and _is_cut(text):
             stops = "classic TiCDC refuses the changefeed, new TiCDC stops at the first such row"
             yield name, f"{where}: {name} {text[:60]!r} is no SQL expression: {stops}"
 
 
 def _is_cut(text: str) -> bool:
-    """Whether an expression ends too early, or is no SQL at all. What we do not read otherwise, TiDB may."""
+    """True if an expression ends too early, or is no SQL at all. What we do not read otherwise, TiDB may."""
     try:
         cursor = Cursor(text, TYPED)
     except DdlError:
@@ -362,28 +362,28 @@ def _is_cut(text: str) -> bool:
 
 
 # ---- dispatchers
-def _of_dispatcher(one: Member, protocol: str) -> Iterator[Found]:
-    where = f"the dispatcher for {', '.join(texts(one.get('matcher'))) or 'no table'}"
-    if text_of(one, "partition") and text_of(one, "dispatcher"):
+def _of_dispatcher(member: Member, protocol: str) -> Iterator[Found]:
+    where = f"the dispatcher for {', '.join(texts(member.get('matcher'))) or 'no table'}"
+    if text_of(member, "partition") and text_of(member, "dispatcher"):
         yield "dispatcher", f"{where} has both `dispatcher` and `partition`"
-    topic = text_of(one, "topic")
+    topic = text_of(member, "topic")
     wrong = expression_error(topic, protocol in ("avro", "debezium-avro"))
     if wrong:
         yield "topic", f"{where}: topic {topic[:80]!r}: {wrong}"
     for name in ("target-schema", "target-table"):
-        text = text_of(one, name)
+        text = text_of(member, name)
         if not _ROUTE.fullmatch(text):
             yield name, f"{where}: {name} {text[:60]!r} may hold {{schema}} and {{table}} only besides letters"
 
 
-def _passed_over(one: Member) -> Iterator[Found]:
-    where = f"the dispatcher for {', '.join(texts(one.get('matcher'))) or 'no table'}"
-    name = "partition" if text_of(one, "partition") else "dispatcher"
-    rule = text_of(one, name).lower()
+def _passed_over(member: Member) -> Iterator[Found]:
+    where = f"the dispatcher for {', '.join(texts(member.get('matcher'))) or 'no table'}"
+    name = "partition" if text_of(member, "partition") else "dispatcher"
+    rule = text_of(member, name).lower()
     if rule not in PARTITION_RULES:
         yield name, f"{where}: partition {rule!r} is not known, TiCDC uses `table`"
-    if rule == "columns" and not one.get("columns"):
+    if rule == "columns" and not member.get("columns"):
         yield "columns", f"{where}: partition `columns` names no columns, so all rows of a table go to one partition"
     for key, of in _OF_PARTITION.items():
-        if one.get(key) and rule != of and not (key == "index" and rule == "rowid"):
+        if member.get(key) and rule != of and not (key == "index" and rule == "rowid"):
             yield key, f"{where}: {key} is for partition `{of}` only, TiCDC passes over it"

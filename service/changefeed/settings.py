@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast
 
 from ticdc_bridge.schemas.formats.format_table import FORMATS, FROM_TICDC
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.names import avro_subject, topic_part
+from ticdc_bridge.schemas.model.names import avro_subject, topic_label
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.table_filter import TableFilter
@@ -256,8 +256,8 @@ _NAME = re.compile(r"[a-z][\w-]*")
 def line_of(key: Key, given: Mapping[str, str]) -> str:
     """given: settings by path → "sink-uri", "config", or in words where else they stand. A setting that is not given:
     where the file would have it."""
-    place = given.get(key.path, "config")
-    return {"sink-uri": line_in_uri(key.uri), "config": line_in_file(key.path)}.get(place, place)
+    path = given.get(key.path, "config")
+    return {"sink-uri": line_in_uri(key.uri), "config": line_in_file(key.path)}.get(path, path)
 
 
 def line_in_uri(name: str) -> str:
@@ -267,19 +267,19 @@ def line_in_uri(name: str) -> str:
 def line_in_file(path: str) -> str:
     """path: of the setting; its member of a list of tables is `sink.dispatchers.2.topic`."""
     table, _, name = path.rpartition(".")
-    parts = table.rpartition(".")
-    if parts[2].isdecimal():
-        return f"{name} = … in [[{parts[0]}]] number {parts[2]} of the file"
+    names = table.rpartition(".")
+    if names[2].isdecimal():
+        return f"{name} = … in [[{names[0]}]] number {names[2]} of the file"
     return f"{name} = … under [{table}] of the file" if table else f"{name} = … at the top of the file"
 
 
 def fix_of(names: Iterable[str], given: Mapping[str, str]) -> str:
     """What to change of settings that do not go together. names: of the URI, or paths."""
     keys = [BY_URI.get(name) or BY_PATH[name] for name in names]
-    there = [line_of(key, given) for key in keys if key.path in given]
+    lines = [line_of(key, given) for key in keys if key.path in given]
     missing = [line_in_file(key.path) for key in keys if key.path not in given]
-    parts = [f"change {' and '.join(there)}" if there else "", f"add {' and '.join(missing)}" if missing else ""]
-    text = ", or ".join(part for part in parts if part)
+    pieces = [f"change {' and '.join(lines)}" if lines else "", f"add {' and '.join(missing)}" if missing else ""]
+    text = ", or ".join(piece for piece in pieces if piece)
     return text[:1].upper() + text[1:]
 
 
@@ -310,7 +310,7 @@ class Dispatcher:
 
     @property
     def routes(self) -> bool:
-        """Whether the table has another name downstream."""
+        """True if the table has another name downstream."""
         return bool(self.target_schema or self.target_table)
 
 
@@ -321,7 +321,7 @@ def expression_error(rule: str, avro: bool) -> str:
     rest = _PLACEHOLDER.sub("", rule)
     if "{" in rest or "}" in rest:
         return "it may hold {schema} and {table} only"
-    if topic_part(rest) != rest:
+    if topic_label(rest) != rest:
         return "letters, digits, '.', '_' and '-' are what a topic's name may have"
     names = _PLACEHOLDER.findall(rule)
     if avro and set(names) != {"schema", "table"}:
@@ -331,7 +331,7 @@ def expression_error(rule: str, avro: bool) -> str:
 
 def topic_name(rule: str, db: str, table: str) -> str:
     """A rule with its names filled in: a character that a topic can't have becomes `_`, 249 bytes are kept."""
-    values = {"schema": topic_part(db), "table": topic_part(table)}
+    values = {"schema": topic_label(db), "table": topic_label(table)}
     name = _PLACEHOLDER.sub(lambda m: values.get(m[1], m[0]), rule)[:MAX_TOPIC]
     return {".": "_", "..": "__"}.get(name, name)
 
@@ -428,7 +428,7 @@ class ChangefeedSettings:
         return bool(self.get("integrity.integrity-check-level") == "correctness")
 
     def replicates(self, table: TableId) -> bool:
-        """Whether the changefeed's filter lets the table through."""
+        """True if the changefeed's filter lets the table through."""
         return self.tables.matches(table.db, table.table)
 
     def dispatcher(self, table: TableId) -> Dispatcher | None:

@@ -192,9 +192,9 @@ _BY_FAULT = {fault.id: fault.fix for fault in FAULTS}
 
 
 def _by_risk(change: TableChange, target: SubjectTarget, risks: Sequence[Risk]) -> Iterator[Advice]:
-    own_topic = sanitise_name(change.id.table) in target.topic
+    has_topic = sanitise_name(change.id.table) in target.topic
     for risk in risks:
-        if risk.id == "renamed-table" and not own_topic:
+        if risk.id == "renamed-table" and not has_topic:
             continue
         text = _BY_RISK.get(risk.id) or _BY_FAULT.get(risk.id)
         if text:

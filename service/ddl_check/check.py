@@ -104,7 +104,7 @@ MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
 WRONG_VALUE = 1231
 MAX_CHANGES = 20
-_PART = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
+_NAME = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
 )
@@ -187,37 +187,39 @@ class _Run:
             )
         return self._apply_statement(one, one.statement)
 
-    def _apply_statement(self, one: ParsedStatement, statement: ddl.Statement) -> StatementReport:
+    def _apply_statement(self, entry: ParsedStatement, statement: ddl.Statement) -> StatementReport:
         ids: tuple[TableId, ...] = ()
         try:
-            ids = affected_tables(self.catalog, statement, one.db)
+            ids = affected_tables(self.catalog, statement, entry.db)
             unsure = [(i, why) for i in ids if (why := self._find_doubt(i, statement))]
             unsure += [
-                (i, why) for i in self._sources(statement, one.db) if (why := self.lost.get(i.folded) or self.lost_all)
+                (i, why)
+                for i in self._sources(statement, entry.db)
+                if (why := self.lost.get(i.folded) or self.lost_all)
             ]
-            tried = self._try(one, statement) if not unsure else TrialResult()
-            refused = [] if unsure else self._refusals(one, statement) if tried is None else [*tried.refusals]
+            tried = self._try(entry, statement) if not unsure else TrialResult()
+            refused = [] if unsure else self._refusals(entry, statement) if tried is None else [*tried.refusals]
             certain = tuple(r for r in refused if r.certain)
             if certain:
-                return replace(_refused(one, certain), tables=tuple(map(str, dict.fromkeys(ids))))
-            after, table_changes = changes(self.catalog, statement, one.db)
+                return replace(_refused(entry, certain), tables=tuple(map(str, dict.fromkeys(ids))))
+            after, table_changes = changes(self.catalog, statement, entry.db)
             after, table_changes, notes = _as_tidb_has_them(after, table_changes, tried.tables if tried else {})
         except DdlError as error:
-            self.lost.update(dict.fromkeys((one.folded for one in ids), error.detail))
+            self.lost.update(dict.fromkeys((id_.folded for id_ in ids), error.detail))
             name = error.fields.get("without_database")
             reason = _no_database(name, self.question.databases_of(name)) if name else _not_applicable(error)
-            return StatementReport(one, UNKNOWN, reason, tables=tuple(map(str, ids)))
+            return StatementReport(entry, UNKNOWN, reason, tables=tuple(map(str, ids)))
         tables = tuple(map(str, dict.fromkeys(ids)))
         if unsure:
             self.catalog = after
             if isinstance(statement, ddl.CreateTable) and statement.like is not None:
                 self.lost.update(dict.fromkeys((i.folded for i in ids), unsure[0][1]))
             return StatementReport(
-                one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
+                entry, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
             )
-        report = self._judge_changes(one, table_changes)
+        report = self._judge_changes(entry, table_changes)
         self.catalog = after
-        if stop := brought_in(statement, one.db, self.changefeed):
+        if stop := brought_in(statement, entry.db, self.changefeed):
             reason = f"The changefeed would stop: {stop}."
             report = replace(report, verdict=STOP, reason=reason, advice=(*report.advice, OTHER_WAY))
         if refused and report.verdict == SAFE:
@@ -231,19 +233,19 @@ class _Run:
             report = replace(report, verdict=UNKNOWN, reason=reason)
         return replace(report, tables=tables, notes=(*report.notes, *notes))
 
-    def _try(self, one: ParsedStatement, statement: ddl.Statement) -> TrialResult | None:
+    def _try(self, entry: ParsedStatement, statement: ddl.Statement) -> TrialResult | None:
         """What a TiDB says of a statement; None where none is asked, or not about statements of this kind."""
         if self.question.trial is None or not is_tried(statement):
             return None
-        return self.question.trial.run(one.sql, statement, one.db, self.catalog, self.session)
+        return self.question.trial.run(entry.sql, statement, entry.db, self.catalog, self.session)
 
-    def _refusals(self, one: ParsedStatement, statement: ddl.Statement) -> list[Refusal]:
+    def _refusals(self, entry: ParsedStatement, statement: ddl.Statement) -> list[Refusal]:
         """What TiCDC sends, TiDB has taken."""
         if self.session.mode is WIRE:
             return []
-        found = refusals(self.catalog, statement, one.db, SqlModes.of(self.session.sql_mode))
+        found = refusals(self.catalog, statement, entry.db, SqlModes.of(self.session.sql_mode))
         found = [r for r in found if not self.session.permits(r.number, r.text)]
-        return [*found, *of_introducers(one.sql, self.session.mode)]
+        return [*found, *of_introducers(entry.sql, self.session.mode)]
 
     def _find_doubt(self, id_: TableId, statement: ddl.Statement) -> str:
         if isinstance(statement, (ddl.CreateTable, ddl.DropTables)):
@@ -257,7 +259,7 @@ class _Run:
             case ddl.CreateTable():
                 names += [statement.like, *(index.references for index in statement.indexes)]
             case ddl.AlterTable():
-                names += [one.index.references for one in statement.clauses if isinstance(one, ddl.AddIndex)]
+                names += [clause.index.references for clause in statement.clauses if isinstance(clause, ddl.AddIndex)]
         found = [name.in_db(db) for name in names if name is not None]
         return [id_ for id_ in found if self.catalog.table(id_) is not None]
 
@@ -268,35 +270,35 @@ class _Run:
         if match is None:
             self.lost_all = why
             return
-        parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(match[1])]
-        self.lost[TableId(parts[0] if len(parts) > 1 else one.db, parts[-1]).folded] = why
+        pieces = [(quoted or plain).replace("``", "`") for quoted, plain in _NAME.findall(match[1])]
+        self.lost[TableId(pieces[0] if len(pieces) > 1 else one.db, pieces[-1]).folded] = why
 
     def _judge_changes(self, one: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
         self.columns += sum(len(t.columns) for c in table_changes for t in (c.before, c.after) if t is not None)
         if self.columns > MAX_COLUMNS:
             details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
             raise SetupError("USAGE", details=details)
-        parts = [TableCheck(self, change, one).judge() for change in table_changes]
-        if not parts:
+        pieces = [TableCheck(self, change, one).judge() for change in table_changes]
+        if not pieces:
             note = one.note or "No table that a changefeed replicates changes"
             return StatementReport(one, SAFE, note + ".")
-        for part in parts:
-            self._expect(part.subjects)
-            self.unzoned = self.unzoned or any(s.made.unzoned for s in part.schemas)
-        verdict = worst_verdict([p.verdict for p in parts])
-        reasons = [p.reason for p in parts if p.verdict == verdict]
+        for piece in pieces:
+            self._expect(piece.subjects)
+            self.unzoned = self.unzoned or any(s.made.unzoned for s in piece.schemas)
+        verdict = worst_verdict([p.verdict for p in pieces])
+        reasons = [p.reason for p in pieces if p.verdict == verdict]
         return StatementReport(
             one,
             verdict,
             (one.note + ". " if one.note else "") + " ".join(dict.fromkeys(reasons)),
             before=tuple(t for c in table_changes if (t := c.before) is not None),
             after=tuple(t for c in table_changes if (t := c.after) is not None),
-            schemas=tuple(s for p in parts for s in p.schemas),
-            subjects=tuple(s for p in parts for s in p.subjects),
-            spark=tuple(w for p in parts for w in p.spark),
-            risks=tuple(dict.fromkeys(r for p in parts for r in p.risks)),
-            advice=tuple(dict.fromkeys(a for p in parts for a in p.advice)),
-            notes=tuple(n for p in parts for n in p.notes),
+            schemas=tuple(s for p in pieces for s in p.schemas),
+            subjects=tuple(s for p in pieces for s in p.subjects),
+            spark=tuple(w for p in pieces for w in p.spark),
+            risks=tuple(dict.fromkeys(r for p in pieces for r in p.risks)),
+            advice=tuple(dict.fromkeys(a for p in pieces for a in p.advice)),
+            notes=tuple(n for p in pieces for n in p.notes),
         )
 
     def _expect(self, verdicts: Sequence[SubjectVerdict]) -> None:
@@ -336,7 +338,8 @@ def _filled(ours: Table, theirs: Table) -> Table:
         charset=ours.charset or theirs.charset,
         collate=ours.collate or theirs.collate,
         columns=tuple(
-            replace(c, charset=c.charset or there.charset, collate=c.collate or there.collate) for c, there in columns
+            replace(c, charset=c.charset or existing.charset, collate=c.collate or existing.collate)
+            for c, existing in columns
         ),
     )
 
@@ -360,13 +363,13 @@ def _no_database(table: str, databases: Sequence[str]) -> str:
     """What to do about a table that is named without its database. databases: those that have one of this name."""
     first = databases[0] if databases else "DATABASE"
     if len(databases) > 1:
-        there = f"{', '.join(databases[:-1])} and {databases[-1]} have a table of that name"
+        lines = f"{', '.join(databases[:-1])} and {databases[-1]} have a table of that name"
     else:
-        there = (
+        lines = (
             f"{first} has a table of that name" if databases else "no database that is known has a table of that name"
         )
     return (
-        f"Which database is {table} in? None is chosen; {there}. Write {first}.{table}, or choose the database "
+        f"Which database is {table} in? None is chosen; {lines}. Write {first}.{table}, or choose the database "
         f"(--db {first}, `db` of a request, USE {first})."
     )
 
@@ -638,14 +641,14 @@ def _safe_reason(change: TableChange, outputs: Sequence[SubjectTarget], verdicts
 
 
 def _differs_in(table: Table, other: Table, names: Mapping[str, str]) -> bool:
-    """Whether nothing but NULL and the default of these columns differs."""
+    """True if nothing but NULL and the default of these columns differs."""
 
-    def without(one: Table) -> list[Column]:
+    def without(entry: Table) -> list[Column]:
         return [
             replace(c, nullable=True, has_default=False, default=None, default_unzoned=False)
             if c.name.lower() in names
             else c
-            for c in one.columns
+            for c in entry.columns
         ]
 
     return without(table) == without(other) and replace(table, columns=()) == replace(other, columns=())
@@ -671,7 +674,7 @@ def dispatcher_failure(rule: Dispatcher | None, table: Table) -> str:
 
 
 def _is_row_id(table: Table) -> bool:
-    """Whether the primary key is TiDB's row id itself, so that no index of its name is among the table's."""
+    """True if the primary key is TiDB's row id itself, so that no index of its name is among the table's."""
     keys = [c for c in table.columns if c.primary_key]
     clustered = table.details is not None and table.details.clustered is True
     return clustered and len(keys) == 1 and keys[0].type.kind is Kind.INTEGER

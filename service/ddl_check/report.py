@@ -67,14 +67,14 @@ class StatementReport:
     refusals: tuple[Refusal, ...] = ()
 
     def form(self) -> dict[str, Any]:
-        one = self.understood
+        entry = self.understood
         return {
             "verdict": self.verdict,
             "reason": self.reason,
             "statement": {
-                "sql": one.sql, "line": one.line, "db": one.db, "kind": one.kind, "ddl_type": one.ddl_type,
-                "tables": list(self.tables), "clauses": list(one.clauses), "reaches_changefeed": one.reaches,
-                "error": one.error or None,
+                "sql": entry.sql, "line": entry.line, "db": entry.db, "kind": entry.kind, "ddl_type": entry.ddl_type,
+                "tables": list(self.tables), "clauses": list(entry.clauses), "reaches_changefeed": entry.reaches,
+                "error": entry.error or None,
             },
             "before": [table_form(t) for t in self.before],
             "after": [table_form(t) for t in self.after],
@@ -107,7 +107,7 @@ class CheckReport:
         forms = [r.form() for r in self.each]
         decisive = next((f for f in forms if f["verdict"] == self.verdict), None)
         number = forms.index(decisive) + 1 if decisive else 0
-        summed = {name: [one for f in forms for one in f[name]] for name in _SUMMED}
+        summed = {name: [entry for f in forms for entry in f[name]] for name in _SUMMED}
         return {
             "verdict": self.verdict,
             "reason": f"statement {number}: {decisive['reason']}" if decisive else "there is no statement",
@@ -144,10 +144,10 @@ def statements(form: Form) -> list[Form]:
 def text(form: Form) -> Iterator[str]:
     """Lines for a terminal."""
     each = statements(form)
-    for number, one in enumerate(each, 1):
+    for number, entry in enumerate(each, 1):
         if len(each) > 1:
-            yield f"--- statement {number} of {len(each)} (line {one['statement']['line']})"
-        yield from _statement_lines(one)
+            yield f"--- statement {number} of {len(each)} (line {entry['statement']['line']})"
+        yield from _statement_lines(entry)
     if len(each) > 1:
         yield f"all {len(each)} statements: {form['verdict']}"
     for note in form["notes"] if len(each) > 1 else ():
@@ -159,23 +159,23 @@ def _statement_lines(form: Form) -> Iterator[str]:
     yield f"{form['verdict'].upper()}: {form['reason']}"
     yield f"statement: {statement['kind']}{' ' + ', '.join(statement['tables']) if statement['tables'] else ''}"
     yield from (f"  - {clause}" for clause in statement["clauses"])
-    yield from (f"refused ({one['number']}): {one['text']}" for one in form["refusals"][1:])
+    yield from (f"refused ({refusal['number']}): {refusal['text']}" for refusal in form["refusals"][1:])
     yield from _columns(form)
-    for one in form["subjects"]:
-        against = _version_text(one["against"])
-        answer = "compatible" if one["compatible"] else "REFUSED"
-        yield f"subject {one['subject']}: {answer} under {one['level']}, against {against}"
-        yield from (f"  warning: {message}" for message in one["warnings"])
+    for subject in form["subjects"]:
+        against = _version_text(subject["against"])
+        answer = "compatible" if subject["compatible"] else "REFUSED"
+        yield f"subject {subject['subject']}: {answer} under {subject['level']}, against {against}"
+        yield from (f"  warning: {message}" for message in subject["warnings"])
     for view in form["schemas"]:
         if view["judged"] or not any(v["judged"] for v in form["schemas"]):
             mode = ", ".join(f"{k}={str(v).lower()}" for k, v in view["mode"].items())
             yield f"schema of {view['table']} ({view['protocol']}; {mode}; {view['known_from']}):"
             yield f"  {view['value'] or view['error'] or 'the protocol registers none'}"
     yield from (f"spark: {line}" for line in form["spark"])
-    yield from (f"risk ({one['severity']}): {one['text']}" for one in form["risks"])
-    for one in form["advice"]:
-        yield f"advice{' (verified)' if one['checked'] else ''}: {one['text']}"
-        yield from (f"    {command}" for command in one["commands"])
+    yield from (f"risk ({risk['severity']}): {risk['text']}" for risk in form["risks"])
+    for entry in form["advice"]:
+        yield f"advice{' (verified)' if entry['checked'] else ''}: {entry['text']}"
+        yield from (f"    {command}" for command in entry["commands"])
     yield from (f"note: {note}" for note in form["notes"])
 
 

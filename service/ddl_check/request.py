@@ -80,7 +80,7 @@ def run_check(
         raise SetupError("USAGE", details=details)
     full_catalog = with_snapshots(catalog, request.tables, request.db)
     statements = [parse(text, SHOW, request.db) for text in request.tables]
-    names = {one.table.in_db(request.db).folded for one in statements if isinstance(one, CreateTable)}
+    names = {statement.table.in_db(request.db).folded for statement in statements if isinstance(statement, CreateTable)}
 
     def doubt(id_: TableId) -> str:
         return "" if id_.folded in names else unsure(id_)
@@ -95,7 +95,8 @@ def run_check(
         request.mode,
         assume,
         request.sql_mode or None,
-        databases_of or (lambda name: sorted(one.name for one in catalog.databases if one.tables.get(name))),
+        databases_of
+        or (lambda name: sorted(database.name for database in catalog.databases if database.tables.get(name))),
         trial,
     )
     return check(question, view)
@@ -103,7 +104,7 @@ def run_check(
 
 def _databases_in_history(history: HistoryReader, changefeed: str) -> Callable[[str], Sequence[str]]:
     def databases_of(table: str) -> Sequence[str]:
-        rows = history.tables(changefeed, part=f".{table}")
+        rows = history.tables(changefeed, search=f".{table}")
         named = (row.id.db for row in rows if row.id.table.lower() == table.lower() and row.state is not State.GONE)
         return sorted(set(named))
 
@@ -127,11 +128,11 @@ def _doubts(history: HistoryReader, changefeed: str, at: int | None) -> Callable
 def catalog_of(statements: Iterable[DdlText], at: int | None) -> Catalog:
     """The tables after all statements with commit_ts <= at. SetupError USAGE for one that can't be applied."""
     catalog = new_catalog()
-    for one in statements:
-        if at is not None and one.commit_ts > at:
+    for statement in statements:
+        if at is not None and statement.commit_ts > at:
             break
         try:
-            catalog, _ = apply_text(catalog, one)
+            catalog, _ = apply_text(catalog, statement)
         except DdlError as error:
             raise SetupError("USAGE", details=error.detail) from None
     return catalog

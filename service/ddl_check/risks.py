@@ -57,10 +57,10 @@ def _keys(change: TableChange) -> str:
 
 
 def _is_moved(change: TableChange, _: SubjectTarget | None) -> bool:
-    """Whether columns that stay are in another order, or new ones stand between them."""
+    """True if columns that stay are in another order, or new ones stand between them."""
     if not _has_both(change) or change.before is None or change.after is None:
         return False
-    order = {new.name: place for place, (_, new) in enumerate(change.pairs)}
+    order = {new.name: index for index, (_, new) in enumerate(change.pairs)}
     new_names = {id(old): new.name for old, new in change.pairs}
     olds = [new_names[id(old)] for old in change.before.columns if id(old) in new_names]
     names = [c.name for c in change.after.columns]
@@ -421,12 +421,12 @@ _QUALIFIER: Final = re.compile(r"`(?:[^`]|``)+`\.")
 
 def filter_failure(feed: ChangefeedSettings, table: Table) -> str:
     """Which expression asks for a column that the table lacks; "" where none does, or one is not read here."""
-    for one in feed.event_filters:
-        matcher = texts(one.get("matcher"))
+    for filter_ in feed.event_filters:
+        matcher = texts(filter_.get("matcher"))
         if not TableFilter(matcher, bool(feed.get("case-sensitive"))).matches(table.id.db, table.id.table):
             continue
         for name in EXPRESSIONS:
-            missing = [c for c in _columns(text_of(one, name)) if find(table.columns, c) is None]
+            missing = [c for c in _columns(text_of(filter_, name)) if find(table.columns, c) is None]
             if missing:
                 where = f"the event filter for {', '.join(matcher)} asks in {name}"
                 return f"{where} for column `{missing[0]}`, which {table.id} does not have"

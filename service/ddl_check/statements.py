@@ -92,10 +92,10 @@ class Session:
         words = self._words(sql)
         if not words or words[0].upper != "SET":
             return []
-        return [one for part in _parts(words[1:]) if (one := self._assignment(part))]
+        return [entry for piece in _parts(words[1:]) if (entry := self._assignment(piece))]
 
     def permits(self, number: int, text: str) -> bool:
-        """Whether a variable that is set lets TiDB run what it refuses else with this error."""
+        """True if a variable that is set lets TiDB run what it refuses else with this error."""
         return any(self.switches.get(name) is value and when(number, text) for name, value, when in _PERMITS)
 
     def executed(self, sql: str) -> str:
@@ -147,16 +147,20 @@ class Session:
 
     def _after_set(self, assignments: Sequence[Assignment]) -> Session:
         session = self
-        for one in assignments:
-            if one.scope == "@":
-                own = {name: value for name, value in session.own.items() if name != one.name}
-                session = replace(session, own={**own, one.name: one.value} if one.known else own)
-            elif one.scope in _OWN and one.known and one.name == SQL_MODE:
-                session = replace(session, mode=LexicalMode.of_sql_mode(one.value or ""), sql_mode=one.value)
-            elif one.scope in _OWN and one.known and one.name in _SWITCHES:
-                on = _ON.get((one.value or "").upper())
-                switches = {name: value for name, value in session.switches.items() if name != one.name}
-                session = replace(session, switches=switches if on is None else {**switches, one.name: on})
+        for assignment in assignments:
+            if assignment.scope == "@":
+                variables = {name: value for name, value in session.own.items() if name != assignment.name}
+                session = replace(
+                    session, own={**variables, assignment.name: assignment.value} if assignment.known else variables
+                )
+            elif assignment.scope in _OWN and assignment.known and assignment.name == SQL_MODE:
+                session = replace(
+                    session, mode=LexicalMode.of_sql_mode(assignment.value or ""), sql_mode=assignment.value
+                )
+            elif assignment.scope in _OWN and assignment.known and assignment.name in _SWITCHES:
+                on = _ON.get((assignment.value or "").upper())
+                switches = {name: value for name, value in session.switches.items() if name != assignment.name}
+                session = replace(session, switches=switches if on is None else {**switches, assignment.name: on})
         return session
 
     def _text(self, words: Sequence[Token]) -> str | None:
@@ -183,13 +187,19 @@ def _parts(words: Sequence[Token]) -> Iterator[list[Token]]:
 
 def unknown_mode_set(assignments: Sequence[Assignment]) -> str:
     """A mode that these set and TiDB does not know; "" for none."""
-    modes = [one.value or "" for one in assignments if one.name == SQL_MODE and one.scope != "@" and one.known]
+    modes = [
+        assignment.value or ""
+        for assignment in assignments
+        if assignment.name == SQL_MODE and assignment.scope != "@" and assignment.known
+    ]
     return next((mode for text in modes if (mode := unknown_mode(text))), "")
 
 
 def set_note(assignments: Sequence[Assignment]) -> str:
     """What to say of a SET of sql_mode to a value that is not known; "" for any other."""
-    if any(one.name == SQL_MODE and one.scope in _OWN and not one.known for one in assignments):
+    if any(
+        assignment.name == SQL_MODE and assignment.scope in _OWN and not assignment.known for assignment in assignments
+    ):
         return "; what it makes of sql_mode is not known here, so the statements after it are judged under the former"
     return ""
 
@@ -216,7 +226,9 @@ def split(text: str, mode: LexicalMode, start: int = 0) -> list[StatementText]:
     except DdlError:
         return [_piece(text, start, len(text))] if text[start:].strip() else []
     pieces, first, offset = list[StatementText](), None, start
-    for token in (one._replace(start=one.start + offset, end=one.end + offset) for one in found if one.kind != END):
+    for token in (
+        entry._replace(start=entry.start + offset, end=entry.end + offset) for entry in found if entry.kind != END
+    ):
         if token.kind == OP and token.upper == ";":
             if first is not None:
                 pieces.append(_piece(text, first, token.start))
@@ -432,9 +444,9 @@ def rewrite_not_null(sql: str, mode: LexicalMode, words: Mapping[str, str]) -> s
     edits: dict[str, tuple[int, int, str]] = {}
     for at in _definitions(found):
         name = str(found[at].value).lower()
-        place = _not_null(sql, found, at + 1) if name in words else None
-        if place is not None:
-            edits[name] = (*place[:2], words[name] + place[2])
+        span = _not_null(sql, found, at + 1) if name in words else None
+        if span is not None:
+            edits[name] = (*span[:2], words[name] + span[2])
     if edits.keys() != words.keys():
         return ""
     tail = sql[found[-2].end :]

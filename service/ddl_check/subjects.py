@@ -62,20 +62,24 @@ class ListedSchemas:
     def of_entries(cls, entries: Iterable[SubjectVersion], level: Level) -> ListedSchemas:
         """Of the lines of a file. RegistryError for what no registry could have."""
         listed = cls(level)
-        for one in sorted(entries, key=lambda one: (one.subject, one.version)):
-            check_subject(one.subject)
-            references = tuple(Reference(r.name, r.subject, r.version) for r in one.references)
-            id_ = one.id if isinstance(one.id, int) else 0  # a UUID of Glue's
-            known, stored = listed.version(one.subject, one.version), Content(b"", one.schema, one.kind, references)
-            if one.kind not in KINDS or one.version <= 0 or id_ < 0:
+        for entry in sorted(entries, key=lambda item: (item.subject, item.version)):
+            check_subject(entry.subject)
+            references = tuple(Reference(r.name, r.subject, r.version) for r in entry.references)
+            id_ = entry.id if isinstance(entry.id, int) else 0  # a UUID of Glue's
+            known, stored = (
+                listed.version(entry.subject, entry.version),
+                Content(b"", entry.schema, entry.kind, references),
+            )
+            if entry.kind not in KINDS or entry.version <= 0 or id_ < 0:
                 raise RegistryError(
-                    "INVALID_SCHEMA", details=f"version {one.version}, id {one.id}, type {one.kind} of {one.subject}"
+                    "INVALID_SCHEMA",
+                    details=f"version {entry.version}, id {entry.id}, type {entry.kind} of {entry.subject}",
                 )
             if known is not None and known.content != stored:
-                raise RegistryError("VERSION_TAKEN", subject=one.subject, version=one.version)
+                raise RegistryError("VERSION_TAKEN", subject=entry.subject, version=entry.version)
             if known is None:
-                version = StoredVersion(one.subject, one.version, id_, stored, 0)
-                listed.versions.setdefault(one.subject, []).append(version)
+                version = StoredVersion(entry.subject, entry.version, id_, stored, 0)
+                listed.versions.setdefault(entry.subject, []).append(version)
         for versions in listed.versions.values():
             versions[:] = [
                 replace(v, content=listed._understand(v.subject, v.content, strict=False)[1]) for v in versions
@@ -83,7 +87,7 @@ class ListedSchemas:
         return listed
 
     def version(self, subject: str, version: int) -> StoredVersion | None:
-        return next((one for one in self.versions.get(subject, ()) if one.version == version), None)
+        return next((entry for entry in self.versions.get(subject, ()) if entry.version == version), None)
 
     def newest(self, subject: str) -> StoredVersion | None:
         return next(reversed(self.versions.get(subject, ())), None)
@@ -243,11 +247,13 @@ def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
 
 def _of_table(table: TableId, view: RegisteredSchemas) -> list[StoredVersion]:
     """Newest versions of the value subjects that hold this table's rows."""
-    return [one for one in view.ticdc_subjects(sanitise_name(table.table)) if _holds(one.content.text, table)]
+    return [
+        subject for subject in view.ticdc_subjects(sanitise_name(table.table)) if _holds(subject.content.text, table)
+    ]
 
 
 def _holds(schema: str, table: TableId) -> bool:
-    """Whether a schema is of this table: `<keyspace>.<db>` and `<table>`, or Debezium's `<cluster>.<db>` with
+    """True if a schema is of this table: `<keyspace>.<db>` and `<table>`, or Debezium's `<cluster>.<db>` with
     Envelope."""
     record = record_of(schema)
     namespace, name = str(record.get("namespace", "")), str(record.get("name", ""))
@@ -258,7 +264,7 @@ def _holds(schema: str, table: TableId) -> bool:
 def _detect_target(newest: StoredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
     """Protocol and mode in which a registered version was written."""
     record = record_of(newest.content.text)
-    own = newest.subject.removesuffix("-value")
+    topic = newest.subject.removesuffix("-value")
     protocol = "debezium-avro" if str(record.get("name", "")).endswith("Envelope") else "avro"
     first = str(record.get("namespace", "")).partition(".")[0]
     text = newest.content.text
@@ -276,8 +282,8 @@ def _detect_target(newest: StoredVersion, changefeed: ChangefeedSettings) -> Sub
     return SubjectTarget(
         protocol,
         options,
-        own,
-        (own + "-key", newest.subject),
+        topic,
+        (topic + "-key", newest.subject),
         f"read from version {newest.version} of {newest.subject}",
     )
 
@@ -332,15 +338,15 @@ class SubjectVerdict:
         return not self.rehearsal.refusal
 
     def form(self) -> dict[str, Any]:
-        one = self.rehearsal
+        entry = self.rehearsal
         against = None
-        if one.newest is not None:
-            assumed = not one.newest.version
-            against = {"version": one.newest.version or None, "id": one.newest.id or None, "assumed": assumed}
+        if entry.newest is not None:
+            assumed = not entry.newest.version
+            against = {"version": entry.newest.version or None, "id": entry.newest.id or None, "assumed": assumed}
         return {
-            "subject": self.subject, "table": self.table, "part": self.part, "level": one.level, "against": against,
-            "already_registered": one.same.version if one.same else None, "compatible": self.compatible,
-            "code": one.refusal or None, "messages": list(one.messages), "warnings": list(one.warnings),
+            "subject": self.subject, "table": self.table, "part": self.part, "level": entry.level, "against": against,
+            "already_registered": entry.same.version if entry.same else None, "compatible": self.compatible,
+            "code": entry.refusal or None, "messages": list(entry.messages), "warnings": list(entry.warnings),
             "reason": self.reason,
         }  # fmt: skip
 
@@ -366,7 +372,7 @@ class RegistryState:
             version = StoredVersion(subject, 0, 0, Content(b"", assumed_schema), 0)
             now = replace(self.view.rehearse(subject, schema, base), newest=version)
             now = replace(now, same=version if schema == assumed_schema else None)
-        waiting = [one for one in self.pending.get(subject, ()) if one.text != schema]
+        waiting = [entry for entry in self.pending.get(subject, ()) if entry.text != schema]
         if now.refusal or not waiting:
             return now, False
         later = self.view.rehearse(subject, schema, [*base, *waiting])
@@ -452,14 +458,14 @@ def explain_refusal(change: TableChange, one: Rehearsal, schema: str, part: str)
 
 
 def _message(change: TableChange, message: str, level: str, schema: str, newest: str) -> str:
-    parts = _PARTS.search(message)
-    if parts is None:
+    match = _PARTS.search(message)
+    if match is None:
         return ""
-    words, info = parts["words"], parts["info"]
+    words, info = match["words"], match["info"]
     forward = " in the old schema " in words or "The old schema" in words
     path = _PATH.search(words)
     field = _column(path["path"] if path else "", newest if forward else schema)
-    match parts["type"]:
+    match match["type"]:
         case "READER_FIELD_MISSING_DEFAULT_VALUE":
             return _explain_gone(info, level) if forward else _explain_missing(change, info, level)
         case "NAME_MISMATCH":

@@ -149,10 +149,10 @@ def _origins(catalog: Catalog, statement: ddl.Statement, db: str) -> dict[TableI
         case ddl.RenameTables():
             pairs = [(_id(a.db, a.table, db), _id(b.db, b.table, db)) for a, b in statement.pairs]
         case ddl.AlterTable():
-            own = _id(statement.table.db, statement.table.table, db)
+            id_ = _id(statement.table.db, statement.table.table, db)
             for clause in statement.clauses:
                 if isinstance(clause, ddl.RenameTo):
-                    pairs.append((own, _id(clause.new.db, clause.new.table, db)))
+                    pairs.append((id_, _id(clause.new.db, clause.new.table, db)))
     origin: dict[TableId, TableId | None] = {}
     for old, new in pairs:
         source = origin.get(old.folded, old) if old.folded in origin else old
@@ -274,7 +274,7 @@ def _position_text(position: ddl.ColumnPosition | None) -> str:
 
 def _add_columns(c: ddl.AddColumns) -> str:
     many = f"add {len(c.columns)} columns: " if len(c.columns) > 1 else "add column "
-    return many + "; ".join(_describe_definition(one) for one in c.columns[:20]) + _position_text(c.position)
+    return many + "; ".join(_describe_definition(column) for column in c.columns[:20]) + _position_text(c.position)
 
 
 def _change(c: ddl.ChangeColumn) -> str:
@@ -290,8 +290,8 @@ def _add_index(c: ddl.AddIndex) -> str:
 
 def _options(c: ddl.SetOptions) -> str:
     options = {"character set": c.options.charset, "collation": c.options.collate, "comment": c.options.comment}
-    parts = [f"{what} {value!r}" for what, value in options.items() if value is not None]
-    return "set the table's " + ", ".join(parts) if parts else "set options that rows don't feel"
+    pieces = [f"{what} {value!r}" for what, value in options.items() if value is not None]
+    return "set the table's " + ", ".join(pieces) if pieces else "set options that rows don't feel"
 
 
 CLAUSES: Final[dict[type, Callable[[Any], str]]] = {

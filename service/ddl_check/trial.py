@@ -238,13 +238,15 @@ class Trial:
         missing = [id_ for id_ in ids if id_.folded not in self._loaded and catalog.table(id_) is not None]
         self._execute("SET foreign_key_checks = 0")
         replayed = set[TableId]()
-        for number, one, statement in self._history_of({id_.folded for id_ in missing}):
+        for number, entry, statement in self._history_of({id_.folded for id_ in missing}):
             if number not in self._replayed:
                 self._replayed.add(number)
-                escapes = "" if one.mode.backslashes else "NO_BACKSLASH_ESCAPES"
-                quotes = "ANSI_QUOTES" if one.mode.ansi_quotes else ""
-                self._make(one.query, one.mode, statement, one.db, catalog, ",".join(filter(None, (escapes, quotes))))
-            replayed |= {id_.folded for id_ in affected_tables(Catalog(), statement, one.db)}
+                escapes = "" if entry.mode.backslashes else "NO_BACKSLASH_ESCAPES"
+                quotes = "ANSI_QUOTES" if entry.mode.ansi_quotes else ""
+                self._make(
+                    entry.query, entry.mode, statement, entry.db, catalog, ",".join(filter(None, (escapes, quotes)))
+                )
+            replayed |= {id_.folded for id_ in affected_tables(Catalog(), statement, entry.db)}
         for id_ in missing:
             table = catalog.table(id_)
             if id_.folded not in replayed and table is not None:
@@ -265,34 +267,34 @@ class Trial:
     def _history_of(self, needed: set[TableId]) -> list[tuple[int, DdlText, ddl.Statement]]:
         """The definitions that made these tables what they are, in order, each with its number among all."""
         chosen = list[tuple[int, DdlText, ddl.Statement]]()
-        for number, one in reversed(list(enumerate(self._definitions)) if needed else []):
-            text = one.query.lower()
+        for number, entry in reversed(list(enumerate(self._definitions)) if needed else []):
+            text = entry.query.lower()
             if not any(id_.table in text or "drop" in text for id_ in needed):
                 continue
             try:
-                statement = parse(one.query, one.mode, one.db)
+                statement = parse(entry.query, entry.mode, entry.db)
             except DdlError:
                 continue
             if isinstance(statement, ddl.DropDatabase):
                 needed = {id_ for id_ in needed if id_.db != statement.name.lower()}
-            ids = {id_.folded for id_ in affected_tables(Catalog(), statement, one.db)}
+            ids = {id_.folded for id_ in affected_tables(Catalog(), statement, entry.db)}
             if needed.isdisjoint(ids) or not is_tried(statement):
                 continue
             if isinstance(statement, ddl.DropTables):
                 needed = needed - ids
                 continue
-            chosen.append((number, one, statement))
+            chosen.append((number, entry, statement))
             if not isinstance(statement, ddl.CreateTable):
                 needed = needed | ids
             elif statement.like is not None:
-                needed = (needed - ids) | {statement.like.in_db(one.db).folded}
+                needed = (needed - ids) | {statement.like.in_db(entry.db).folded}
             elif not statement.if_not_exists:
                 needed = needed - ids
         return chosen[::-1]
 
 
 def is_tried(statement: ddl.Statement) -> bool:
-    """Whether it does something to base tables, and to nothing else of the server: such statements alone are run."""
+    """True if it does something to base tables, and to nothing else of the server: such statements alone are run."""
     match statement:
         case ddl.CreateTable():
             return not (statement.from_select or statement.temporary)
@@ -316,11 +318,11 @@ def _names(value: object) -> Iterator[ddl.TableName]:
     if isinstance(value, ddl.TableName):
         yield value
     elif isinstance(value, tuple):
-        for one in value:
-            yield from _names(one)
+        for entry in value:
+            yield from _names(entry)
     elif is_dataclass(value):
-        for one in fields(value):
-            yield from _names(getattr(value, one.name))
+        for entry in fields(value):
+            yield from _names(getattr(value, entry.name))
 
 
 def _changed(value: T, change: Callable[[ddl.TableName], ddl.TableName]) -> T:
@@ -329,7 +331,7 @@ def _changed(value: T, change: Callable[[ddl.TableName], ddl.TableName]) -> T:
     if isinstance(value, ddl.TableName):
         made = change(value)
     elif isinstance(value, tuple):
-        made = tuple(_changed(one, change) for one in value)
+        made = tuple(_changed(entry, change) for entry in value)
     elif is_dataclass(value) and not isinstance(value, type):
-        made = replace(value, **{one.name: _changed(getattr(value, one.name), change) for one in fields(value)})
+        made = replace(value, **{entry.name: _changed(getattr(value, entry.name), change) for entry in fields(value)})
     return made  # type: ignore[no-any-return]

@@ -312,7 +312,7 @@ def _changes(names: Names[V]) -> dict[str, V | None]:
     """What a statement changed; in a database that it made, all that is there."""
     if isinstance(names, LazyNames):
         return dict(names.changes)
-    return {one.id.table.lower(): one for one in names}
+    return {name.id.table.lower(): name for name in names}
 
 
 def _drop_table(before: Catalog, id_: TableId) -> Catalog:
@@ -394,10 +394,10 @@ def _move_names(rows: EventRows, pairs: list[tuple[TableId, TableId]], reason: s
         now[key_of(new)] = moved
     ids = {key_of(id_): id_ for pair in pairs for id_ in pair}
     for key, moving in now.items():
-        there = rows.row_before(key)
-        dropped_form = there.dropped if there else None
+        existing = rows.row_before(key)
+        dropped_form = existing.dropped if existing else None
         if moving is None:
-            of = {"table_id": there.table_id, "form": there.form} if there else {}
+            of = {"table_id": existing.table_id, "form": existing.form} if existing else {}
             rows.put(ids[key], State.GONE, since=rows.position.commit_ts, dropped=dropped_form, **of)
             continue
         more = {"since": moving.since, "reason": moving.reason, "dropped": dropped_form}

@@ -76,14 +76,14 @@ def changes(before: Table | None, after: Table | None, paths: NamePaths | None =
     paths: from `before` to `after`; None where it is not known how one became the other, so that names stay.
     """
     if before is None or after is None:
-        return _whole(before, "dropped") if before else _whole(after, "added") if after else []
+        return _table_change(before, "dropped") if before else _table_change(after, "added") if after else []
     paths = paths or NamePaths.of(before).after(None, after)
     return [*_columns(before, after, paths), *_keys(before, after, paths), *_options(before, after)]
 
 
-def _whole(table: Table, kind: Literal["added", "dropped"]) -> list[StructureChange]:
+def _table_change(table: Table, kind: Literal["added", "dropped"]) -> list[StructureChange]:
     added = kind == "added"
-    columns = [_one(kind, c, before=None if added else c, after=c if added else None) for c in table.columns]
+    columns = [_single_change(kind, c, before=None if added else c, after=c if added else None) for c in table.columns]
     forms = [(i, _key_form(i)) for i in table.indexes]
     keys = [
         StructureChange(kind, "key", i.name, key_text(i), None if added else form, form if added else None)
@@ -98,18 +98,18 @@ def _columns(before: Table, after: Table, paths: NamePaths) -> Iterator[Structur
     fresh = {c.name.lower() for c in after.columns if c.name not in old_names}
     for column in before.columns:
         if column.name not in paths.columns and column.name.lower() not in fresh:
-            yield _one("dropped", column, before=column)
-    there = {c.name.lower(): c for c in before.columns}
+            yield _single_change("dropped", column, before=column)
+    existing = {c.name.lower(): c for c in before.columns}
     for column in after.columns:
         old_name = old_names.get(column.name)
         if old_name is not None:
             yield from _kept(before.by_name[old_name], column)
             continue
-        lost = there.get(column.name.lower())
+        lost = existing.get(column.name.lower())
         if lost is not None and lost.name not in paths.columns:
-            yield _one("recreated", column, before=lost, after=column)
+            yield _single_change("recreated", column, before=lost, after=column)
         else:
-            yield _one("added", column, after=column)
+            yield _single_change("added", column, after=column)
     order = [paths.columns[c.name] for c in before.columns if c.name in paths.columns]
     now = [c.name for c in after.columns if c.name in old_names]
     if order != now:
@@ -122,7 +122,7 @@ def _kept(old: Column, new: Column) -> Iterator[StructureChange]:
         text = f"{old.name} is renamed to {new.name}"
         yield StructureChange("renamed", "column", new.name, text, column_form(old), column_form(new), old.name)
     if _compared(old) != _compared(new):
-        yield _one("changed", new, before=old, after=new)
+        yield _single_change("changed", new, before=old, after=new)
 
 
 def _compared(column: Column) -> Column:
@@ -133,10 +133,10 @@ def _compared(column: Column) -> Column:
     )  # fmt: skip
 
 
-def _one(
+def _single_change(
     kind: ChangeKind, column: Column, *, before: Column | None = None, after: Column | None = None
 ) -> StructureChange:
-    old, new = (None if one is None else column_form(one) for one in (before, after))
+    old, new = (None if entry is None else column_form(entry) for entry in (before, after))
     text = f"{column.name} {column_text(column)}"
     if kind == "changed" and before is not None:
         text = f"{column.name}: {column_text(before)} → {column_text(column)}"
@@ -206,13 +206,13 @@ def _options(before: Table, after: Table) -> Iterator[StructureChange]:
         old, new = getattr(before, field), getattr(after, field)
         if old != new:
             absent = "none" if field == "comment" else "unknown"
-            shown = [(quote_text(one) if field == "comment" else one) if one else absent for one in (old, new)]
+            shown = [(quote_text(entry) if field == "comment" else entry) if entry else absent for entry in (old, new)]
             yield StructureChange("changed", field, "", f"{words} {shown[0]} → {shown[1]}", old, new)
 
 
-_MOST_TOLD = 8
+_MAX_REPORTED = 8
 _SIZED = (Kind.DECIMAL, Kind.BIT)
-_SIGN_NOT_TOLD = (Kind.BIT, Kind.YEAR, Kind.DECIMAL)  # Debezium does not say it of DECIMAL
+_SIGN_NOT_STATED = (Kind.BIT, Kind.YEAR, Kind.DECIMAL)  # Debezium does not say it of DECIMAL
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
@@ -223,8 +223,8 @@ def difference(base: Table, actual: Table, *, all_columns: bool = True) -> str:
         other = base.by_name.get(column.name)
         if other is not None:
             differences += (f"column {column.name}: {what}" for what in column_difference(other, column))
-    more = f", and {len(differences) - _MOST_TOLD} more" if len(differences) > _MOST_TOLD else ""
-    return "; ".join(differences[:_MOST_TOLD]) + more
+    more = f", and {len(differences) - _MAX_REPORTED} more" if len(differences) > _MAX_REPORTED else ""
+    return "; ".join(differences[:_MAX_REPORTED]) + more
 
 
 def _names(base: Table, actual: Table, all_columns: bool) -> Iterable[str]:
@@ -245,7 +245,7 @@ def column_difference(base: Column, actual: Column) -> Iterable[str]:
     if base.type is not actual.type:
         yield f"type {actual.type.name}, the history says {base.type.name}"
         return
-    if base.unsigned != actual.unsigned and base.type.kind not in _SIGN_NOT_TOLD:
+    if base.unsigned != actual.unsigned and base.type.kind not in _SIGN_NOT_STATED:
         yield f"{'' if actual.unsigned else 'not '}unsigned, against the history"
     if base.type.kind in _SIZED and actual.length is not None and base.length != actual.length:
         yield f"length {actual.length}, the history says {base.length}"

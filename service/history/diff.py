@@ -86,11 +86,13 @@ class TableDifference:
         return row.id
 
     def form(self) -> dict[str, Any]:
-        sides = [None if row is None else _side(row, text) for row, text in zip(self._rows, self.shown, strict=True)]
+        versions = [
+            None if row is None else _version(row, text) for row, text in zip(self._rows, self.shown, strict=True)
+        ]
         return {
-            "kind": self.kind, "db": self.id.db, "table": self.id.table, "before": sides[0], "after": sides[1],
-            "changes": [one.form() for one in self.changes], "notes": self.notes,
-            "statements": [_statement_form(one) for one in self.statements],
+            "kind": self.kind, "db": self.id.db, "table": self.id.table, "before": versions[0], "after": versions[1],
+            "changes": [change.form() for change in self.changes], "notes": self.notes,
+            "statements": [_statement_form(statement) for statement in self.statements],
         }  # fmt: skip
 
     @property
@@ -98,14 +100,14 @@ class TableDifference:
         return self.before, self.after
 
 
-def _side(row: NameRow, text: str | None) -> dict[str, Any]:
+def _version(row: NameRow, text: str | None) -> dict[str, Any]:
     relation = {"relation": row.relation} if row.relation else {}
     named = {"db": row.id.db, "table": row.id.table, "state": str(row.state)}
     return {**named, "reason": row.reason or None, **relation, "commit_ts": row.from_ts, "show_create": text}
 
 
-def _statement_form(one: DdlRecord) -> dict[str, Any]:
-    return {"commit_ts": one.commit_ts, "time": time_text(one.commit_ts), "kind": one.kind, "query": one.query}
+def _statement_form(entry: DdlRecord) -> dict[str, Any]:
+    return {"commit_ts": entry.commit_ts, "time": time_text(entry.commit_ts), "kind": entry.kind, "query": entry.query}
 
 
 @dataclass(slots=True)
@@ -120,14 +122,14 @@ class HistoryDiff:
     def form(self, offset: int = 0, limit: int | None = None) -> dict[str, Any]:
         """As JSON; offset, limit: of the tables. next_offset is None where there are no more."""
         feed, period, end = self.span.feed, self.span.period, None if limit is None else offset + limit
-        counts = Counter(one.kind for one in self.tables)
+        counts = Counter(table.kind for table in self.tables)
         return {
             "changefeed": feed.name, "sealed_ts": feed.sealed_ts,
             "from": {"at": period.from_ts, "time": time_text(period.from_ts)},
             "to": {"at": period.to_ts, "time": time_text(period.to_ts)}, "inclusive": period.inclusive,
             "resolved": period.to_ts <= feed.sealed_ts, "pending": self.span.pending,
             "counts": {kind: counts[kind] for kind in get_args(TableKind) if counts[kind]},
-            "databases": self.databases, "tables": [one.form() for one in self.tables[offset:end]],
+            "databases": self.databases, "tables": [table.form() for table in self.tables[offset:end]],
             "other_statements": self.others,
             "next_offset": end if end is not None and end < len(self.tables) else None,
         }  # fmt: skip
@@ -147,8 +149,8 @@ def diff(span: HistorySpan) -> HistoryDiff:
         if last is not None and last.is_live:
             _identity(identities, key, last).after = last
     differences: dict[Key, list[TableDifference]] = {}
-    for one in identities.values():
-        difference = _compare(span, one)
+    for identity in identities.values():
+        difference = _compare(span, identity)
         if isinstance(difference, TableDifference):
             id_ = difference.id.folded
             differences.setdefault((id_.db, id_.table), []).append(difference)
@@ -156,7 +158,7 @@ def diff(span: HistorySpan) -> HistoryDiff:
             result.others.append(difference)
     for _, some in sorted(differences.items()):
         result.tables += _join(span, some)
-    result.others.sort(key=lambda one: (one["db"].lower(), one["table"].lower()))
+    result.others.sort(key=lambda entry: (entry["db"].lower(), entry["table"].lower()))
     return result
 
 
@@ -174,9 +176,9 @@ def _identity(identities: dict[str, _Identity], key: Key, row: NameRow) -> _Iden
     return identities.setdefault(row.table_id or f"{row.relation}\0{key[0]}\0{key[1]}", _Identity())
 
 
-def _compare(span: HistorySpan, one: _Identity) -> TableDifference | dict[str, Any] | None:
-    before, after = one.before, one.after
-    rows = sorted(one.rows, key=lambda row: (row.position, row.is_live))
+def _compare(span: HistorySpan, identity: _Identity) -> TableDifference | dict[str, Any] | None:
+    before, after = identity.before, identity.after
+    rows = sorted(identity.rows, key=lambda row: (row.position, row.is_live))
     statements = span.statements(rows)
     tables = span.table(before), span.table(after)
     kind: TableKind
@@ -200,8 +202,8 @@ def _compare(span: HistorySpan, one: _Identity) -> TableDifference | dict[str, A
         return TableDifference(kind, before, after, _texts(*tables), differences, notes, statements)
     if after is not None:
         created = any(isinstance(statement_or_none(event), _CREATING) for event in statements[:1])
-        was_there = any(not row.is_live for row in rows)  # dropped, and brought back: nobody saw it before
-        kind = "created" if created or was_there or after.relation else "described"
+        existed = any(not row.is_live for row in rows)  # dropped, and brought back: nobody saw it before
+        kind = "created" if created or existed or after.relation else "described"
         notes += [_DESCRIBED] if kind == "described" else []
         return TableDifference(kind, None, after, _texts(*tables), changes(*tables), notes, statements)
     if before is not None:
@@ -235,20 +237,24 @@ def _paths(span: HistorySpan, table: Table, rows: list[NameRow]) -> tuple[NamePa
 def _others(row: NameRow, statements: list[DdlRecord]) -> dict[str, Any] | None:
     if not statements:
         return None
-    return {"db": row.id.db, "table": row.id.table, "statements": [_statement_form(one) for one in statements]}
+    return {
+        "db": row.id.db,
+        "table": row.id.table,
+        "statements": [_statement_form(statement) for statement in statements],
+    }
 
 
 def _join(span: HistorySpan, some: list[TableDifference]) -> Iterator[TableDifference]:
     """A table that was dropped, and another one that has its name now, are one entry."""
-    dropped = next((one for one in some if one.kind == "dropped" and one.changes), None)
-    created = next((one for one in some if one.kind in ("created", "described") and one.changes), None)
+    dropped = next((entry for entry in some if entry.kind == "dropped" and entry.changes), None)
+    created = next((entry for entry in some if entry.kind in ("created", "described") and entry.changes), None)
     if dropped is None or created is None:
         yield from some
         return
-    yield from (one for one in some if one not in (dropped, created))
+    yield from (entry for entry in some if entry not in (dropped, created))
     differences = changes(span.table(dropped.before), span.table(created.after))
-    events = {one.seq: one for one in (*dropped.statements, *created.statements)}
-    statements = sorted(events.values(), key=lambda one: one.position)
+    events = {statement.seq: statement for statement in (*dropped.statements, *created.statements)}
+    statements = sorted(events.values(), key=lambda entry: entry.position)
     shown = dropped.shown[0], created.shown[1]
     notes = [*dropped.notes, *created.notes]
     yield TableDifference("recreated", dropped.before, created.after, shown, differences, notes, statements)
@@ -258,7 +264,7 @@ def _join(span: HistorySpan, some: list[TableDifference]) -> Iterator[TableDiffe
 def _databases(span: HistorySpan) -> Iterator[dict[str, Any]]:
     for _, (before, rows) in sorted(span.databases.items()):
         statements = [statement_or_none(span.events.get(row.ddl)) for row in rows]
-        if not any(isinstance(one, _OF_DATABASES) for one in statements):
+        if not any(isinstance(statement, _OF_DATABASES) for statement in statements):
             continue  # it became known by its tables
         was, now = (row if row is not None and row.live else None for row in (before, rows[-1]))
         forms = [None if row is None else {"charset": row.charset, "collate": row.collate} for row in (was, now)]
@@ -281,19 +287,21 @@ _LONGEST: Final = 200
 
 def text(form: dict[str, Any]) -> Iterator[str]:
     """One difference a line, those of a table below it; what it rests on first, how many there are last."""
-    moments = " to ".join(f"{form[side]['time']} (commit_ts {form[side]['at']})" for side in ("from", "to"))
+    moments = " to ".join(f"{form[version]['time']} (commit_ts {form[version]['at']})" for version in ("from", "to"))
     yield f"changefeed {form['changefeed']}: {moments}"
     if not form["resolved"]:
         waiting = f", and {form['pending']} DDL wait" if form["pending"] else ""
         yield f"not resolved: complete up to commit_ts {form['sealed_ts']}{waiting}; more DDL may still arrive"
-    for one in form["databases"]:
-        yield f"{_sign(one['kind'])} database {one['db']} {one['kind']}{_charsets(one)}"
-    for one in form["tables"]:
-        yield from _table(one)
+    for database in form["databases"]:
+        yield f"{_sign(database['kind'])} database {database['db']} {database['kind']}{_charsets(database)}"
+    for table in form["tables"]:
+        yield from _table(table)
     if form["other_statements"]:
         yield "Statements that left no difference:"
-        for one in form["other_statements"]:
-            yield from (f"  {one['db']}.{one['table']}: {_statement(each)}" for each in one["statements"])
+        for statement in form["other_statements"]:
+            yield from (
+                f"  {statement['db']}.{statement['table']}: {_statement(each)}" for each in statement["statements"]
+            )
     counts = ", ".join(f"{number} {kind}" for kind, number in form["counts"].items())
     number = sum(form["counts"].values())
     yield f"{number or 'no'} table{'' if number == 1 else 's'} differ{'s' if number == 1 else ''}" + (
@@ -305,29 +313,31 @@ def _sign(kind: str) -> str:
     return _SIGNS.get(kind, "~")
 
 
-def _charsets(one: dict[str, Any]) -> str:
-    sides = [
-        f"{side['charset']} {side['collate']}".strip() or "unknown" for side in (one["before"], one["after"]) if side
+def _charsets(entry: dict[str, Any]) -> str:
+    versions = [
+        f"{version['charset']} {version['collate']}".strip() or "unknown"
+        for version in (entry["before"], entry["after"])
+        if version
     ]
-    return f": {' → '.join(sides)}" if sides else ""
+    return f": {' → '.join(versions)}" if versions else ""
 
 
-def _table(one: dict[str, Any]) -> Iterator[str]:
-    side = one["after"] or one["before"]
-    what = side.get("relation", "table")
-    name = f"{one['db']}.{one['table']}"
-    if one["kind"] == "renamed":
-        yield f"~ {what} {one['before']['db']}.{one['before']['table']} is renamed to {name}"
+def _table(entry: dict[str, Any]) -> Iterator[str]:
+    version = entry["after"] or entry["before"]
+    what = version.get("relation", "table")
+    name = f"{entry['db']}.{entry['table']}"
+    if entry["kind"] == "renamed":
+        yield f"~ {what} {entry['before']['db']}.{entry['before']['table']} is renamed to {name}"
     else:
-        yield f"{_sign(one['kind'])} {what} {name} {_WORDS.get(one['kind'], one['kind'])}"
-    for change in one["changes"]:
+        yield f"{_sign(entry['kind'])} {what} {name} {_WORDS.get(entry['kind'], entry['kind'])}"
+    for change in entry["changes"]:
         part = "column " if change["part"] == "column" else ""
         yield f"    {_sign(change['kind'])} {part}{change['text']}"
-    yield from (f"    note: {note}" for note in one["notes"])
-    yield from (f"    by {_statement(each)}" for each in one["statements"])
+    yield from (f"    note: {note}" for note in entry["notes"])
+    yield from (f"    by {_statement(each)}" for each in entry["statements"])
 
 
-def _statement(one: dict[str, Any]) -> str:
-    query = " ".join(one["query"].split()) or "a snapshot"
+def _statement(entry: dict[str, Any]) -> str:
+    query = " ".join(entry["query"].split()) or "a snapshot"
     cut = query if len(query) <= _LONGEST else query[:_LONGEST] + "…"
-    return f"commit_ts {one['commit_ts']}: {cut}"
+    return f"commit_ts {entry['commit_ts']}: {cut}"

@@ -56,7 +56,7 @@ class HistoryExport:
             raise RegistryError("UNPROCESSABLE", details=str(error)) from error
         if self.form == "sql":
             when = "of the newest versions" if self.at is None else f"at {time_text(self.at)} (commit_ts {self.at})"
-            yield f"-- Tables of changefeed {_one_line(changefeed)} {when}.\n{_HEAD}"
+            yield f"-- Tables of changefeed {_as_line(changefeed)} {when}.\n{_HEAD}"
         db = ""
         for versions in histories:
             chosen = versions if self.at is None and self.form == "jsonl" else self._at(versions)
@@ -79,10 +79,10 @@ class HistoryExport:
 
     def _at(self, versions: list[Version]) -> list[Version]:
         """The version at the time, if there is a table then."""
-        for one in reversed(versions):
-            row = one[0]
+        for version in reversed(versions):
+            row = version[0]
             if self.at is None or row.from_ts < self.at or (self.inclusive and row.from_ts == self.at):
-                return [one] if row.is_live else []
+                return [version] if row.is_live else []
         return []
 
     def _reason(self, versions: list[Version]) -> str:
@@ -105,7 +105,7 @@ class HistoryExport:
     def _left_out(self, row: TableVersionRow, reason: str) -> Iterator[str]:
         self.left_out.append(f"{row.id}: {reason}")
         if self.form == "sql":
-            yield f"\n-- left out: {_one_line(f'{row.id}: {reason}')}"
+            yield f"\n-- left out: {_as_line(f'{row.id}: {reason}')}"
         else:
             yield _json({LEFT_OUT: str(row.id), "state": str(row.state), "reason": reason})
 
@@ -120,7 +120,7 @@ class HistoryExport:
         self.versions += 1
         for key, reason in unwritable_keys(table).items():
             self.left_out.append(f"{table.id}: {key}: {reason}")
-            yield f"-- left out: {_one_line(key)}: {reason}"
+            yield f"-- left out: {_as_line(key)}: {reason}"
         if not table.charset:
             yield "-- its character set is not known: it gets its database's"
         yield create_statement(table) + ";"
@@ -135,7 +135,7 @@ class HistoryExport:
         return _json({**head, "query": show_create(table, unknown=_NOT_KEPT), "mode": "show", **zone})
 
 
-def _one_line(text: str) -> str:
+def _as_line(text: str) -> str:
     return " ".join(text.split())
 
 

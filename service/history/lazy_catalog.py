@@ -11,7 +11,7 @@ from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.history.model import DatabaseRow, HistoryPosition, HistoryRows, NameRow, State
 
 V = TypeVar("V")
-_ALWAYS_THERE = "test"  # the database of a new cluster
+_SYSTEM_DATABASES = "test"  # the database of a new cluster
 
 
 class LazyNames(Names[V]):
@@ -66,8 +66,8 @@ def _database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database |
 
 def _implied_database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
     """A database whose CREATE was not seen: known by its tables."""
-    if db == _ALWAYS_THERE:
-        return Database(_ALWAYS_THERE, DEFAULT)
+    if db == _SYSTEM_DATABASES:
+        return Database(_SYSTEM_DATABASES, DEFAULT)
     row = rows.any_name(db, before)
     return Database(row.id.db, UNKNOWN) if row else None
 
@@ -97,7 +97,7 @@ def _with_names(rows: HistoryRows, database: Database, before: HistoryPosition, 
         ),
         LazyNames(
             lambda key: _relation(rows.name((db, key), before)),
-            lambda: [(r.id.table.lower(), one) for r in newest() if (one := _relation(r))],
+            lambda: [(r.id.table.lower(), entry) for r in newest() if (entry := _relation(r))],
         ),
         LazyNames(
             lambda key: dropped_table(rows.name((db, key), before)),
@@ -126,8 +126,8 @@ def _gone_database(rows: HistoryRows, db: str, before: HistoryPosition) -> Datab
 
     by_name = dict[str, Table]()
 
-    def one(key: str) -> Table | None:
+    def entry(key: str) -> Table | None:
         by_name.update({} if by_name else tables())
         return by_name.get(key)
 
-    return Database(row.name, _charset(row), LazyNames(one, tables))
+    return Database(row.name, _charset(row), LazyNames(entry, tables))

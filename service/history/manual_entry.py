@@ -28,7 +28,7 @@ from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, DdlRecord, Hi
 from ticdc_bridge.service.history.table_schemas import table_of_schemas
 from ticdc_bridge.service.registry.view import RegistryView
 
-_NOT_TOLD: Final = "Debezium's tableChanges do not tell some of its defaults"
+_NOT_STATED: Final = "Debezium's tableChanges do not tell some of its defaults"
 
 
 def table_after_event(event: DdlEvent) -> tuple[Table, str] | None:
@@ -38,7 +38,7 @@ def table_after_event(event: DdlEvent) -> tuple[Table, str] | None:
     table = table_after(event.extra.get("tableChanges"), TableId(event.db, event.table))
     if table is None:
         return None
-    return table, _NOT_TOLD if any(c.vague for c in table.columns) else ""
+    return table, _NOT_STATED if any(c.vague for c in table.columns) else ""
 
 
 Json = Mapping[str, Any]
@@ -103,8 +103,8 @@ def record_snapshot(body: Json, history: HistoryReader, view: RegistryView) -> M
         raise _entry_error("one of query (SHOW CREATE TABLE), subject or message is needed")
     name = _feed(body, history)
     when = _snapshot_time(body, name, history)
-    one = {"query": _fill_from_statement, "subject": _fill_from_subject, "message": _message}[sources[0]]
-    record = one(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), view)
+    entry = {"query": _fill_from_statement, "subject": _fill_from_subject, "message": _message}[sources[0]]
+    record = entry(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), view)
     return ManualEntry(name, (record,))
 
 
@@ -128,7 +128,9 @@ def _snapshot_time(body: Json, changefeed: str, history: HistoryReader) -> int:
     """When it counts from: as it says, or from where the changefeed is sealed, or from now."""
     when = _when(body)
     if when is None:
-        when = next((one.sealed_ts for one in history.changefeeds() if one.name == changefeed and one.sealed_ts), None)
+        when = next(
+            (entry.sealed_ts for entry in history.changefeeds() if entry.name == changefeed and entry.sealed_ts), None
+        )
     return ms_to_tso(time.time_ns() // 1_000_000) if when is None else when
 
 
@@ -211,10 +213,10 @@ def _check_known(body: Json, names: Sequence[str]) -> None:
 
 def _feed(body: Json, history: HistoryReader) -> str:
     if body.get("changefeed") is None:
-        there = history.changefeeds()
-        if len(there) > 1:
-            raise RegistryError("WHICH_CHANGEFEED", known=", ".join(one.name for one in there))
-        return there[0].name if there else DEFAULT_CHANGEFEED
+        existing = history.changefeeds()
+        if len(existing) > 1:
+            raise RegistryError("WHICH_CHANGEFEED", known=", ".join(entry.name for entry in existing))
+        return existing[0].name if existing else DEFAULT_CHANGEFEED
     name = _text(body, "changefeed")
     if not name or len(name) > 200 or not name.isprintable():
         raise _entry_error("changefeed: a name of 1 to 200 characters is needed")

@@ -134,8 +134,8 @@ class DdlRecord:
     def key(self) -> bytes:
         """Equal for the copies of a broadcast event, and for its repetition after a restart."""
         table = table_codec.encode(self.carried) if self.mode == "form" and self.carried is not None else b""
-        parts = (self.kind, self.commit_ts, self.db, self.table, self.query, table.hex())
-        return hashlib.sha1("\0".join(map(str, parts)).encode("utf-8", "replace"), usedforsecurity=False).digest()
+        pieces = (self.kind, self.commit_ts, self.db, self.table, self.query, table.hex())
+        return hashlib.sha1("\0".join(map(str, pieces)).encode("utf-8", "replace"), usedforsecurity=False).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +166,12 @@ class NameRow:
 
     @property
     def is_live(self) -> bool:
-        """Whether there is something of this name."""
+        """True if there is something of this name."""
         return self.state is not State.GONE
 
     @property
     def has_table(self) -> bool:
-        """Whether statements about it can be applied."""
+        """True if statements about it can be applied."""
         return self.state in (State.KNOWN, State.PARTIAL) and self.form is not None
 
     @property
@@ -246,7 +246,7 @@ class Drift:
     seen_ms: int = 0
 
 
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 """A topic and a partition."""
 
 
@@ -260,10 +260,10 @@ class Batch:
     """
 
     records: list[DdlRecord] = field(default_factory=list)
-    offsets: dict[Place, int] = field(default_factory=dict)
-    expected: dict[Place, int] = field(default_factory=dict)
-    watermarks: dict[Place, int] = field(default_factory=dict)
-    partitions: set[Place] = field(default_factory=set)
+    offsets: dict[PartitionKey, int] = field(default_factory=dict)
+    expected: dict[PartitionKey, int] = field(default_factory=dict)
+    watermarks: dict[PartitionKey, int] = field(default_factory=dict)
+    partitions: set[PartitionKey] = field(default_factory=set)
     drift: list[Drift] = field(default_factory=list)
     seen: dict[tuple[tuple[str, str], int], int] = field(default_factory=dict)
 
@@ -403,23 +403,25 @@ class Contradiction:
 
 def contradiction(row: NameRow, to_ts: int | None, drifts: Collection[Drift]) -> Contradiction | None:
     """What of the drift is about this version. to_ts: the commit_ts of the next version, up to which rows have it."""
-    own = sorted((one for one in drifts if _is_about(one, row, to_ts)), key=lambda one: one.commit_ts)
-    if not own:
+    about_row = sorted((drift for drift in drifts if _is_about(drift, row, to_ts)), key=lambda entry: entry.commit_ts)
+    if not about_row:
         return None
-    kinds, details = (tuple(dict.fromkeys(texts)) for texts in ([d.kind for d in own], [d.detail for d in own]))
-    return Contradiction(own[0].commit_ts, sum(one.count for one in own), kinds, details)
+    kinds, details = (
+        tuple(dict.fromkeys(texts)) for texts in ([d.kind for d in about_row], [d.detail for d in about_row])
+    )
+    return Contradiction(about_row[0].commit_ts, sum(entry.count for entry in about_row), kinds, details)
 
 
-def _is_about(one: Drift, row: NameRow, to_ts: int | None) -> bool:
-    if one.version_ts != row.from_ts or (to_ts is not None and one.commit_ts > to_ts):
+def _is_about(drift: Drift, row: NameRow, to_ts: int | None) -> bool:
+    if drift.version_ts != row.from_ts or (to_ts is not None and drift.commit_ts > to_ts):
         return False
-    return one.kind in OF_VERSION or (one.kind == "gap" and row.state is State.GONE)
+    return drift.kind in OF_VERSION or (drift.kind == "gap" and row.state is State.GONE)
 
 
 def by_name(drifts: Collection[Drift]) -> dict[Key, list[Drift]]:
     names: dict[Key, list[Drift]] = {}
-    for one in drifts:
-        names.setdefault(key_of((one.db, one.table)), []).append(one)
+    for drift in drifts:
+        names.setdefault(key_of((drift.db, drift.table)), []).append(drift)
     return names
 
 
@@ -458,6 +460,6 @@ class HistoryReader(Protocol):
         """What rows and messages say against each version (with its to_ts), None for nothing."""
 
     def tables(
-        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000, part: str = ""
+        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000, search: str = ""
     ) -> list[NameRow]:
         """The newest row of each name, by name in lower case; part: of those with this text in `db.table`."""

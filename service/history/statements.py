@@ -36,10 +36,10 @@ def statement_or_none(record: DdlRecord | None) -> ddl.Statement | None:
 def involved_names(record: DdlRecord, statement: ddl.Statement | None) -> set[Key]:
     """The names a statement is about or reads; those of a record that could not be read are the message's own."""
     db = record.db
-    own = {(db.lower(), record.table.lower())} if record.table else set()
+    recorded = {(db.lower(), record.table.lower())} if record.table else set()
     match statement:
         case None:
-            return own
+            return recorded
         case ddl.CreateTable():
             like = {key_of(statement.like.in_db(db))} if statement.like else set()
             return {key_of(statement.table.in_db(db)), (key_of(statement.table.in_db(db))[0], ""), *like}
@@ -59,7 +59,7 @@ def involved_names(record: DdlRecord, statement: ddl.Statement | None) -> set[Ke
             return {key_of(name.in_db(db)) for pair in statement.pairs for name in pair}
         case ddl.RecoverTable():
             if statement.table is None:
-                return own
+                return recorded
             key = key_of(statement.table.in_db(db))
             return {key, (key[0], statement.new.lower() or key[1])}
         case ddl.CreateDatabase() | ddl.AlterDatabase():
@@ -68,7 +68,7 @@ def involved_names(record: DdlRecord, statement: ddl.Statement | None) -> set[Ke
             names = {statement.name.lower()}
             if isinstance(statement, ddl.FlashbackDatabase) and statement.new:
                 names.add(statement.new.lower())
-            return {(name, part) for name in names for part in ("", ALL)}
+            return {(name, piece) for name in names for piece in ("", ALL)}
     return set()
 
 

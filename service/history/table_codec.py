@@ -67,7 +67,7 @@ def decode(form: bytes, id_: TableId) -> Table:
     return Table(
         id_,
         tuple(map(_intern_column, columns)),
-        tuple(Index(name, tuple(parts), bool(unique)) for name, parts, unique in indexes),
+        tuple(Index(name, tuple(pieces), bool(unique)) for name, pieces, unique in indexes),
         charset,
         collate,
         comment,

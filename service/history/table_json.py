@@ -50,7 +50,7 @@ def _read_recorded(line: str, number: int) -> dict[str, Any]:
     try:
         document = json.loads(line)
         record = {name: document[name] for name in ("script", "seq", "db", "ddl", "sql_mode", "ok", "wire")}
-        record["wire"] = [(one["scm"], one["q"]) for one in record["wire"]]
+        record["wire"] = [(entry["scm"], entry["q"]) for entry in record["wire"]]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         details = f"line {number} is no line of a DDL history: {reason_of(error)}"
         raise SetupError("USAGE", details=details) from error

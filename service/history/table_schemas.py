@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_recor
 from ticdc_bridge.schemas.formats.debezium import json_schema
 from ticdc_bridge.schemas.model import spark_types
 from ticdc_bridge.schemas.model.errors import DdlError, WireError
-from ticdc_bridge.schemas.model.names import sanitise_name, topic_part
+from ticdc_bridge.schemas.model.names import sanitise_name, topic_label
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
@@ -141,19 +141,19 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
     cache: dict[tuple[object, ...], Schema] = {}
     for mode in MODES:
         line = mode.to_json()
-        for part, columns in (("value", view.columns), ("key", tuple(c for c in view.columns if c.primary_key))):
+        for field, columns in (("value", view.columns), ("key", tuple(c for c in view.columns if c.primary_key))):
             # Most tables have neither DECIMAL nor BIGINT UNSIGNED, and then their modes do not matter.
             alike = (
-                part, mode.decimal if any(c.type.kind is Kind.DECIMAL for c in columns) else "",
-                mode.bigint if any(c.is_unsigned64 for c in columns) else "", mode.extension and part == "value",
+                field, mode.decimal if any(c.type.kind is Kind.DECIMAL for c in columns) else "",
+                mode.bigint if any(c.is_unsigned64 for c in columns) else "", mode.extension and field == "value",
             )  # fmt: skip
             if alike not in cache:
-                cache[alike] = _schema(part, mode, view, mode.options(keyspace))
-            one = replace(cache[alike], mode=mode)
-            schemas.append(one)
-            line[part] = one.text
-            if one.problem:
-                line[f"{part}_problem"] = one.problem
+                cache[alike] = _schema(field, mode, view, mode.options(keyspace))
+            entry = replace(cache[alike], mode=mode)
+            schemas.append(entry)
+            line[field] = entry.text
+            if entry.problem:
+                line[f"{field}_problem"] = entry.problem
         lines.append(line)
     body = {
         "table": table_form(table), "show_create": show_create(table), "avro": lines, "debezium": _debezium(table),
@@ -173,15 +173,15 @@ def rarer_schemas(table: Table, keyspace: str) -> Iterator[str]:
                 yield text
 
 
-def _schema(part: str, mode: AvroModes, table: Table, options: Options) -> Schema:
+def _schema(field: str, mode: AvroModes, table: Table, options: Options) -> Schema:
     try:
-        if part == "value":
-            return Schema(part, mode, schema.value_schema(table, options))
+        if field == "value":
+            return Schema(field, mode, schema.value_schema(table, options))
         text = schema.key_schema(table, options)
-        return Schema(part, mode, text, "" if text else "the table has no primary key, so TiCDC registers no key")
+        return Schema(field, mode, text, "" if text else "the table has no primary key, so TiCDC registers no key")
     except (WireError, ValueError, ArithmeticError) as error:
         problem = error.detail if isinstance(error, WireError) else str(error)
-        return Schema(part, mode, None, problem.replace("--ddl-time-zone", "ddl_time_zone"))
+        return Schema(field, mode, None, problem.replace("--ddl-time-zone", "ddl_time_zone"))
 
 
 def _spark(table: Table) -> Json:
@@ -237,9 +237,9 @@ def registry_drift(
     TiCDC registers at the first row after a DDL, so the schema of an older version is no drift; a subject of a table
     that the history does not know is none either.
     """
-    subjects = [(one, _record_names(one.content.text)) for one in view.ticdc_subjects()]
+    subjects = [(subject, _record_names(subject.content.text)) for subject in view.ticdc_subjects()]
     names = tables_by_avro_name(history, changefeed) if subjects else {}
-    judged = [(one, record, owners(one.subject, ids)) for one, record in subjects if (ids := names.get(record[1:]))]
+    judged = [(item, record, owners(item.subject, ids)) for item, record in subjects if (ids := names.get(record[1:]))]
     judge, drifts = _Judge(derivations, view), list[Json]()
     for start in range(0, len(judged), _AT_ONCE):
         left = judged[start : start + _AT_ONCE]  # in the end: what no version gives
@@ -247,15 +247,15 @@ def registry_drift(
             every = {id_ for _, _, tables in left for id_ in tables}
             versions = history.versions_of(changefeed, every, newest=newest) if every else {}
             left = [
-                (one, record, tables)
-                for one, record, tables in left
-                if not any(judge.gives(versions[id_], record[0], one.content.text) for id_ in tables)
+                (item, record, tables)
+                for item, record, tables in left
+                if not any(judge.gives(versions[id_], record[0], item.content.text) for id_ in tables)
             ]
-        for one, _, tables in left:
+        for entry, _, tables in left:
             detail = "the newest schema is that of no known version of the table"
             if len(tables) > 1:
                 detail += f", nor of {', '.join(map(str, tables[1:]))}, which Avro names alike"
-            head = {"subject": one.subject, "version": one.version, "id": one.id}
+            head = {"subject": entry.subject, "version": entry.version, "id": entry.id}
             drifts.append({"kind": "registry", "db": tables[0].db, "table": tables[0].table, **head, "detail": detail})
         if len(drifts) >= _MOST:
             break
@@ -284,12 +284,12 @@ def owners(subject: str, tables: list[TableId]) -> list[TableId]:
     if len(tables) < 2:
         return tables
     text = subject.lower()
-    fits = [sum(topic_part(name).lower() in text for name in id_) for id_ in tables]
+    fits = [sum(topic_label(name).lower() in text for name in id_) for id_ in tables]
     return [id_ for id_, fit in zip(tables, fits, strict=True) if fit == max(fits)]
 
 
 def is_of(history: HistoryReader, changefeed: str, table: TableId, subject: str) -> bool:
-    """Whether a subject with a schema of the table is not that of another one, which Avro names alike."""
+    """True if a subject with a schema of the table is not that of another one, which Avro names alike."""
     names = ({own, *_named_alike(subject, own)} for own in table)
     others = [id_ for id_ in map(TableId._make, product(*names)) if id_.folded != table.folded]
     known = [id_ for id_ in others if history.version_at(changefeed, *id_) is not None]
@@ -299,8 +299,8 @@ def is_of(history: HistoryReader, changefeed: str, table: TableId, subject: str)
 def _named_alike(subject: str, name: str) -> Iterator[str]:
     """The parts of a subject's name that Avro would name as it names this."""
     form, size = sanitise_name(name).lower(), len(name)
-    parts = (subject[start : start + size] for start in range(len(subject) - size + 1))
-    return (part for part in parts if sanitise_name(part).lower() == form)
+    pieces = (subject[start : start + size] for start in range(len(subject) - size + 1))
+    return (part for part in pieces if sanitise_name(part).lower() == form)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,16 +309,16 @@ class _Judge:
     view: RegistryView
 
     def gives(self, versions: list[TableVersionRow], keyspace: str, schema: str) -> bool:
-        """Whether a version gives this schema, newest first; one whose schema can't be told may."""
+        """True if a version gives this schema, newest first; one whose schema can't be told may."""
         for row in reversed(versions):
             if row.table is None:
                 if row.is_live:
                     return True
                 continue
             derived = self.derivations.of(row.table, row.form, keyspace).schemas
-            if any(one.text is None and one.part == "value" for one in derived):
+            if any(entry.text is None and entry.part == "value" for entry in derived):
                 return True
-            texts = (one.text for one in derived if one.text is not None)
+            texts = (entry.text for entry in derived if entry.text is not None)
             if any(self.view.canonical(text) == schema for text in (*texts, *rarer_schemas(row.table, keyspace))):
                 return True
         return False
@@ -341,12 +341,12 @@ def links(
 
 def _links(derived: TableSchemas, holders: dict[str, list[VersionRow]]) -> list[Json]:
     modes: dict[tuple[str, str], list[AvroModes]] = {}
-    for one in derived.schemas:
-        if one.text is not None:
-            modes.setdefault((one.text, one.part), []).append(one.mode)
+    for entry in derived.schemas:
+        if entry.text is not None:
+            modes.setdefault((entry.text, entry.part), []).append(entry.mode)
     result = []
-    for (text, part), of in modes.items():
+    for (text, field), of in modes.items():
         for holder in holders[text]:
-            head = {"subject": holder.subject, "version": holder.version, "id": holder.id, "part": part}
+            head = {"subject": holder.subject, "version": holder.version, "id": holder.id, "part": field}
             result.append({**head, "modes": [mode.to_json() for mode in of]})
     return sorted(result, key=lambda link: (link["subject"], link["version"]))

@@ -146,15 +146,15 @@ def write_records(path: str, records: Iterable[TopicRecord]) -> None:
         sys.stdout.flush()
         return
     target = Path(path)
-    part = target.with_name(f"{target.name}.part")
+    partial = target.with_name(f"{target.name}.part")
     try:
-        with open(part, "w", encoding="utf-8") as out:
+        with open(partial, "w", encoding="utf-8") as out:
             for record in records:
                 out.write(line_of(record))
             out.flush()
             os.fsync(out.fileno())
-        part.replace(target)
+        partial.replace(target)
     except OSError as error:
         raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from None
     finally:
-        part.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)

@@ -190,15 +190,15 @@ class TopicEndpoint:
         return replay_records(self._topic.records())
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
-        there = self._topic.exists()
-        result = self.read() if there else ReadResult(Snapshot())
+        present = self._topic.exists()
+        result = self.read() if present else ReadResult(Snapshot())
         if result.broken:
             details = f"{self.name} holds {result.broken_count} broken records, the first: {result.broken[0]}"
             raise SetupError("USAGE", details=details)
         plan = planner(result.snapshot)
         if plan.conflicts or dry_run or not plan.changes:
             return WriteResult(plan)
-        if not there:
+        if not present:
             self._topic.create()
         records = list(topic_records(plan, source, result.snapshot))
         self._topic.write(records, len(records))
@@ -217,10 +217,10 @@ class FileEndpoint:
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         plan = planner(Snapshot())
-        there = self.name != "-" and Path(self.name).exists()
+        present = self.name != "-" and Path(self.name).exists()
         if plan.conflicts:
             return WriteResult(plan)
-        if there:
+        if present:
             result = self.read()
             if not result.broken and fingerprint(result.snapshot) == fingerprint(source):
                 return WriteResult(planner(result.snapshot))
@@ -299,9 +299,9 @@ def replay_records(records: Iterable[TopicRecord]) -> ReadResult:
     )
 
 
-def topic_records(plan: MigrationPlan, source: Snapshot, there: Snapshot) -> Iterator[TopicRecord]:
+def topic_records(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> Iterator[TopicRecord]:
     """The records that carry a plan out in a topic."""
-    marks = {context: max(n, there.marks.get(context, 0)) for context, n in {**there.marks, **source.marks}.items()}
+    marks = {context: max(n, target.marks.get(context, 0)) for context, n in {**target.marks, **source.marks}.items()}
     versions = [*plan.add, *(source.versions[key] for key in plan.delete)]
     by_key = {(stored.subject, stored.version): stored for stored in versions}
     return records_of(Snapshot(by_key, plan.configs, plan.modes, set(plan.contexts), marks))

@@ -74,9 +74,9 @@ class MigrationPlan:
 Alike = Callable[[StoredVersion, StoredVersion], bool]
 
 
-def same_text(one: StoredVersion, other: StoredVersion) -> bool:
+def same_text(stored: StoredVersion, other: StoredVersion) -> bool:
     """Two versions have the same schema, to the byte."""
-    return same_schema(one.content, other.content)
+    return same_schema(stored.content, other.content)
 
 
 def plan_merge(
@@ -113,16 +113,16 @@ def plan_merge(
     return plan
 
 
-def _compare(plan: MigrationPlan, stored: StoredVersion, there: StoredVersion, alike: Alike) -> None:
+def _compare(plan: MigrationPlan, stored: StoredVersion, target: StoredVersion, alike: Alike) -> None:
     name = _key_text((stored.subject, stored.version))
-    if not alike(stored, there):
-        here, source = _clip(there.content), _clip(stored.content)
+    if not alike(stored, target):
+        here, source = _clip(target.content), _clip(stored.content)
         plan.conflicts.append(Conflict(OTHER_SCHEMA, f"{name}: source {source}, target {here}"))
-    elif stored.id != there.id:
-        plan.conflicts.append(Conflict(OTHER_ID, f"{name}: id {stored.id} in the source, {there.id} in the target"))
-    elif stored.deleted and not there.deleted:
+    elif stored.id != target.id:
+        plan.conflicts.append(Conflict(OTHER_ID, f"{name}: id {stored.id} in the source, {target.id} in the target"))
+    elif stored.deleted and not target.deleted:
         plan.delete.append((stored.subject, stored.version))
-    elif there.deleted and not stored.deleted:
+    elif target.deleted and not stored.deleted:
         plan.conflicts.append(Conflict(DELETED, f"{name}: soft-deleted in the target, not in the source"))
     else:
         plan.same += 1
@@ -179,8 +179,8 @@ def compare(source: Snapshot, target: Snapshot, alike: Alike = same_text) -> lis
     ]
 
 
-def _other_value(value: Any, there: Any) -> str:
-    return "" if value == there else f"{_json(value)} in the source, {_json(there)} in the target"
+def _other_value(value: Any, target: Any) -> str:
+    return "" if value == target else f"{_json(value)} in the source, {_json(target)} in the target"
 
 
 def _compare_kind(
@@ -241,7 +241,7 @@ def fingerprint(snapshot: Snapshot) -> str:
     digest = hashlib.sha256()
     for key, stored in sorted(snapshot.versions.items()):
         content = stored.content
-        references = [[one.name, one.subject, one.version] for one in content.references]
+        references = [[reference.name, reference.subject, reference.version] for reference in content.references]
         row = [
             *key, stored.id, stored.deleted, content.kind, content.text, references, content.metadata or None,
             content.rule_set,
@@ -262,8 +262,8 @@ def _scope_text(scope: str) -> str:
 
 def _clip(content: Content) -> str:
     text = content.text if len(content.text) <= 60 else content.text[:60] + "…"
-    parts = {"references": content.references, "metadata": content.metadata, "rules": content.rule_set}
-    more = "".join(f" with {what}" for what, there in parts.items() if there)
+    pieces = {"references": content.references, "metadata": content.metadata, "rules": content.rule_set}
+    more = "".join(f" with {what}" for what, target in pieces.items() if target)
     return f"{content.kind} {text}{more}"
 
 

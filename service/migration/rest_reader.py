@@ -61,7 +61,7 @@ class RestSource:
             subjects = self.subjects()
             numbers = self._map_items(pool, "subjects", sorted(subjects), lambda s: self.versions(s, live=subjects[s]))
             versions = [(subject, version, is_deleted) for subject, some in numbers for version, is_deleted in some]
-            for _, stored in self._map_items(pool, "versions", versions, lambda one: self.version(*one)):
+            for _, stored in self._map_items(pool, "versions", versions, lambda entry: self.version(*entry)):
                 if stored is not None:
                     snapshot.add(stored)
             self._in_order_of_registration(pool, snapshot)
@@ -114,14 +114,16 @@ class RestSource:
 
     def _in_order_of_registration(self, pool: ThreadPoolExecutor, snapshot: Snapshot) -> None:
         """Put versions in order that share an id and a time: answers by id name the first and the last of them."""
-        holders = Counter((context_of(one.subject), one.id, one.ts) for one in snapshot.versions.values())
+        holders = Counter(
+            (context_of(version.subject), version.id, version.ts) for version in snapshot.versions.values()
+        )
         tied = {(context, number) for (context, number, _), count in holders.items() if count > 1}
         rank: dict[Key, int] = {}
         for _, (first, last) in self._map_items(pool, "ids", sorted(tied), self._ends):
             several = Counter(subject for subject, _ in last)
             rank |= {key: 1 for key in last if several[key[0]] == 1 and key not in first}
             rank |= dict.fromkeys(first, -1)
-        snapshot.versions = dict(sorted(snapshot.versions.items(), key=lambda one: rank.get(one[0], 0)))
+        snapshot.versions = dict(sorted(snapshot.versions.items(), key=lambda entry: rank.get(entry[0], 0)))
 
     def _ends(self, key: tuple[str, int]) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
         """The version that an id shows, and the last one of each subject that has it, as far as the server tells."""
@@ -137,7 +139,7 @@ class RestSource:
         answer = self._asker.ask("GET", "/contexts")
         if answer.status != 200 or not isinstance(answer.json, list):
             return []
-        return [str(one) for one in answer.json if one != DEFAULT_CONTEXT]
+        return [str(entry) for entry in answer.json if entry != DEFAULT_CONTEXT]
 
     # ---- what belongs to a scope
 
@@ -147,10 +149,10 @@ class RestSource:
         scopes = [scope for scope in scopes if self._is_valid(scope)]
         snapshot.configs |= self.server_config()
         snapshot.modes |= self.server_mode()
-        for scope, config in self._map_items(pool, "configs", self._own_scopes("/config", scopes), self.config):
+        for scope, config in self._map_items(pool, "configs", self._configured_scopes("/config", scopes), self.config):
             if config is not None:
                 snapshot.configs[normalize_subject(scope)] = config
-        for scope, mode in self._map_items(pool, "modes", self._own_scopes("/mode", scopes), self.mode):
+        for scope, mode in self._map_items(pool, "modes", self._configured_scopes("/mode", scopes), self.mode):
             if mode is not None:
                 snapshot.modes[normalize_subject(scope)] = mode
         # Answered with the defaults where nothing is set.
@@ -165,7 +167,7 @@ class RestSource:
         except RegistryError:
             return False
 
-    def _own_scopes(self, path: str, scopes: list[str]) -> list[str]:
+    def _configured_scopes(self, path: str, scopes: list[str]) -> list[str]:
         """The scopes to ask, if the server can tell a scope's own setting from the one above (Karapace can't)."""
         if self._asker.ask("GET", f"{path}/{PROBE}").status == 200:
             self.left_out[f"{path} of subjects: this registry answers for any name"] += 1
@@ -175,13 +177,13 @@ class RestSource:
 
     def server_config(self) -> dict[str, dict[str, Any]]:
         """The server's own config; none where another one, further up, counts instead."""
-        own = self._server_setting("/config")
-        return {} if own is None else {SERVER: self._config(own)}
+        setting = self._server_setting("/config")
+        return {} if setting is None else {SERVER: self._config(setting)}
 
     def server_mode(self) -> dict[str, str]:
         """The server's own mode; none for READWRITE, which is what counts without any."""
-        own = self._server_setting("/mode")
-        return {} if own is None or own.get("mode") == READWRITE else {SERVER: read_mode(own)}
+        setting = self._server_setting("/mode")
+        return {} if setting is None or setting.get("mode") == READWRITE else {SERVER: read_mode(setting)}
 
     def _server_setting(self, path: str) -> dict[str, Any] | None:
         own, with_default = self._setting(path), self._setting(f"{path}?defaultToGlobal=true")
@@ -218,8 +220,8 @@ class RestSource:
             answer = self._asker.ask("GET", f"/schemas{query}")
             if answer.status != 200 or not isinstance(answer.json, list):
                 return names
-            for one in answer.json:
-                names |= set(one.get("aliases") or ()) if isinstance(one, dict) else set()
+            for entry in answer.json:
+                names |= set(entry.get("aliases") or ()) if isinstance(entry, dict) else set()
             if len(answer.json) < 1000:
                 return names
         return names
@@ -237,11 +239,11 @@ class RestSource:
                 self.left_out[UNKNOWN_MARK] += 1
 
     def _map_items(
-        self, pool: ThreadPoolExecutor, what: str, items: list[T], work: Callable[[T], U]
+        self, pool: ThreadPoolExecutor, what: str, items: list[T], function: Callable[[T], U]
     ) -> Iterator[tuple[T, U]]:
         """Work on items with a bounded number of requests at a time; results in the items' order."""
         self._report(what, 0, len(items))
-        for done, (item, result) in enumerate(zip(items, pool.map(work, items), strict=True), 1):
+        for done, (item, result) in enumerate(zip(items, pool.map(function, items), strict=True), 1):
             self._report(what, done, len(items))
             yield item, result
 
@@ -256,8 +258,12 @@ def _with_unseen_metadata(stored: StoredVersion, digest: Any) -> StoredVersion:
     content = stored.content
     empty: Metadata = {}
     if content.metadata is None and digest:
-        parts = content.text, content.references
-        if digest == guid(identity(*parts, empty, content.rule_set)) != guid(identity(*parts, None, content.rule_set)):
+        pieces = content.text, content.references
+        if (
+            digest
+            == guid(identity(*pieces, empty, content.rule_set))
+            != guid(identity(*pieces, None, content.rule_set))
+        ):
             return replace(stored, content=replace(content, metadata=empty))
     return stored
 
@@ -269,12 +275,13 @@ def schema_body(content: Content) -> dict[str, Any]:
         body["schemaType"] = content.kind
     if content.references:
         body["references"] = [
-            {"name": one.name, "subject": one.subject, "version": one.version} for one in content.references
+            {"name": reference.name, "subject": reference.subject, "version": reference.version}
+            for reference in content.references
         ]
     extra = {"metadata": content.metadata, "ruleSet": content.rule_set}
-    return body | {name: part for name, part in extra.items() if part is not None}
+    return body | {name: value for name, value in extra.items() if value is not None}
 
 
 def _keys(answers: list[Any]) -> list[tuple[str, int]]:
-    versions = [one for one in answers if isinstance(one, dict) and {"subject", "version"} <= one.keys()]
-    return [(normalize_subject(str(one["subject"])), one["version"]) for one in versions]
+    versions = [answer for answer in answers if isinstance(answer, dict) and {"subject", "version"} <= answer.keys()]
+    return [(normalize_subject(str(version["subject"])), version["version"]) for version in versions]

@@ -35,14 +35,14 @@ def obstacles(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> list[C
         key = (stored.subject, stored.version)
         if stored.deleted or key in deleted_keys:
             continue
-        for one in targets(stored):
-            if one in deleted_keys:
-                what = f"{one[0]} version {one[1]} is soft-deleted, but {key[0]} version {key[1]} refers to it"
+        for entry in targets(stored):
+            if entry in deleted_keys:
+                what = f"{entry[0]} version {entry[1]} is soft-deleted, but {key[0]} version {key[1]} refers to it"
                 conflicts.append(Conflict(NOT_BY_REST, what))
     for stored in plan.add:
         if not is_nameable(stored.subject):
             conflicts.append(Conflict(NOT_BY_REST, f"subject {stored.subject!r}: no path can name it"))
-        if any((one[0], one[1]) not in everything for one in targets(stored)):
+        if any((item[0], item[1]) not in everything for item in targets(stored)):
             what = f"{stored.subject} version {stored.version} refers to a version that is not there"
             conflicts.append(Conflict(NOT_BY_REST, what))
     return conflicts
@@ -69,7 +69,7 @@ class RestTarget:
             done, total = 0, len(plan.add)
             with ThreadPoolExecutor(CONNECTIONS) as pool:
                 for level in levels(plan.add):
-                    for _ in pool.map(self._register_one, level):
+                    for _ in pool.map(self._register_schema, level):
                         done += 1
                         self._report("written", done, total)
             deletions = [source.versions[key] for key in plan.delete]
@@ -92,7 +92,7 @@ class RestTarget:
             final = after
         finally:
             with block_signals():
-                self._put_back([*reversed(changed), *(one for one in sorted(final) if one not in changed)], final)
+                self._put_back([*reversed(changed), *(entry for entry in sorted(final) if entry not in changed)], final)
 
     def _put_back(self, scopes: list[str], final: Mapping[str, str]) -> None:
         """Try every scope, whatever becomes of the others. Raises SetupError that names those left as they are."""
@@ -113,7 +113,7 @@ class RestTarget:
     def _put_mode(self, scope: str, mode: str) -> None:
         self._ask_ok("PUT", f"{_path('/mode', scope)}?force=true", {"mode": mode})
 
-    def _register_one(self, stored: StoredVersion) -> None:
+    def _register_schema(self, stored: StoredVersion) -> None:
         body = {**schema_body(stored.content), "id": stored.id, "version": stored.version}
         answer = self._ask_ok("POST", f"/subjects/{escape_name(stored.subject)}/versions", body).json
         if not isinstance(answer, dict) or answer.get("id") != stored.id:
@@ -167,7 +167,7 @@ def levels(versions: list[StoredVersion]) -> list[list[StoredVersion]]:
     depth: dict[Key, int] = {}
     rounds: dict[int, list[StoredVersion]] = {}
     for stored in order_by_references(versions):
-        level = 1 + max((depth.get(one, 0) for one in targets(stored)), default=0)
+        level = 1 + max((depth.get(target, 0) for target in targets(stored)), default=0)
         depth[stored.subject, stored.version] = level
         rounds.setdefault(level, []).append(stored)
     return [rounds[level] for level in sorted(rounds)]

@@ -81,10 +81,10 @@ def parse_versions(
     done, unread = [], []
     contents: dict[tuple[str, int], tuple[Content, bool]] = {}
     for stored in versions:
-        place = context_of(stored.subject), stored.id
-        entry = contents.get(place)
+        key = context_of(stored.subject), stored.id
+        entry = contents.get(key)
         if entry is None or _without_identity(entry[0]) != _without_identity(stored.content):
-            entry = contents[place] = _identify(registry, stored, among)
+            entry = contents[key] = _identify(registry, stored, among)
         content, readable = entry
         done.append(replace(stored, content=content))
         if not readable:
@@ -96,11 +96,11 @@ def _without_identity(content: Content) -> Content:
     return replace(content, identity=b"")
 
 
-def same_schema(one: Content, other: Content) -> bool:
+def same_schema(left: Content, other: Content) -> bool:
     """True if two contents are the same as clients see them."""
     mine, theirs = (
         (content.text, content.kind, content.references, content.metadata or None, content.rule_set or None)
-        for content in (one, other)
+        for content in (left, other)
     )
     return mine == theirs
 
@@ -113,12 +113,12 @@ class SchemaComparison:
         self._source = source
         self._target = target
 
-    def __call__(self, one: StoredVersion, other: StoredVersion) -> bool:
-        if same_schema(one.content, other.content):
+    def __call__(self, stored: StoredVersion, other: StoredVersion) -> bool:
+        if same_schema(stored.content, other.content):
             return True
-        if not same_schema(replace(one.content, text=""), replace(other.content, text="")):
+        if not same_schema(replace(stored.content, text=""), replace(other.content, text="")):
             return False
-        mine, _ = _identify(self._registry, one, self._source)
+        mine, _ = _identify(self._registry, stored, self._source)
         theirs, _ = _identify(self._registry, other, self._target)
         return mine.identity == theirs.identity
 
@@ -151,7 +151,7 @@ def is_valid(parsed: ParsedSchema) -> bool:
 def targets(stored: StoredVersion) -> list[Key]:
     """The versions that a version refers to."""
     context = context_of(stored.subject)
-    return [(qualify(one.subject or "", context), one.version or 0) for one in stored.content.references]
+    return [(qualify(entry.subject or "", context), entry.version or 0) for entry in stored.content.references]
 
 
 def order_by_references(versions: Iterable[StoredVersion]) -> list[StoredVersion]:
@@ -166,7 +166,11 @@ def order_by_references(versions: Iterable[StoredVersion]) -> list[StoredVersion
             if key in done or key not in waiting:
                 stack.pop()
                 continue
-            before = [one for one in targets(waiting[key]) if one in waiting and one not in done and one not in entered]
+            before = [
+                target
+                for target in targets(waiting[key])
+                if target in waiting and target not in done and target not in entered
+            ]
             entered.add(key)
             if before:
                 stack += before

@@ -124,8 +124,10 @@ def read_schema(key: Key, value: Mapping[str, Any], ts: int) -> StoredVersion:
     except ValueError as error:
         raise BrokenRecord(str(error)) from None
     content = Content(b"", text, kind, references, metadata, rule_set)
-    own: Any = value.get("ts")
-    return StoredVersion(subject, version, number, content, own if is_number(own) else ts, value.get("deleted") is True)
+    written_at: Any = value.get("ts")
+    return StoredVersion(
+        subject, version, number, content, written_at if is_number(written_at) else ts, value.get("deleted") is True
+    )
 
 
 def read_metadata(value: Any) -> dict[str, Any] | None:

@@ -35,7 +35,7 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
     """
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
-        olds = tx.live_versions(subject) if version is None else one_version(tx, subject, version)
+        olds = tx.live_versions(subject) if version is None else single_version(tx, subject, version)
         if not new.text.strip():
             raise RegistryError("INVALID_SCHEMA", details="Empty schema")
         strict = rules.validate_new
@@ -54,7 +54,7 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
     return problems
 
 
-def one_version(tx: StoreReader, subject: str, version: int) -> list[StoredVersion]:
+def single_version(tx: StoreReader, subject: str, version: int) -> list[StoredVersion]:
     """The latest of a subject that has none is no obstacle; a number that is not there is an error."""
     stored = tx.latest(subject) if version == LATEST else tx.version(subject, version)
     if version == LATEST:

@@ -44,11 +44,11 @@ def merge_metadata(below: Metadata | None, above: Metadata | None) -> Metadata |
     """Both together; where they differ, `above` counts."""
     if below is None or above is None:
         return above if below is None else below
-    parts = {
+    pieces = {
         "tags": {**below.get("tags", {}), **above.get("tags", {})},
         "properties": {**below.get("properties", {}), **above.get("properties", {})},
     }
-    both: dict[str, Any] = {name: dict(sorted(part.items())) for name, part in parts.items() if part}
+    both: dict[str, Any] = {name: dict(sorted(piece.items())) for name, piece in pieces.items() if piece}
     sensitive = sorted({*below.get("sensitive", ()), *above.get("sensitive", ())})
     return both | ({"sensitive": sensitive} if sensitive else {})
 
@@ -80,7 +80,7 @@ def without_version(metadata: Metadata | None) -> Metadata | None:
         return metadata
     others = {name: value for name, value in properties(metadata).items() if name != VERSION}
     rest = {**(metadata or {}), "properties": others}
-    return {name: part for name, part in rest.items() if part} or None
+    return {name: value for name, value in rest.items() if value} or None
 
 
 def reserved_names(metadata: Metadata | None) -> set[str]:
@@ -202,7 +202,7 @@ def aliases(tx: StoreReader) -> dict[str, list[str]]:
     """Every subject that has aliases, with them."""
     by_subject: dict[str, list[str]] = {}
     configs = tx.all_configs()
-    for scope in sorted(configs, key=lambda one: (context_of(one), name_of(one))):
+    for scope in sorted(configs, key=lambda entry: (context_of(entry), name_of(entry))):
         config = configs[scope]
         if config.get("alias"):
             by_subject.setdefault(normalize_subject(qualify(config["alias"], context_of(scope))), []).append(scope)
@@ -215,10 +215,10 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
     with registry.store.read() as tx:
         if default_to_global:
             return nearest_config(registry, scope, tx.configs(config_chain(scope)))
-        own = tx.configs([scope]).get(scope)
-    if own is None and scope not in DEFAULTED:
+        setting = tx.configs([scope]).get(scope)
+    if setting is None and scope not in DEFAULTED:
         raise RegistryError("COMPATIBILITY_NOT_CONFIGURED", subject=subject)
-    return _complete(registry, own or {})
+    return _complete(registry, setting or {})
 
 
 def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) -> Config:
@@ -246,12 +246,12 @@ def delete(registry: Registry, subject: str | None) -> Config:
     """Remove a config and return what it was. Raises READ_ONLY, and SUBJECT_NOT_FOUND if a subject has none."""
     scope = subject or SERVER
     with registry.store.write() as tx:
-        own = tx.configs([scope]).get(scope)
-        if own is None and scope not in DEFAULTED:
+        setting = tx.configs([scope]).get(scope)
+        if setting is None and scope not in DEFAULTED:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
         check_writable(tx, subject)
         tx.drop_config(scope)
-    return _complete(registry, own or {})
+    return _complete(registry, setting or {})
 
 
 def _complete(registry: Registry, config: Config) -> Config:
@@ -265,7 +265,7 @@ def nearest_config(registry: Registry, scope: str, stored: Mapping[str, Config])
     `stored`: those of `config_chain`. A context passes nothing on to a subject that has a config (Confluent's
     `mergeConfigs`).
     """
-    config = next((stored[one] for one in chain(scope) if one in stored), {})
+    config = next((stored[entry] for entry in chain(scope) if entry in stored), {})
     inherited = stored.get(SERVER, {}) if scope in stored or scope in DEFAULTED else {}
     return _complete(registry, {name: inherited[name] for name in _INHERITED if name in inherited} | config)
 
@@ -326,10 +326,10 @@ def get_mode(registry: Registry, subject: str | None, *, default_to_global: bool
     with registry.store.read() as tx:
         if default_to_global:
             return find_mode(tx, subject)
-        own = tx.modes([scope]).get(scope)
-    if own is None and scope not in DEFAULTED:
+        setting = tx.modes([scope]).get(scope)
+    if setting is None and scope not in DEFAULTED:
         raise RegistryError("MODE_NOT_CONFIGURED", subject=subject)
-    return own or READWRITE
+    return setting or READWRITE
 
 
 def update_mode(registry: Registry, subject: str | None, mode: str | None, *, force: bool = False) -> None:
@@ -372,11 +372,11 @@ def delete_mode(registry: Registry, subject: str | None, *, recursive: bool = Fa
     """
     scope = subject or SERVER
     with registry.store.write() as tx:
-        own = tx.modes([scope]).get(scope)
-        if own is None and scope not in DEFAULTED and not recursive:
+        setting = tx.modes([scope]).get(scope)
+        if setting is None and scope not in DEFAULTED and not recursive:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
         tx.put_mode(scope, None)
         for other in tx.all_modes() if recursive and not name_of(scope) else ():
             if context_of(other) == context_of(scope):
                 tx.put_mode(other, None)
-    return own or READWRITE if scope in DEFAULTED else own
+    return setting or READWRITE if scope in DEFAULTED else setting

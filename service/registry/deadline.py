@@ -64,26 +64,26 @@ def pauses(first: float = _PAUSES[0], longest: float = _PAUSES[1]) -> Iterator[f
 
 
 def retry_until(
-    work: Callable[[], T],
+    function: Callable[[], T],
     seconds: float,
     passing: type[E] = Outage,  # type: ignore[assignment]
     between: tuple[float, float] = _PAUSES,
     waiting: Callable[[E], None] = lambda _: None,
 ) -> T:
-    """Do `work` again while it raises `passing` and there is time.
+    """Do `function` again while it raises `passing` and there is time.
 
-    `work` begins from scratch each time; `waiting` is told of the first failure. between: the first and the longest
-    pause, in seconds. Raises what `work` raises, in the end `passing`.
+    `function` begins from scratch each time; `waiting` is told of the first failure. between: the first and the longest
+    pause, in seconds. Raises what `function` raises, in the end `passing`.
     """
-    until, is_told = time.monotonic() + seconds, False
+    until, has_position = time.monotonic() + seconds, False
     for pause in pauses(*between):
         try:
-            return work()
+            return function()
         except passing as failure:
             if time.monotonic() + pause >= until:
                 raise
-            if not is_told:
+            if not has_position:
                 waiting(failure)
-                is_told = True
+                has_position = True
         time.sleep(pause)
     raise AssertionError("unreachable")

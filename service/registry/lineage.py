@@ -38,7 +38,7 @@ def record(registry: Registry, run: dict[str, Any]) -> int:
     tables = run.get("tables")
     if not isinstance(tables, list) or len(tables) > MOST_TABLES:
         raise RegistryError("BAD_REQUEST", details=f"tables: a list of at most {MOST_TABLES} is needed")
-    edges = [_edge(head, one) for one in tables]
+    edges = [_edge(head, table) for table in tables]
     now, by_key = time.time_ns() // 1_000_000, dict[str, Lineage]()
     for edge, rows in edges:
         known = {name: value for name, value in edge.items() if name not in _PROGRESS}
@@ -58,14 +58,14 @@ def edges_of(registry: Registry, **filters: str) -> list[dict[str, Any]]:
     subject = filters.pop("subject", "")
     with registry.store.read() as tx:
         edges = []
-        for one in tx.lineage():
-            edge = json.loads(one.body)
+        for entry in tx.lineage():
+            edge = json.loads(entry.body)
             values = {"job": edge["job"], "topic": edge["topic"], "table": f"{edge['db']}.{edge['table']}"}
             if all(value in ("", values[name]) for name, value in filters.items()):
                 edges.append(
                     {
-                        **dict.fromkeys(_PROGRESS), **edge, "subjects": [], "rows": one.rows, "first": one.first,
-                        "last": one.last,
+                        **dict.fromkeys(_PROGRESS), **edge, "subjects": [], "rows": entry.rows, "first": entry.first,
+                        "last": entry.last,
                     }
                 )  # fmt: skip
         subjects = defaultdict[int, list[dict[str, Any]]](list)
@@ -73,14 +73,14 @@ def edges_of(registry: Registry, **filters: str) -> list[dict[str, Any]]:
             subjects[row.id].append({"subject": row.subject, "version": row.version})
     for edge in edges:
         edge["subjects"] = subjects.get(edge["schema_id"], [])
-    return [edge for edge in edges if not subject or subject in (one["subject"] for one in edge["subjects"])]
+    return [edge for edge in edges if not subject or subject in (item["subject"] for item in edge["subjects"])]
 
 
 def dead_letter_topics(registry: Registry) -> set[str]:
     """The topics to which jobs wrote messages that failed, as they last reported."""
     with registry.store.read() as tx:
-        places = {json.loads(one.body).get("dead_letter") or "" for one in tx.lineage()}
-    return {place.removeprefix(TOPIC) for place in places if place.startswith(TOPIC)}
+        positions = {json.loads(entry.body).get("dead_letter") or "" for entry in tx.lineage()}
+    return {location.removeprefix(TOPIC) for location in positions if location.startswith(TOPIC)}
 
 
 _KINDS: Final = {int: "a whole number", str: "a text"}

@@ -35,7 +35,7 @@ def read_rule_set(value: Any) -> RuleSet | None:
     if value is None:
         return None
     try:
-        groups = {name: [_rule(one) for one in value.get(name) or ()] for name in _GROUPS}
+        groups = {name: [_rule(entry) for entry in value.get(name) or ()] for name in _GROUPS}
         rule_set: dict[str, Any] = {name: rules for name, rules in groups.items() if rules}
         return rule_set | ({"enableAt": value["enableAt"]} if value.get("enableAt") else {})
     except (AttributeError, TypeError) as error:
@@ -52,11 +52,11 @@ def update_hash(digest: hashlib._Hash, rule_set: RuleSet) -> None:
     """A rule set's part in the identity of a schema (upstream `RuleSet.updateHash`, `Rule.updateHash`)."""
     for group in _GROUPS:
         for rule in rule_set.get(group, ()):
-            parts = [rule.get(name, "") for name in _TEXTS]
-            parts += rule.get("tags", ())
-            parts += [text for pair in rule.get("params", {}).items() for text in pair]
-            parts += [rule.get(name, "") for name in _ACTIONS]
-            digest.update("".join(map(str, parts)).encode("utf-8", "replace"))
+            pieces = [rule.get(name, "") for name in _TEXTS]
+            pieces += rule.get("tags", ())
+            pieces += [text for pair in rule.get("params", {}).items() for text in pair]
+            pieces += [rule.get(name, "") for name in _ACTIONS]
+            digest.update("".join(map(str, pieces)).encode("utf-8", "replace"))
             if rule["disabled"]:
                 digest.update(_TRUE)
 
@@ -129,7 +129,7 @@ class Content:
     rule_set: RuleSet | None = None
     likeness: bytes = field(default=b"", compare=False, repr=False)
 
-    def has_parts_of(self, other: Content) -> bool:
+    def has_members_of(self, other: Content) -> bool:
         """True if one with this identity is this one: an MD5 of names and values run together may be that of others."""
         return (self.references, self.metadata) == (other.references, other.metadata)
 

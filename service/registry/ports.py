@@ -98,8 +98,8 @@ class StoreReader(Protocol):
     def repeats(self, contents: Collection[tuple[str, bytes]]) -> set[tuple[str, bytes]]:
         """Of subjects with identities those where the subject has an undeleted version with the identity."""
 
-    def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
-        """The highest version of each subject that has `part` in its name and `text` in its schema, whatever the case
+    def newest(self, search: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
+        """The highest version of each subject that has `search` in its name and `text` in its schema, whatever the case
         of ASCII letters; ordered by subject."""
 
     def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:

@@ -26,7 +26,7 @@ from ticdc_bridge.service.schema_types.base import (
     HoldsTags,
     ReferencedText,
     SchemaValidityError,
-    TaggedPart,
+    TaggedEntity,
 )
 from ticdc_bridge.service.schema_types.parse import KINDS, ParsedSchema
 
@@ -118,7 +118,7 @@ def parse_with_references(
     except ValueError as error:
         raise invalid_schema_error(subject, new, missing or error) from None
     if normalize:
-        ordered = sorted(references, key=lambda one: (one.subject or "", one.version or 0))
+        ordered = sorted(references, key=lambda entry: (entry.subject or "", entry.version or 0))
         references = tuple(dict.fromkeys(ordered))
     same = identity(text, references, new.metadata, new.rule_set)
     alike = likeness(parsed.unordered_text(normalized=normalize))
@@ -171,7 +171,7 @@ def stored_schema(registry: Registry, tx: StoreReader, stored: StoredVersion) ->
         raise RegistryError("INVALID_SCHEMA", details=f"{where}: {error}") from None
 
 
-def tags_of(parsed: ParsedSchema) -> list[TaggedPart]:
+def tags_of(parsed: ParsedSchema) -> list[TaggedEntity]:
     """The tags in a stored schema. Raises INVALID_SCHEMA: what was imported may be invalid."""
     try:
         return parsed.tags() if isinstance(parsed, HoldsTags) else []
@@ -204,7 +204,7 @@ def referenced_texts(
     """
     if not references:
         return ()
-    direct_keys = {(one.name, qualify(one.subject or "", context), one.version) for one in references}
+    direct_keys = {(entry.name, qualify(entry.subject or "", context), entry.version) for entry in references}
     texts: dict[tuple[str, str, int], ReferencedText] = {}
     waiting = [(reference, context, False) for reference in reversed(references)]
     for _ in range(_MAX_REFERENCED):

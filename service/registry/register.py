@@ -178,7 +178,7 @@ def find_repeat(
         return None  # carries the number of the version to come, so it is new
     _, content = parse_for_storage(registry, tx, subject, full, rules, options)
     same = tx.by_content(subject, content)
-    return LookupResult(same, completed=full != new) if same and content.has_parts_of(same.content) else None
+    return LookupResult(same, completed=full != new) if same and content.has_members_of(same.content) else None
 
 
 def same_version(
@@ -228,8 +228,8 @@ def fill_in(new: NewSchema, previous: StoredVersion | None, rules: config.Effect
     if previous is not None and not new.text.strip():
         old = previous.content
         new = replace(new, text=old.text, kind=old.kind, references=old.references)
-    own = new.metadata if new.metadata is not None or previous is None else previous.content.metadata
-    metadata = rules.complete_metadata(own)
+    filled = new.metadata if new.metadata is not None or previous is None else previous.content.metadata
+    metadata = rules.complete_metadata(filled)
     if new.version or VERSION in properties(metadata):
         metadata = with_version(metadata, version)
     if new.rule_set is None and previous is not None:
@@ -301,12 +301,12 @@ def refuse_taken_id(tx: StoreReader, subject: str, schema_id: int | None, conten
 
 def replace_deleted(tx: StoreWriter, subject: str, version: int, schema_id: int | None, rows: list[VersionRow]) -> None:
     """An import may take the place of a soft-deleted version, and of no other. Raises VERSION_TAKEN, REFERENCED."""
-    there = next((row for row in rows if row.version == version), None)
-    if there is None:
+    existing = next((row for row in rows if row.version == version), None)
+    if existing is None:
         return
-    if not there.deleted:
+    if not existing.deleted:
         raise RegistryError("VERSION_TAKEN", subject=subject, version=version)
-    if there.id != schema_id and tx.referrers(subject, version):
+    if existing.id != schema_id and tx.referrers(subject, version):
         raise RegistryError("REFERENCED", subject=subject, version=version)
     tx.remove(subject, [version])
 
@@ -320,7 +320,7 @@ def assign_id(tx: StoreWriter, subject: str, given_id: int | None, content: Cont
     existing_id = tx.id_of(context, content) if given_id is None else None
     if existing_id is not None:
         existing = tx.schema(context, existing_id) if content.references or content.metadata else None
-        if existing is not None and not content.has_parts_of(existing):
+        if existing is not None and not content.has_members_of(existing):
             raise RegistryError("ID_TAKEN", id=existing_id, context=context_text(subject))
         return existing_id
     schema_id = check_limit(tx.new_id(context), "schema id") if given_id is None else given_id
@@ -446,7 +446,7 @@ def find_same(
 ) -> LookupResult | None:
     """The version of the subject with this content (and id), or with one that is alike."""
     same = tx.by_content(subject, content, deleted=deleted, schema_id=schema_id)
-    if same is not None and content.has_parts_of(same.content):
+    if same is not None and content.has_members_of(same.content):
         return LookupResult(same)
     for stored in tx.lookalikes(subject, content.likeness, deleted=deleted):
         if schema_id in (None, stored.id) and means_the_same(registry, tx, content, stored):
@@ -459,23 +459,23 @@ def means_the_same(registry: Registry, tx: StoreReader, content: Content, stored
 
     Confluent's `ParsedSchema.canLookup`. A number that only the sent schema records has to be that of the version.
     """
-    there = stored.content
-    if (content.rule_set, content.kind) != (there.rule_set, there.kind):
+    existing = stored.content
+    if (content.rule_set, content.kind) != (existing.rule_set, existing.kind):
         return False
-    sent_number, number = (properties(one.metadata).get(VERSION) for one in (content, there))
+    sent_number, number = (properties(entry.metadata).get(VERSION) for entry in (content, existing))
     if sent_number is not None and number is None and sent_number != str(stored.version):
         return False
     if (sent_number is None) == (number is None):
-        same_metadata = content.metadata == there.metadata
+        same_metadata = content.metadata == existing.metadata
     else:
-        same_metadata = (without_version(content.metadata) or None) == (without_version(there.metadata) or None)
-    if not same_metadata or content.references not in ((), there.references):
+        same_metadata = (without_version(content.metadata) or None) == (without_version(existing.metadata) or None)
+    if not same_metadata or content.references not in ((), existing.references):
         return False
-    if (content.text, content.references) == (there.text, there.references):
+    if (content.text, content.references) == (existing.text, existing.references):
         return True
     try:
         parsed = stored_schema(registry, tx, stored)
     except RegistryError:  # it refers to what may not be seen
         return False
-    resolved = content.references != there.references
+    resolved = content.references != existing.references
     return likeness(parsed.unordered_text(resolved=resolved)) == content.likeness

@@ -15,7 +15,7 @@ from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.references import stored_schema, tags_of
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.registry.subjects import ALL_CONTEXTS, matches
-from ticdc_bridge.service.schema_types.base import Formats, TaggedPart
+from ticdc_bridge.service.schema_types.base import Formats, TaggedEntity
 from ticdc_bridge.service.schema_types.java_text import hash_order
 
 
@@ -44,8 +44,8 @@ def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool =
         subject, stored_versions = holders(tx, schema_id, subject)
         if not stored_versions:
             raise RegistryError("SCHEMA_ID_NOT_FOUND", id=schema_id)
-        own = [stored for stored in stored_versions if stored.subject == subject]
-        shown = (own or by_subject(stored_versions))[-1 if own else 0]
+        of_subject = [stored for stored in stored_versions if stored.subject == subject]
+        shown = (of_subject or by_subject(stored_versions))[-1 if of_subject else 0]
         highest = tx.max_id(context_of(shown.subject)) if max_id else None
         return SchemaById(shown, highest)
 
@@ -74,15 +74,15 @@ def holders(tx: StoreReader, schema_id: int, subject: str) -> tuple[str, list[St
     """
     subject = config.target(tx, subject) if subject else ""
     stored_versions = tx.holders(context_of(subject), schema_id)
-    if not name_of(subject) or any(one.subject == subject for one in stored_versions):
+    if not name_of(subject) or any(version.subject == subject for version in stored_versions):
         return subject, stored_versions
     if context_of(subject) != DEFAULT_CONTEXT:
         return subject, []
     for context in tx.contexts():
         name = prefix_of(context) + subject
-        there = tx.holders(context, schema_id)
-        if any(stored.subject == name for stored in there):
-            return name, there
+        existing = tx.holders(context, schema_id)
+        if any(stored.subject == name for stored in existing):
+            return name, existing
     return subject, stored_versions
 
 
@@ -122,9 +122,9 @@ def with_aliases(
         under = {
             subject: [name for name in names if matches(name, prefix)] for subject, names in config.aliases(tx).items()
         }
-        there = {stored.subject for stored in stored_versions}
+        known = {stored.subject for stored in stored_versions}
         for subject, names in under.items():
-            if names and subject not in there:
+            if names and subject not in known:
                 numbers = [row.version for row in tx.versions(subject) if deleted or not row.deleted]
                 more = [tx.version(subject, number) for number in (numbers[-1:] if latest_only else numbers)]
                 stored_versions = [*stored_versions, *(stored for stored in more if stored is not None)]
@@ -157,9 +157,9 @@ def format_schema(registry: Registry, stored: StoredVersion, format_: str) -> st
             raise RegistryError("INVALID_SCHEMA", details=f"The schema has no form {format_}: {error}") from None
 
 
-def tags(registry: Registry, stored: StoredVersion, names: Collection[str]) -> list[TaggedPart]:
+def tags(registry: Registry, stored: StoredVersion, names: Collection[str]) -> list[TaggedEntity]:
     """The parts of a schema with one of the `names` tags; `*` stands for any. Raises INVALID_SCHEMA, of an import."""
     with registry.store.read() as tx:
         parsed = stored_schema(registry, tx, stored)
-    parts = tags_of(parsed)
-    return [one for one in parts if "*" in names or set(names) & set(one.tags)]
+    pieces = tags_of(parsed)
+    return [piece for piece in pieces if "*" in names or set(names) & set(piece.tags)]

@@ -234,26 +234,26 @@ def find_subjects(
     """Subjects with `name` in their names, whatever its case, and a version with this id in any context, or a field
     `column` in their latest schema (parts of a name count too); `deleted` counts what is soft-deleted."""
     with registry.store.read() as tx:
-        subjects = [one for one, live in tx.subjects() if (live or deleted) and name.casefold() in one.casefold()]
+        subjects = [entry for entry, live in tx.subjects() if (live or deleted) and name.casefold() in entry.casefold()]
         if schema_id is not None:
             holders = {row.subject for row in tx.holders_of(None, [schema_id], deleted=deleted)}
         elif column:
             holders = _with_column(tx, column, deleted)
         else:
             return subjects
-    return [one for one in subjects if one in holders]
+    return [subject for subject in subjects if subject in holders]
 
 
 def _with_column(tx: StoreReader, column: str, deleted: bool) -> set[str]:
     as_json = json.dumps(column, ensure_ascii=False)[1:-1]
     field = re.compile(r'"name"\s*:\s*"[^"]*' + re.escape(as_json), re.IGNORECASE)
     return {
-        one.subject
-        for one in tx.newest("", column if as_json == column else "", deleted=deleted)
+        entry.subject
+        for entry in tx.newest("", column if as_json == column else "", deleted=deleted)
         if (
-            field.search(one.content.text)
-            if one.content.kind == "AVRO"
-            else column.casefold() in one.content.text.casefold()
+            field.search(entry.content.text)
+            if entry.content.kind == "AVRO"
+            else column.casefold() in entry.content.text.casefold()
         )
     }
 

@@ -115,9 +115,9 @@ class RegistryView:
         identities = {text: identity(self.canonical(text)) for text in texts}
         holders = defaultdict[bytes, list[VersionRow]](list)
         with self.registry.store.read() as tx:
-            for one, row in tx.holding(identities.values()):
-                holders[one].append(row)
-        return {text: holders[one] for text, one in identities.items()}
+            for entry, row in tx.holding(identities.values()):
+                holders[entry].append(row)
+        return {text: holders[item] for text, item in identities.items()}
 
     def ticdc_subjects(self, table: str = "") -> list[StoredVersion]:
         """The newest version of each subject that TiCDC's Avro fills, by subject.
@@ -127,13 +127,13 @@ class RegistryView:
         """
         with self.registry.store.read() as tx:
             if not table:
-                return [one for one in tx.newest("", '"tidb_type"') if one.content.kind == "AVRO"]
+                return [entry for entry in tx.newest("", '"tidb_type"') if entry.content.kind == "AVRO"]
             every = tx.newest(table, f'"name":"{table}')
-            candidates = {one.subject: one for one in every if one.subject.endswith("-value")}
+            candidates = {entry.subject: entry for entry in every if entry.subject.endswith("-value")}
             names = list(candidates)[:_CANDIDATES]
             aliases = {name for name, own in tx.configs(names).items() if own.get("alias")} if names else set()
             newest = [self.newest(name) if name in aliases else candidates[name] for name in names]
-            return [one for one in newest if one is not None]
+            return [entry for entry in newest if entry is not None]
 
     def text(self, subject: str, version: int | None) -> tuple[str, int]:
         """(schema text, version) of a subject; None: its newest. RegistryError SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""

@@ -126,7 +126,7 @@ class LogicalChange:
 
 
 @dataclass(frozen=True, slots=True)
-class TaggedPart:
+class TaggedEntity:
     """Tags of one part of a schema. `path` is a full name, or that and a field; `kind` is sr_record or sr_field."""
 
     path: str
@@ -134,7 +134,7 @@ class TaggedPart:
     tags: tuple[str, ...]
 
 
-Tags = tuple[TaggedPart, ...]
+Tags = tuple[TaggedEntity, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class SchemaValidityError(ValueError):
 class HoldsTags(Protocol):
     """Tags can be written inside the schema."""
 
-    def tags(self) -> list[TaggedPart]: ...
+    def tags(self) -> list[TaggedEntity]: ...
     def change_tags(self, add: Tags, remove: Tags) -> str:
         """The text with tags added and removed. Raises ValueError for a part that is not there."""
 

@@ -151,13 +151,13 @@ def _java_notation(text: str, size: float) -> str:
     if size == 0 or (_PLAIN_FROM <= size < _PLAIN_TO and "e" not in digits):
         return text
     mantissa, _, exponent = digits.partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    leading = len(whole + fraction) - len((whole + fraction).lstrip("0"))
-    figures = (whole + fraction).strip("0")
+    integer, _, fraction = mantissa.partition(".")
+    leading = len(integer + fraction) - len((integer + fraction).lstrip("0"))
+    figures = (integer + fraction).strip("0")
     if len(figures) == 1:  # Java never writes fewer than two digits, so it may choose the second better
         two, _, power = f"{size:.1e}".partition("e")
         return f"{sign}{two}E{int(power)}"
-    scale = int(exponent or 0) + len(whole) - 1 - leading
+    scale = int(exponent or 0) + len(integer) - 1 - leading
     return f"{sign}{figures[0]}.{figures[1:] or '0'}E{scale}"
 
 
@@ -200,7 +200,7 @@ def load_schema(text: str) -> Json:
     Raises ValueError with a reason: not JSON, something after it, nested too deeply, or a number too long.
     """
     try:
-        value: Json = json.loads(text, parse_int=_whole_number, parse_float=_fraction, parse_constant=_refuse_constant)
+        value: Json = json.loads(text, parse_int=_integer, parse_float=_fraction, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise ValueError(reason_of(error)) from None
     except RecursionError:
@@ -243,7 +243,7 @@ def java_type(value: Json) -> str:
             return "JsonObject"
 
 
-def _whole_number(digits: str) -> int:
+def _integer(digits: str) -> int:
     return int(_check_length(digits))
 
 
@@ -285,6 +285,6 @@ def hash_order(*names: Iterable[str], concurrent: bool = False) -> list[str]:
 def _hash_of(name: str) -> int:
     """`String.hashCode`, its upper half folded into the lower as HashMap does."""
     units, value = utf16(name), 0
-    for place in range(0, len(units), 2):
-        value = (31 * value + (units[place] << 8 | units[place + 1])) & 0xFFFFFFFF
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
     return value ^ value >> 16

@@ -12,7 +12,7 @@ from ticdc_bridge.service.schema_types.avro.canonical import canonical_text, nor
 from ticdc_bridge.service.schema_types.avro.compatibility import AmbiguousAlias, incompatibilities
 from ticdc_bridge.service.schema_types.avro.model import Array, Map, NamedType, Node, Record, Union
 from ticdc_bridge.service.schema_types.avro.parse import check_names, parse
-from ticdc_bridge.service.schema_types.base import Comparable, ReferencedText, TaggedPart, Tags
+from ticdc_bridge.service.schema_types.base import Comparable, ReferencedText, TaggedEntity, Tags
 
 
 class ParsedSchema(Comparable, Protocol):
@@ -64,14 +64,14 @@ class AvroSchema:
             problems = incompatibilities(self.node, cast(AvroSchema, writer).node)
         except AmbiguousAlias as error:
             return [f"Unexpected exception during compatibility check: {error}"]
-        return [one.message(reader_word, writer_word) for one in problems]
+        return [problem.message(reader_word, writer_word) for problem in problems]
 
     # ---- abilities
 
     def format_text(self, format_: str) -> str:
         return self.resolved_text() if format_ == "resolved" else self.text
 
-    def tags(self) -> list[TaggedPart]:
+    def tags(self) -> list[TaggedEntity]:
         return tags.find(self.node)
 
     def change_tags(self, add: Tags, remove: Tags) -> str:
@@ -90,8 +90,8 @@ def parse_avro(text: str, referenced: Sequence[ReferencedText], strict: bool) ->
     Raises ValueError with the reason.
     """
     named_types: dict[str, NamedType] = {}
-    for one in {(one.subject, one.version): one.text for one in referenced}.values():
-        collect(parse(one, named_types, strict=False), named_types)
+    for value in {(entry.subject, entry.version): entry.text for entry in referenced}.values():
+        collect(parse(value, named_types, strict=False), named_types)
     return AvroSchema(parse(text, named_types, strict=strict), frozenset(named_types))
 
 

@@ -99,7 +99,7 @@ def create_app(
         max_references=settings.max_references,
         kafka=make_topics(settings.bootstrap_servers, settings.kafka_config),
         trackers=lambda: tracker_forms(tracked, reports()),
-        changefeeds={one.name: one.settings for one in tracked if one.settings is not None},
+        changefeeds={entry.name: entry.settings for entry in tracked if entry.settings is not None},
     )
     app.state.files = files
     for router in (*ROUTERS, *ui_router.ROUTERS):

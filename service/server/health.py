@@ -23,7 +23,7 @@ _LOOPBACK: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Address:
     """Where a service answers. certificate: its own PEM file, if it has one; key: its key's, "" where that is in it.
 
     The certificate is not checked: it is for the name that clients use, and nobody stands between on one machine.
@@ -37,7 +37,7 @@ class Place:
     password: str = ""
 
 
-def place_of(environment: Mapping[str, str]) -> Place:
+def address_of(environment: Mapping[str, str]) -> Address:
     """Where the service with these variables (BRIDGE_HOST, BRIDGE_PORT, BRIDGE_TLS_CERT, …) answers.
 
     Raises ValueError for a port that is no number.
@@ -51,32 +51,32 @@ def place_of(environment: Mapping[str, str]) -> Place:
         host, port, certificate = settings.host, str(settings.port), settings.tls_cert
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
         raise ValueError(f"BRIDGE_PORT is {port!r}: 1 to 65535 is needed, or --url")
-    return Place(
+    return Address(
         _LOOPBACK.get(host, host), int(port), bool(certificate), certificate,
         environment.get("BRIDGE_TLS_KEY", ""), environment.get("BRIDGE_TLS_KEY_PASSWORD", ""),
     )  # fmt: skip
 
 
-def place_of_url(url: str) -> Place:
+def address_of_url(url: str) -> Address:
     """Raises ValueError for what is no http://HOST:PORT or https://HOST:PORT."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    split_url = urlsplit(url)
+    if split_url.scheme not in ("http", "https") or not split_url.hostname:
         raise ValueError(f"--url {url}: http://HOST:PORT or https://HOST:PORT is needed")
-    is_tls = parts.scheme == "https"
-    return Place(parts.hostname, parts.port or (443 if is_tls else 80), is_tls)
+    is_tls = split_url.scheme == "https"
+    return Address(split_url.hostname, split_url.port or (443 if is_tls else 80), is_tls)
 
 
-def check_health(place: Place) -> tuple[int, str]:
+def check_health(address: Address) -> tuple[int, str]:
     """READY or NOT_READY, and a sentence: what `/health/ready` answered, or why nothing did, within four seconds."""
-    where = f"{'https' if place.is_tls else 'http'}://{place.host}:{place.port}/health/ready"
+    where = f"{'https' if address.is_tls else 'http'}://{address.host}:{address.port}/health/ready"
     try:
-        status, body = _ask(place)
+        status, body = _ask(address)
     except OSError as error:  # of TLS and of time too
         return NOT_READY, f"not ready: {where}: {_reason(error)}"
     if status == "200":
         return READY, f"ready: {where}"
     if not status:
-        maybe = ": it may want a client certificate, so check the port alone" if place.is_tls else ""
+        maybe = ": it may want a client certificate, so check the port alone" if address.is_tls else ""
         return NOT_READY, f"not ready: {where} closed the connection without an answer in HTTP{maybe}"
     return NOT_READY, f"not ready: {where} answered {status}: {body.strip()[:500]}"
 
@@ -87,24 +87,24 @@ def _reason(error: OSError) -> str:
     return str(getattr(error, "reason", None) or error.strerror or "the connection was closed")
 
 
-def _ask(place: Place) -> tuple[str, str]:
+def _ask(address: Address) -> tuple[str, str]:
     """The status and the body. Raises OSError."""
-    with socket.create_connection((place.host, place.port), _SECONDS) as plain:
+    with socket.create_connection((address.host, address.port), _SECONDS) as plain:
         connection: socket.socket = plain
-        if place.is_tls:
+        if address.is_tls:
             import ssl
 
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            if place.certificate:
-                context.load_cert_chain(place.certificate, place.key or None, lambda: place.password)
+            if address.certificate:
+                context.load_cert_chain(address.certificate, address.key or None, lambda: address.password)
             connection = context.wrap_socket(plain)
-        host = f"[{place.host}]" if ":" in place.host else place.host
+        host = f"[{address.host}]" if ":" in address.host else address.host
         connection.sendall(f"GET /health/ready HTTP/1.0\r\nHost: {host}\r\n\r\n".encode("ascii", "replace"))
         answer = b""
-        while len(answer) < _LONGEST and (part := connection.recv(_LONGEST)):
-            answer += part
-        if place.is_tls:
+        while len(answer) < _LONGEST and (chunk := connection.recv(_LONGEST)):
+            answer += chunk
+        if address.is_tls:
             connection.close()
     head, _, body = answer.partition(b"\r\n\r\n")
     words = head.decode("latin-1").split(" ", 2)
@@ -114,17 +114,17 @@ def _ask(place: Place) -> tuple[str, str]:
 def run(url: str | None) -> int:
     """Print what is so on stderr, or on stdout where the service is ready. Out: the exit code."""
     try:
-        place = place_of_url(url) if url is not None else place_of(os.environ)
+        address = address_of_url(url) if url is not None else address_of(os.environ)
     except ValueError as error:
         from ticdc_bridge.schemas.model.reasons import reason_of
 
         print(f"ticdc-bridge: {reason_of(error)}", file=sys.stderr)
         return USAGE
-    code, text = check_health(place)
+    code, text = check_health(address)
     print(text, file=sys.stdout if code == READY else sys.stderr)
     return code
 
 
 def is_plain(arguments: Sequence[str]) -> bool:
-    """Whether these arguments of the command line ask for this check and nothing else."""
+    """True if these arguments of the command line ask for this check and nothing else."""
     return list(arguments) == ["health"]

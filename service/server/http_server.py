@@ -97,8 +97,8 @@ def name_in(certificate: dict[str, Any] | None) -> str | None:
     """The name in a client's certificate (as `SSLObject.getpeercert` gives it): its CN, else its first SAN."""
     if not certificate:
         return None
-    for part in certificate.get("subject", ()):
-        for key, value in part:
+    for piece in certificate.get("subject", ()):
+        for key, value in piece:
             if key == "commonName" and value:
                 return str(value)
     alt_names = dict(reversed(certificate.get("subjectAltName", ())))
@@ -186,9 +186,9 @@ class Connection(HttpToolsProtocol):
         answer = find_answer(self.url, self.headers)
         if answer is None:
             return False
-        own = (b"%b: %b\r\n" % header for header in self.server_state.default_headers)
+        headers = (b"%b: %b\r\n" % header for header in self.server_state.default_headers)
         self._answered.scope, self.cycle = self.scope, self._answered
-        self.transport.write(b"".join((_OK_LINE, *own, *answer)))
+        self.transport.write(b"".join((_OK_LINE, *headers, *answer)))
         self.on_response_complete()
         return True
 
@@ -239,7 +239,7 @@ class Connection(HttpToolsProtocol):
 
 
 def in_head(connection: Any) -> bool:
-    """Whether a request was begun whose head is not there yet, or none was begun at all."""
+    """True if a request was begun whose head is not there yet, or none was begun at all."""
     return connection.cycle is None or connection.scope is not connection.cycle.scope
 
 

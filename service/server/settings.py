@@ -30,25 +30,25 @@ def _listeners(text: str) -> Values:
     raise ValueError(f"no http://HOST:PORT in {text!r}")
 
 
-def _one(name: str) -> Callable[[str], Values]:
+def _single(name: str) -> Callable[[str], Values]:
     return lambda text: {name: text}
 
 
 # Another registry's variable → the settings it stands for. A later row wins over an earlier one.
 ALIASES: Final[dict[str, Callable[[str], Values]]] = {
-    "KARAPACE_HOST": _one("host"),
-    "KARAPACE_PORT": _one("port"),
-    "KARAPACE_COMPATIBILITY": _one("compatibility"),
-    "KARAPACE_SERVER_TLS_CERTFILE": _one("tls_cert"),
-    "KARAPACE_SERVER_TLS_KEYFILE": _one("tls_key"),
-    "KARAPACE_SERVER_TLS_CAFILE": _one("tls_client_ca"),
+    "KARAPACE_HOST": _single("host"),
+    "KARAPACE_PORT": _single("port"),
+    "KARAPACE_COMPATIBILITY": _single("compatibility"),
+    "KARAPACE_SERVER_TLS_CERTFILE": _single("tls_cert"),
+    "KARAPACE_SERVER_TLS_KEYFILE": _single("tls_key"),
+    "KARAPACE_SERVER_TLS_CAFILE": _single("tls_client_ca"),
     # Its file can't be read here (other hashes, and regular expressions); nobody must take that for protection.
     "KARAPACE_REGISTRY_AUTHFILE": lambda _: {"expects_auth": True},
     "SCHEMA_REGISTRY_AUTHENTICATION_METHOD": lambda text: {} if text.upper() == "NONE" else {"expects_auth": True},
     # The name a Confluent server advertises to others of its cluster; there is no cluster here.
-    "SCHEMA_REGISTRY_HOST_NAME": _one("advertised_host"),
+    "SCHEMA_REGISTRY_HOST_NAME": _single("advertised_host"),
     "SCHEMA_REGISTRY_LISTENERS": _listeners,
-    "SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL": _one("compatibility"),
+    "SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL": _single("compatibility"),
 }
 
 
@@ -126,7 +126,7 @@ class Settings(BaseSettings):
 
     @property
     def controls_access(self) -> bool:
-        """Whether clients have to say who they are."""
+        """True if clients have to say who they are."""
         return bool(self.auth_file or self.tls_client_ca)
 
     def check_access(self) -> None:

@@ -80,12 +80,12 @@ def backup(dialect: Dialect, target: Path) -> Contents:
             raise SetupError("USAGE", details=f"store {dialect.url!r} holds no registry")
         refuse(layout, f"store {dialect.url!r}")
         # The tables and columns of ours that a store has; an older layout lacks some.
-        there = {}
+        known = {}
         for table in metadata.sorted_tables:
             if table.name in table_names:
-                names = {one["name"] for one in sa.inspect(connection).get_columns(table.name)}
-                there[table.name] = [column.name for column in table.columns if column.name in names]
-        columns = there
+                names = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
+                known[table.name] = [column.name for column in table.columns if column.name in names]
+        columns = known
         try:
             return _write(target, layout, columns, connection, dialect)
         except OSError as error:
@@ -116,12 +116,12 @@ def lines(connection: sa.Connection, columns: Columns, dialect: Dialect) -> Iter
     """Every row of these tables and columns as its table and its line, in the order of a backup."""
     for name, some in columns.items():
         table = metadata.tables[name]
-        there = [table.c[column] for column in some]
-        query = sa.select(*there).order_by(*(dialect.sort_key(column) for column in table.primary_key))
-        binary = [is_binary(column) for column in there]
+        existing = [table.c[column] for column in some]
+        query = sa.select(*existing).order_by(*(dialect.sort_key(column) for column in table.primary_key))
+        binary = [is_binary(column) for column in existing]
         with connection.execute(query, execution_options={"yield_per": _BATCH}) as rows:
             for row in rows:
-                if table is facts and (row[0] == LAYOUT_FACT or dialect.is_own_fact(row[0])):
+                if table is facts and (row[0] == LAYOUT_FACT or dialect.is_local_fact(row[0])):
                     continue
                 values = [
                     base64.b64encode(value).decode() if coded and value is not None else value
@@ -179,8 +179,8 @@ def measure_contents(connection: sa.Connection, columns: Columns, dialect: Diale
 
 def _fill(connection: sa.Connection, columns: Columns, rows: Iterator[bytes]) -> None:
     parsed = (json.loads(line) for line in rows)
-    entries = itertools.takewhile(lambda one: isinstance(one, list), parsed)
-    for name, some in itertools.groupby(entries, key=lambda one: one[0]):
+    entries = itertools.takewhile(lambda entry: isinstance(entry, list), parsed)
+    for name, some in itertools.groupby(entries, key=lambda entry: entry[0]):
         table = metadata.tables[name]
         while batch := [_row(table, columns[name], values) for _, values in itertools.islice(some, _BATCH)]:
             connection.execute(sa.insert(table), batch)

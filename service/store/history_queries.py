@@ -237,16 +237,16 @@ class HistoryQueries:
         of = {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": ts}
         return int(_PENDING_UP_TO(self.connection, **of).fetchone()[0])
 
-    def newest_names(self, db: str | None, offset: int, limit: int, part: str = "") -> list[NameRow]:
-        """The newest row of each name that has `part` in it, in the order of the names."""
+    def newest_names(self, db: str | None, offset: int, limit: int, search: str = "") -> list[NameRow]:
+        """The newest row of each name that has `search` in it, in the order of the names."""
         c, query = sql.names.c, self._newest()
         if db is not None:
             query = query.where(c.db_key == db.lower())
-        if "\0" in part:
+        if "\0" in search:
             return []  # no name holds it, and PostgreSQL refuses to look for it
-        if part:
+        if search:
             name = c.db_key + "." + c.table_key
-            query = query.where(sa.func.replace(name, part.lower(), "") != name)
+            query = query.where(sa.func.replace(name, search.lower(), "") != name)
         rows = self.connection.execute(query.order_by(c.db_key, c.table_key).offset(offset).limit(limit))
         return [name_row(row) for row in rows]
 
@@ -293,10 +293,10 @@ class HistoryQueries:
 
     def _records(self, rows: Sequence[Any]) -> list[DdlRecord]:
         carried = [row.carried and (bytes(row.carried), TableId(*json.loads(row.carried_name))) for row in rows]
-        tables = self.tables({one for one in carried if one})
+        tables = self.tables({entry for entry in carried if entry})
         return [
-            record_row(self._changefeed_name, row, tables[one] if one else None)
-            for row, one in zip(rows, carried, strict=True)
+            record_row(self._changefeed_name, row, tables[entry] if entry else None)
+            for row, entry in zip(rows, carried, strict=True)
         ]
 
     def event(self, seq: int) -> DdlRecord | None:
@@ -305,7 +305,9 @@ class HistoryQueries:
 
     def events(self, seqs: Collection[int]) -> list[DdlRecord]:
         c = sql.events.c
-        return [one for some in chunks(seqs) for one in self.records(sa.select(sql.events).where(c.seq.in_(some)))]
+        return [
+            record for some in chunks(seqs) for record in self.records(sa.select(sql.events).where(c.seq.in_(some)))
+        ]
 
     def pending_events(self) -> list[DdlRecord]:
         c = sql.events.c
@@ -324,8 +326,8 @@ class HistoryQueries:
         row = self.connection.execute(query.where(_concerns(keys)).order_by(i.commit_ts, i.ordinal).limit(1)).first()
         if row is None:
             return None
-        place = sa.and_(c.commit_ts == row.commit_ts, c.ordinal == row.ordinal)
-        return self.records(sa.select(sql.events).where(c.changefeed == self._changefeed, place))[0]
+        same_position = sa.and_(c.commit_ts == row.commit_ts, c.ordinal == row.ordinal)
+        return self.records(sa.select(sql.events).where(c.changefeed == self._changefeed, same_position))[0]
 
     def rows_at(self, position: HistoryPosition) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
         results: list[Any] = []

@@ -28,7 +28,7 @@ from ticdc_bridge.service.history.model import (
     HistoryState,
     Key,
     NameRow,
-    Place,
+    PartitionKey,
     State,
     TableVersionRow,
     by_name,
@@ -63,8 +63,8 @@ class HistoryStore(HistoryWriteStore):
             feeds = _all(tx.connection)
             if table is not None:
                 query = select(c.changefeed).distinct().where(c.db_key == key[0], c.table_key == key[1])
-                there = set(tx.connection.execute(query).scalars())
-                feeds = [one for one in feeds if one[0] in there]
+                known = set(tx.connection.execute(query).scalars())
+                feeds = [feed for feed in feeds if feed[0] in known]
         return [feed for _, feed in feeds]
 
     def changefeed(self, name: str | None = None) -> HistoryState:
@@ -137,10 +137,10 @@ class HistoryStore(HistoryWriteStore):
             return {id_: by_key.get(key_of(id_), []) for id_ in ids}
 
     def tables(
-        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000, part: str = ""
+        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000, search: str = ""
     ) -> list[NameRow]:
         with self._open_reader(changefeed) as (queries, _, _feed):
-            return queries.newest_names(db, offset, limit, part)
+            return queries.newest_names(db, offset, limit, search)
 
     def span(
         self, changefeed: str | None, period: Period, db: str | None = None, table: str | None = None
@@ -164,7 +164,7 @@ class HistoryStore(HistoryWriteStore):
             tables = _in_zone(queries.tables(forms), feed)
             seqs = {row.ddl for some in rows.values() for row in some}
             seqs |= {row.ddl for some in changed.values() for row in some}
-            events = {one.seq: one for one in queries.events(seqs)}
+            events = {event.seq: event for event in queries.events(seqs)}
             pending = queries.count_pending(period.to_ts)
             return HistorySpan(feed, period, names, databases, events, tables, contradicted, pending)
 
@@ -175,9 +175,9 @@ class HistoryStore(HistoryWriteStore):
         start, of = 0, [NameRow(TableId(db, table), FIRST, State.UNKNOWN)] if db and table else None
         while rows := of or self.tables(changefeed, db, start, _AT_ONCE):
             versions = self.versions_of(changefeed, [row.id for row in rows])
-            every = [(one, one.to_ts) for some in versions.values() for one in some]
+            every = [(entry, entry.to_ts) for some in versions.values() for entry in some]
             against = iter(self.contradictions(changefeed, every))
-            yield from ([(one, next(against)) for one in some] for some in versions.values() if some)
+            yield from ([(entry, next(against)) for entry in some] for some in versions.values() if some)
             start += len(rows)
             if of:
                 return
@@ -213,14 +213,14 @@ class HistoryStore(HistoryWriteStore):
                 made = select(sql.names.c.ddl).where(sql.names.c.changefeed == number)
                 for key, name in ((sql.names.c.db_key, db), (sql.names.c.table_key, table)):
                     made = made.where(key == name.lower()) if name else made
-                own = _of_table(select(c.seq).where(c.changefeed == number), c, db, table)
-                query = query.where(or_(c.seq.in_(own), c.seq.in_(made)))
+                of_table = _of_table(select(c.seq).where(c.changefeed == number), c, db, table)
+                query = query.where(or_(c.seq.in_(of_table), c.seq.in_(made)))
             return queries.records(query.order_by(c.commit_ts, c.ordinal).offset(offset).limit(limit))
 
     def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
         """Events by their seq."""
         with self._open_reader(changefeed) as (queries, _, _feed):
-            return {one.seq: one for one in queries.events(seqs)}
+            return {event.seq: event for event in queries.events(seqs)}
 
     def drift(
         self,
@@ -256,14 +256,18 @@ class HistoryStore(HistoryWriteStore):
             here = and_(c.changefeed == number, c.db_key == key[0], c.table_key == key[1])
             return {row.version_ts: row.rows for row in queries.connection.execute(select(sql.seen).where(here))}
 
-    def places(self) -> dict[str, dict[Place, tuple[int | None, int | None]]]:
+    def places(self) -> dict[str, dict[PartitionKey, tuple[int | None, int | None]]]:
         """Changefeed → where to read on, and the watermark, of each partition that was ever read."""
-        c, feeds, places = sql.partitions.c, sql.changefeeds.c, dict[str, dict[Place, tuple[int | None, int | None]]]()
+        c, feeds, positions = (
+            sql.partitions.c,
+            sql.changefeeds.c,
+            dict[str, dict[PartitionKey, tuple[int | None, int | None]]](),
+        )
         query = select(sql.partitions, feeds.name).join_from(sql.partitions, sql.changefeeds, feeds.id == c.changefeed)
         with self._store.read() as tx:
             for row in tx.connection.execute(query):
-                places.setdefault(row.name, {})[row.topic, row.part] = (row.next_offset, row.watermark)
-        return places
+                positions.setdefault(row.name, {})[row.topic, row.part] = (row.next_offset, row.watermark)
+        return positions
 
     def numbers(self) -> dict[str, dict[str, int]]:
         """Changefeed → state of its events → how many; and its drift records under "drift"."""
@@ -312,11 +316,11 @@ def _all(connection: Connection) -> list[tuple[int, HistoryState]]:
 def _choose_changefeed(connection: Connection, name: str | None) -> tuple[int, HistoryState]:
     changefeeds = _all(connection)
     if name is None and len(changefeeds) > 1:
-        raise RegistryError("WHICH_CHANGEFEED", known=", ".join(one.name for _, one in changefeeds))
-    for number, one in changefeeds:
-        if name in (None, one.name):
-            return number, one
-    names = ", ".join(one.name for _, one in changefeeds) or "none yet (ticdc-bridge track --help)"
+        raise RegistryError("WHICH_CHANGEFEED", known=", ".join(item.name for _, item in changefeeds))
+    for number, entry in changefeeds:
+        if name in (None, entry.name):
+            return number, entry
+    names = ", ".join(item.name for _, item in changefeeds) or "none yet (ticdc-bridge track --help)"
     raise RegistryError("UNKNOWN_CHANGEFEED", changefeed=name or "default", known=names)
 
 
@@ -344,7 +348,7 @@ def _versions(
 
 def _in_zone(tables: dict[Any, Table], feed: HistoryState) -> dict[Any, Table]:
     """Tables with defaults in UTC, where the changefeed's zone is known."""
-    return {one: in_utc(table, feed.zone) for one, table in tables.items()} if feed.zone else tables
+    return {name: in_utc(table, feed.zone) for name, table in tables.items()} if feed.zone else tables
 
 
 def _check_known(

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, and_, delete, func, insert, select, update
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.service.history import table_codec
 from ticdc_bridge.service.history.apply_event import EventApplication, apply_again, seal
-from ticdc_bridge.service.history.model import FIRST, Batch, BatchOutcome, DdlRecord, Place, RebuildOutcome
+from ticdc_bridge.service.history.model import FIRST, Batch, BatchOutcome, DdlRecord, PartitionKey, RebuildOutcome
 from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
 from ticdc_bridge.service.store import tables as sql
 from ticdc_bridge.service.store.history_writer import HistoryRowWriter, NameCache
@@ -74,19 +74,19 @@ class HistoryWriteStore:
     def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> BatchOutcome:
         with self._open_writer(changefeed, zone) as (book, connection, feed):
             result = BatchOutcome(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
-            places = _Places(connection, feed.id)
-            places.check(changefeed, batch)
+            positions = _Partitions(connection, feed.id)
+            positions.check(changefeed, batch)
             waiting = list(book.pending_events())  # before the new ones are among them
             arrived = _arrivals(book, batch.records, result)
-            places.put(batch)
-            result.sealed_ts = max(feed.sealed_ts, places.resolved_ts())
+            positions.put(batch)
+            result.sealed_ts = max(feed.sealed_ts, positions.resolved_ts())
             if result.sealed_ts > feed.sealed_ts:
                 _resolve(connection, feed.id, result.sealed_ts)
             _seal(book, [*waiting, *arrived], result)
             if strict and result.failed:
                 raise DdlError("DDL_NOT_APPLICABLE", details=result.failed[0].error or "")
-            for one in batch.drift:
-                book.drift(one)
+            for entry in batch.drift:
+                book.drift(entry)
             book.flush()
             book.add_seen(batch.seen)
             return result
@@ -184,39 +184,39 @@ def _resolve(connection: Connection, changefeed: int, sealed_ts: int) -> None:
     connection.execute(update(sql.events).where(done).values(unsealed=False))
 
 
-class _Places:
+class _Partitions:
     """How far each partition was read, and its watermark."""
 
     def __init__(self, connection: Connection, changefeed: int) -> None:
         self._sql, self._changefeed = connection, changefeed
         c = sql.partitions.c
         rows = connection.execute(select(sql.partitions).where(c.changefeed == changefeed))
-        self._known: dict[Place, tuple[int | None, int | None]] = {
+        self._known: dict[PartitionKey, tuple[int | None, int | None]] = {
             (row.topic, row.part): (row.next_offset, row.watermark) for row in rows
         }
 
     def check(self, changefeed: str, batch: Batch) -> None:
         for place, expected in batch.expected.items():
-            there = self._known.get(place, (None, None))[0]
-            if there is not None and there != expected:
+            existing = self._known.get(place, (None, None))[0]
+            if existing is not None and existing != expected:
                 topic, partition = place
-                details = f"partition {partition} of {topic} was read to offset {there}, not {expected}"
+                details = f"partition {partition} of {topic} was read to offset {existing}, not {expected}"
                 raise SetupError("TRACKED_TWICE", changefeed=changefeed, details=details)
 
     def put(self, batch: Batch) -> None:
-        for place in {*batch.offsets, *batch.watermarks, *batch.partitions}:
-            offset, watermark = self._known.get(place, (None, None))
+        for partition in {*batch.offsets, *batch.watermarks, *batch.partitions}:
+            offset, watermark = self._known.get(partition, (None, None))
             # A changefeed that starts again repeats itself: what was resolved once stays resolved.
-            highest = max((w for w in (watermark, batch.watermarks.get(place)) if w is not None), default=None)
-            now = (batch.offsets.get(place, offset), highest)
-            if place not in self._known:
-                row = {"topic": place[0], "part": place[1], "next_offset": now[0], "watermark": now[1]}
+            highest = max((w for w in (watermark, batch.watermarks.get(partition)) if w is not None), default=None)
+            now = (batch.offsets.get(partition, offset), highest)
+            if partition not in self._known:
+                row = {"topic": partition[0], "part": partition[1], "next_offset": now[0], "watermark": now[1]}
                 self._sql.execute(insert(sql.partitions), row | {"changefeed": self._changefeed})
             elif now != (offset, watermark):
                 c = sql.partitions.c
-                here = and_(c.changefeed == self._changefeed, c.topic == place[0], c.part == place[1])
+                here = and_(c.changefeed == self._changefeed, c.topic == partition[0], c.part == partition[1])
                 self._sql.execute(update(sql.partitions).where(here).values(next_offset=now[0], watermark=now[1]))
-            self._known[place] = now
+            self._known[partition] = now
 
     def resolved_ts(self) -> int:
         """The lowest watermark, 0 while a partition has none."""

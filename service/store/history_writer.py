@@ -158,16 +158,16 @@ class HistoryRowWriter:
             self._put(sql.databases, database_values(self._changefeed, database))
             self._remember(self._heads.databases, db, database)
         for db, table in sorted(outcome.involved):
-            place = {"commit_ts": record.commit_ts, "ordinal": record.ordinal}
-            self._put(sql.involved, {"changefeed": self._changefeed, "db_key": db, "table_key": table, **place})
+            position = {"commit_ts": record.commit_ts, "ordinal": record.ordinal}
+            self._put(sql.involved, {"changefeed": self._changefeed, "db_key": db, "table_key": table, **position})
         state: Any = "sealed" if outcome.error is None else "failed"
         done = replace(record, state=state, error=outcome.error)
         if record.seq in self._arrived:
             self._arrived[record.seq] = done
         else:
             self._settled[record.seq] = done
-        for one in outcome.drift:
-            self.drift(one, counted=False)
+        for entry in outcome.drift:
+            self.drift(entry, counted=False)
 
     def _remember(self, heads: dict[Any, Any], key: Any, row: NameRow | DatabaseRow) -> None:
         self._unwritten.add(key)
@@ -237,8 +237,8 @@ class HistoryRowWriter:
     # ---- drift
     def drift(self, drift: Drift, *, counted: bool = True) -> None:
         """counted: seen once more; else it is the same thing, found again."""
-        parts = (drift.kind, drift.db, drift.table, drift.version_ts, drift.detail)
-        key = hashlib.sha1(repr(parts).encode("utf-8", "replace"), usedforsecurity=False).digest()
+        pieces = (drift.kind, drift.db, drift.table, drift.version_ts, drift.detail)
+        key = hashlib.sha1(repr(pieces).encode("utf-8", "replace"), usedforsecurity=False).digest()
         if key in self._drift:
             before = self._drift[key][0]
             first = min(before.commit_ts, drift.commit_ts)
@@ -249,13 +249,13 @@ class HistoryRowWriter:
         """Rows that fit their versions: (name, version's commit_ts) → how many."""
         c = sql.seen.c
         for (key, version_ts), count in rows.items():
-            place = {
+            position = {
                 "changefeed": self._changefeed, "db_key": key[0], "table_key": key[1], "version_ts": version_ts,
             }  # fmt: skip
-            here = and_(*(c[name] == value for name, value in place.items()))
+            here = and_(*(c[name] == value for name, value in position.items()))
             done = self._sql.execute(update(sql.seen).where(here).values(rows=c.rows + count))
             if not done.rowcount:
-                self._sql.execute(insert(sql.seen), place | {"rows": count})
+                self._sql.execute(insert(sql.seen), position | {"rows": count})
 
     # ---- writing
     def _put(self, table: Any, values: dict[str, Any]) -> None:
@@ -285,22 +285,22 @@ class HistoryRowWriter:
             what = set_.values(state=bindparam("now"), error=bindparam("why"))
             self._sql.execute(what, [{"of": s, "now": r.state, "why": r.error} for s, r in settled_records.items()])
         drift, self._drift = self._drift, {}
-        for key, (one, counted) in drift.items():
-            self._put_drift(key, one, counted)
+        for key, (entry, counted) in drift.items():
+            self._put_drift(key, entry, counted)
 
-    def _put_drift(self, key: bytes, one: Drift, counted: bool) -> None:
+    def _put_drift(self, key: bytes, drift: Drift, counted: bool) -> None:
         c = sql.drift.c
         here = and_(c.changefeed == self._changefeed, c.key == key)
         row = self._sql.execute(select(c.seq).where(here)).first()
         now = time.time_ns() // 1_000_000
         if row is None:
             values = {
-                "changefeed": self._changefeed, "key": key, "kind": one.kind, "db": clean(one.db),
-                "tbl": clean(one.table), "commit_ts": one.commit_ts, "version_ts": one.version_ts,
-                "detail": clean(one.detail), "count": one.count, "seen_ms": now,
+                "changefeed": self._changefeed, "key": key, "kind": drift.kind, "db": clean(drift.db),
+                "tbl": clean(drift.table), "commit_ts": drift.commit_ts, "version_ts": drift.version_ts,
+                "detail": clean(drift.detail), "count": drift.count, "seen_ms": now,
             }  # fmt: skip
             self._sql.execute(insert(sql.drift), values)
         elif counted:
-            first = case((c.commit_ts > one.commit_ts, one.commit_ts), else_=c.commit_ts)
-            values = {"count": c["count"] + one.count, "seen_ms": now, "commit_ts": first}
+            first = case((c.commit_ts > drift.commit_ts, drift.commit_ts), else_=c.commit_ts)
+            values = {"count": c["count"] + drift.count, "seen_ms": now, "commit_ts": first}
             self._sql.execute(update(sql.drift).where(here).values(values))

@@ -21,7 +21,7 @@ from ticdc_bridge.service.registry.ports import Part, ReadAhead
 from ticdc_bridge.service.store import statements
 from ticdc_bridge.service.store.dialects import WriteSession
 from ticdc_bridge.service.store.rows import Row, schema_row, version_of_row, version_row
-from ticdc_bridge.service.store.transaction import Transaction, id_part, subject_part
+from ticdc_bridge.service.store.transaction import Transaction, id_key, subject_key
 
 SchemaKey = tuple[str, bytes, str]
 """Context, identity and kind."""
@@ -76,11 +76,11 @@ class JointTransaction(Transaction):
 
     def keep(self) -> None:
         """The work at hand is done."""
-        kept, own = self._kept, self._own
-        kept.schemas += own.schemas
-        kept.versions += own.versions
-        kept.warnings += own.warnings
-        kept.last_ids |= own.last_ids
+        kept, changes = self._kept, self._own
+        kept.schemas += changes.schemas
+        kept.versions += changes.versions
+        kept.warnings += changes.warnings
+        kept.last_ids |= changes.last_ids
         self._own, self._asked = NewRows(), False
 
     def drop(self) -> None:
@@ -93,10 +93,12 @@ class JointTransaction(Transaction):
 
     def write(self) -> None:
         """Write what is kept here."""
-        sql, kept, own = self._connection, self._kept, self._own
-        if not (kept.versions or kept.schemas or own.versions or own.schemas or kept.last_ids or own.last_ids):
+        sql, kept, changes = self._connection, self._kept, self._own
+        if not (
+            kept.versions or kept.schemas or changes.versions or changes.schemas or kept.last_ids or changes.last_ids
+        ):
             return
-        last_ids = kept.last_ids | own.last_ids
+        last_ids = kept.last_ids | changes.last_ids
         texts = []
         for context, number in last_ids.items():
             if self._last_ids.get(context) is None:
@@ -104,14 +106,14 @@ class JointTransaction(Transaction):
             else:
                 texts.append(statements.NEXT_ID.text_and_values(sql, [{"this": context, "last": number}]))
         for statement, rows in (
-            (statements.PUT_SCHEMA, kept.schemas + own.schemas),
-            (statements.PUT_VERSION, kept.versions + own.versions),
+            (statements.PUT_SCHEMA, kept.schemas + changes.schemas),
+            (statements.PUT_VERSION, kept.versions + changes.versions),
         ):
             if rows:
                 texts.append(statement.text_and_values(sql, rows))
         self._session.write_together(texts)
         self._last_ids |= last_ids
-        warnings = kept.warnings + own.warnings
+        warnings = kept.warnings + changes.warnings
         self._kept, self._own = NewRows(), NewRows()
         for warned in warnings:
             super().put_warning(warned)
@@ -127,7 +129,10 @@ class JointTransaction(Transaction):
 
     def _read(self, ahead: ReadAhead) -> None:
         subjects, scopes = statements.pad(ahead.subjects), statements.pad(ahead.scopes)
-        identities, number = statements.pad([one.identity for one in ahead.contents]), statements.number_parameters
+        identities, number = (
+            statements.pad([content.identity for content in ahead.contents]),
+            statements.number_parameters,
+        )
         rows = statements.ahead_of(len(subjects), len(scopes), len(identities))(
             self._connection,
             **number(subjects, "subject"),
@@ -137,7 +142,7 @@ class JointTransaction(Transaction):
         )
         self._subjects = {subject: SubjectRows() for subject in subjects}
         self._configs, self._modes = dict.fromkeys(scopes), dict.fromkeys(scopes)
-        self._ids = {(DEFAULT_CONTEXT, one.identity, one.kind): None for one in ahead.contents}
+        self._ids = {(DEFAULT_CONTEXT, content.identity, content.kind): None for content in ahead.contents}
         self._last_ids[DEFAULT_CONTEXT] = None
         live = set[str]()
         for what, name, text, version, id_, deleted, identity in rows:
@@ -159,7 +164,7 @@ class JointTransaction(Transaction):
         if live:
             for subject in live:
                 self._subjects[subject].versions.sort(key=lambda row: row.version)
-            self._read_schemas(statements.pad(list(live)), identities, [one.likeness for one in ahead.contents])
+            self._read_schemas(statements.pad(list(live)), identities, [content.likeness for content in ahead.contents])
 
     def _read_schemas(self, subjects: list[str], identities: list[bytes], likenesses: list[bytes]) -> None:
         """Of subjects that have versions also what a new one is compared with."""
@@ -178,12 +183,12 @@ class JointTransaction(Transaction):
             else:
                 ahead.latest = stored
         for subject in subjects:
-            self._subjects[subject].candidates.sort(key=lambda one: -one[0].version)
+            self._subjects[subject].candidates.sort(key=lambda entry: -entry[0].version)
         self._contents = frozenset(identities), frozenset(likenesses)
 
-    def _note(self, parts: Collection[Part]) -> None:
+    def _note(self, keys: Collection[Part]) -> None:
         """What is written past the rows that are kept here makes what was read ahead old."""
-        super()._note(parts)
+        super()._note(keys)
         self._subjects, self._configs, self._modes, self._ids = {}, {}, {}, {}
 
     # ---- what was read ahead
@@ -252,7 +257,7 @@ class JointTransaction(Transaction):
             return
         self._own.schemas.append(schema_row(context, schema_id, content))
         self._ids[key] = schema_id
-        self._changes.add(id_part(context, schema_id))
+        self._changes.add(id_key(context, schema_id))
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
         self._subjects.pop(subject, None)
@@ -260,7 +265,7 @@ class JointTransaction(Transaction):
             super().put_version(context, subject, version, schema_id, content, ts)
             return
         self._own.versions.append(version_row(context, subject, version, schema_id, ts))
-        self._changes |= {subject_part(subject), id_part(context, schema_id)}
+        self._changes |= {subject_key(subject), id_key(context, schema_id)}
 
     def put_warning(self, warned: StoredWarning) -> None:
         self._own.warnings.append(warned)

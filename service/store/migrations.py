@@ -44,9 +44,9 @@ def from_3(_connection: Connection) -> None:
 
 def from_4(connection: Connection) -> None:
     """Layout 5 added the likeness and the digest of a schema, and counts only ids up to `LAST_COUNTED`."""
-    there = {column["name"] for column in inspect(connection).get_columns(schemas.name)}
+    known = {column["name"] for column in inspect(connection).get_columns(schemas.name)}
     for column in (schemas.c.likeness, schemas.c.digest):
-        if column.name not in there:
+        if column.name not in known:
             kind = column.type.compile(connection.dialect)
             connection.execute(text(f"ALTER TABLE {schemas.name} ADD COLUMN {column.name} {kind}"))
     what = select(*(schemas.c[name] for name in ("context", "id", "identity", "kind", "text", "refs", "metadata")))
@@ -72,12 +72,12 @@ def make_room_for_ids(connection: Connection) -> None:
     for context, last in connection.execute(select(counters.c.context, counters.c.last)).all():
         if last <= full:
             continue
-        there = [id_ for (id_,) in connection.execute(select(schemas.c.id).where(schemas.c.context == context))]
-        highest = max((id_ for id_ in there if id_ <= full), default=0)
+        existing = [id_ for (id_,) in connection.execute(select(schemas.c.id).where(schemas.c.context == context))]
+        highest = max((id_ for id_ in existing if id_ <= full), default=0)
         connection.execute(
             update(counters).where(counters.c.context == context).values(last=max(LAST_COUNTED, highest + _ROOM // 2))
         )
-        names = [imported_id(context, id_) for id_ in sorted({last, *there}) if id_ > full]
+        names = [imported_id(context, id_) for id_ in sorted({last, *existing}) if id_ > full]
         connection.execute(insert(facts), [{"name": name, "value": ""} for name in names])
 
 

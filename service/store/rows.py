@@ -35,7 +35,9 @@ def schema_row(context: str, schema_id: int, content: Content) -> Row:
     """
     if "\0" in content.text:
         raise RegistryError("INVALID_SCHEMA", details="the schema holds a NUL character (U+0000)")
-    refs = json.dumps([[one.name, one.subject, one.version] for one in content.references], ensure_ascii=False)
+    refs = json.dumps(
+        [[reference.name, reference.subject, reference.version] for reference in content.references], ensure_ascii=False
+    )
     metadata = metadata_text(content)
     return {
         "context": context, "id": schema_id, "identity": content.identity, "kind": content.kind, "text": content.text,
@@ -60,7 +62,7 @@ def content_of(
             "Check the disk and the connection of the store; restore it from a backup"
         )
         raise RegistryError("STORE_FAILED", details=details)
-    references = () if refs == "[]" else tuple(Reference(*one) for one in json.loads(refs))
+    references = () if refs == "[]" else tuple(Reference(*load) for load in json.loads(refs))
     body = None if metadata is None else json.loads(metadata)
     if body is None or _RULE_SET not in body:
         return Content(identity, text, kind, references, body)

@@ -204,13 +204,13 @@ def translate_errors(dialect: Dialect, operation: str) -> Iterator[None]:
     except exc.TimeoutError:
         raise RegistryError("STORE_TIMEOUT", operation=operation, reason="all connections are in use") from None
     except (exc.SQLAlchemyError, dialect.engine.dialect.loaded_dbapi.Error) as error:
-        own = _cause(error)
-        if dialect.is_transient(own):
-            raise Outage(operation, dialect.reason(own)) from error
-        refusal = dialect.refusal(own)
+        cause = _cause(error)
+        if dialect.is_transient(cause):
+            raise Outage(operation, dialect.reason(cause)) from error
+        refusal = dialect.refusal(cause)
         if refusal is not None:
             raise RegistryError("UNPROCESSABLE", details=refusal) from error
-        raise RegistryError("STORE_FAILED", details=dialect.reason(own)) from error
+        raise RegistryError("STORE_FAILED", details=dialect.reason(cause)) from error
 
 
 def _cause(error: BaseException) -> Exception:

@@ -51,16 +51,16 @@ class PreparedStatement:
     def text_and_values(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[Any]]:
         """What `WriteSession.write_together` takes: an INSERT of many rows, or another statement with its one row."""
         text, names, _ = self._text_for(connection)
-        head, values, one_row = text.partition(" VALUES ")
-        return head + values + ", ".join([one_row] * len(rows)), [row[name] for row in rows for name in names]
+        head, values, row_text = text.partition(" VALUES ")
+        return head + values + ", ".join([row_text] * len(rows)), [row[name] for row in rows for name in names]
 
     def _text_for(self, connection: sa.Connection) -> tuple[str, list[str], dict[str, Any]]:
-        parts = self._texts.get(connection.dialect.name)
-        if parts is None:
+        pieces = self._texts.get(connection.dialect.name)
+        if pieces is None:
             compiled: Any = self._statement.compile(dialect=connection.dialect, column_keys=self._columns)  # type: ignore[attr-defined]
-            parts = (str(compiled), list(compiled.positiontup), dict(compiled.params))
-            self._texts[connection.dialect.name] = parts
-        return parts
+            pieces = (str(compiled), list(compiled.positiontup), dict(compiled.params))
+            self._texts[connection.dialect.name] = pieces
+        return pieces
 
 
 def _escape_nul(value: Any) -> Any:
@@ -97,12 +97,12 @@ _ALIKE = sa.or_(schemas.c.refs != "[]", _NUMBERED)
 
 def _any_of(column: sa.Column[Any], number: int, name: str = "one") -> sa.ColumnElement[bool]:
     """True if a column is one of `number` values, named as by `number_parameters`."""
-    return column.in_([sa.bindparam(f"{name}{place}") for place in range(number)])
+    return column.in_([sa.bindparam(f"{name}{index}") for index in range(number)])
 
 
 def number_parameters(values: Sequence[T], name: str = "one") -> dict[str, T]:
     """The parameters of the statements below that are made for a number of values."""
-    return {f"{name}{place}": value for place, value in enumerate(values)}
+    return {f"{name}{index}": value for index, value in enumerate(values)}
 
 
 def pad(values: Sequence[T]) -> list[T]:
@@ -151,7 +151,7 @@ def ahead_of(subjects: int, scopes: int, contents: int) -> PreparedStatement:
     """
     is_deleted = sa.case((versions.c.deleted, 1), else_=0)
     none, empty, v, s = _NO_NUMBER, _NO_TEXT, versions.c, schemas.c
-    parts = (
+    pieces = (
         sa.select(sa.literal_column("0"), v.subject, empty, v.version, v.id, is_deleted, _NO_BYTES).where(
             _any_of(v.subject, subjects, "subject")
         ),
@@ -168,7 +168,7 @@ def ahead_of(subjects: int, scopes: int, contents: int) -> PreparedStatement:
             counters.c.context == sa.bindparam("context")
         ),
     )
-    return PreparedStatement(sa.union_all(*parts))
+    return PreparedStatement(sa.union_all(*pieces))
 
 
 @lru_cache(64)

@@ -37,12 +37,12 @@ from ticdc_bridge.service.store.tables import (
 )
 
 
-def subject_part(subject: str) -> Part:
+def subject_key(subject: str) -> Part:
     """The versions of a subject."""
     return "subject", subject
 
 
-def id_part(context: str, schema_id: int) -> Part:
+def id_key(context: str, schema_id: int) -> Part:
     """An id, and the versions that hold it."""
     return "id", context, str(schema_id)
 
@@ -71,39 +71,39 @@ class Transaction:
     # ---- reading
 
     def version(self, subject: str, version: int) -> StoredVersion | None:
-        self._reads.add(subject_part(subject))
-        return self._one(statements.VERSION_OF(self._sql, subject=subject, version=version))
+        self._reads.add(subject_key(subject))
+        return self._first_row(statements.VERSION_OF(self._sql, subject=subject, version=version))
 
     def latest(self, subject: str, *, deleted: bool = False) -> StoredVersion | None:
-        self._reads.add(subject_part(subject))
-        return self._one(statements.LATEST[deleted](self._sql, subject=subject))
+        self._reads.add(subject_key(subject))
+        return self._first_row(statements.LATEST[deleted](self._sql, subject=subject))
 
     def by_content(
         self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
     ) -> StoredVersion | None:
-        self._reads.add(subject_part(subject))
+        self._reads.add(subject_key(subject))
         if schema_id is None:
             same = statements.BY_CONTENT[deleted]
-            return self._one(same(self._sql, subject=subject, identity=content.identity, kind=content.kind))
+            return self._first_row(same(self._sql, subject=subject, identity=content.identity, kind=content.kind))
         query = statements.FULL.where(versions.c.subject == subject, versions.c.id == schema_id)
         query = query.where(schemas.c.identity == content.identity, schemas.c.kind == content.kind)
-        return self._one(self._sql.execute(_newest_first(query, deleted).limit(1)))
+        return self._first_row(self._sql.execute(_newest_first(query, deleted).limit(1)))
 
     def lookalikes(self, subject: str, likeness: bytes, *, deleted: bool = False) -> list[StoredVersion]:
-        self._reads.add(subject_part(subject))
+        self._reads.add(subject_key(subject))
         return self._all(statements.LOOKALIKES[deleted](self._sql, subject=subject, likeness=likeness))
 
     def versions(self, subject: str) -> list[VersionRow]:
-        self._reads.add(subject_part(subject))
+        self._reads.add(subject_key(subject))
         return self._rows(statements.VERSIONS(self._sql, subject=subject))
 
     def live_versions(self, subject: str) -> list[StoredVersion]:
-        self._reads.add(subject_part(subject))
+        self._reads.add(subject_key(subject))
         query = statements.FULL.where(versions.c.subject == subject, ~versions.c.deleted)
         return self._all(self._sql.execute(query.order_by(versions.c.version)))
 
     def holders(self, context: str, schema_id: int) -> list[StoredVersion]:
-        self._reads.add(id_part(context, schema_id))
+        self._reads.add(id_key(context, schema_id))
         return self._all(statements.HOLDERS(self._sql, context=context, id=schema_id))
 
     def holders_of(self, context: str | None, ids: Collection[int], *, deleted: bool = False) -> list[VersionRow]:
@@ -120,23 +120,23 @@ class Transaction:
         for some in statements.chunks(identities):
             padded = statements.pad(some)
             rows += statements.holding_of(len(padded))(self._sql, **statements.number_parameters(padded))
-        return [(bytes(one), VersionRow(subject, version, id_, False)) for one, subject, version, id_ in rows]
+        return [(bytes(entry), VersionRow(subject, version, id_, False)) for entry, subject, version, id_ in rows]
 
     def repeats(self, contents: Collection[tuple[str, bytes]]) -> set[tuple[str, bytes]]:
         self._reads.add(ANYTHING)
-        there = set[tuple[str, bytes]]()
+        existing = set[tuple[str, bytes]]()
         for some in statements.chunks(contents):
             padded = statements.pad(some)
-            subjects, identities = ([one[place] for one in padded] for place in range(2))
+            subjects, identities = ([entry[index] for entry in padded] for index in range(2))
             number = statements.number_parameters
             find = statements.repeats_of(len(padded))
             rows = find(self._sql, **number(subjects, "subject"), **number(identities, "identity"))
-            there.update((subject, bytes(identity)) for subject, identity in rows)
-        return there & set(contents)
+            existing.update((subject, bytes(identity)) for subject, identity in rows)
+        return existing & set(contents)
 
-    def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
+    def newest(self, search: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)
-        if "\0" in part + text:
+        if "\0" in search + text:
             return []  # as in `search`
         higher = versions.alias()
         above = exists().where(higher.c.subject == versions.c.subject, higher.c.version > versions.c.version)
@@ -145,7 +145,7 @@ class Transaction:
             if deleted
             else statements.FULL.where(~versions.c.deleted, ~above.where(~higher.c.deleted))
         )
-        for column, looked_for in ((versions.c.subject, part), (schemas.c.text, text)):
+        for column, looked_for in ((versions.c.subject, search), (schemas.c.text, text)):
             if looked_for:  # a LIKE has a longest pattern, and letters of its own
                 query = query.where(func.replace(func.lower(column), func.lower(looked_for), "") != func.lower(column))
         return sorted(self._all(self._sql.execute(query)), key=lambda stored: stored.subject)
@@ -173,7 +173,7 @@ class Transaction:
         return sorted((subject, bool(alive)) for subject, alive in rows)
 
     def schema(self, context: str, schema_id: int) -> Content | None:
-        self._reads.add(id_part(context, schema_id))
+        self._reads.add(id_key(context, schema_id))
         what = (schemas.c[name] for name in ("identity", "kind", "text", "refs", "metadata", "digest"))
         query = select(*what).where(schemas.c.context == context, schemas.c.id == schema_id)
         row = self._sql.execute(query).first()
@@ -246,9 +246,9 @@ class Transaction:
 
     # ---- writing
 
-    def _note(self, parts: Collection[Part]) -> None:
+    def _note(self, keys: Collection[Part]) -> None:
         """These parts are about to change."""
-        self._changes.update(parts)
+        self._changes.update(keys)
 
     def new_id(self, context: str) -> int:
         number = self.max_id(context) + 1
@@ -277,15 +277,15 @@ class Transaction:
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
         row = schema_row(context, schema_id, content)
-        self._note([id_part(context, schema_id)])
+        self._note([id_key(context, schema_id)])
         statements.PUT_SCHEMA(self._sql, **row)
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
-        self._note([subject_part(subject), id_part(context, schema_id)])
+        self._note([subject_key(subject), id_key(context, schema_id)])
         statements.PUT_VERSION(self._sql, **version_row(context, subject, version, schema_id, ts))
         if context != DEFAULT_CONTEXT:
             self.put_context(context)
-        targets = {(qualify(one.subject or "", context), one.version) for one in content.references}
+        targets = {(qualify(reference.subject or "", context), reference.version) for reference in content.references}
         for to_subject, to_version in targets:
             values = {"subject": subject, "version": version, "to_subject": to_subject, "to_version": to_version}
             self._sql.execute(insert(references).values(values))
@@ -293,7 +293,7 @@ class Transaction:
     def soft_delete(self, subject: str, numbers: Iterable[int]) -> None:
         where = and_(versions.c.subject == subject, versions.c.version.in_(list(numbers)))
         ids = self._sql.execute(select(versions.c.context, versions.c.id).where(where).distinct())
-        self._note([subject_part(subject), *(id_part(context, schema_id) for context, schema_id in ids)])
+        self._note([subject_key(subject), *(id_key(context, schema_id) for context, schema_id in ids)])
         self._sql.execute(update(versions).where(where).values(deleted=True))
 
     def remove(self, subject: str, numbers: Iterable[int]) -> None:
@@ -302,7 +302,7 @@ class Transaction:
             return
         those = and_(versions.c.subject == subject, versions.c.version.in_(version_numbers))
         ids = list(self._sql.execute(select(versions.c.context, versions.c.id).where(those).distinct()))
-        self._note([subject_part(subject), *(id_part(context, schema_id) for context, schema_id in ids)])
+        self._note([subject_key(subject), *(id_key(context, schema_id) for context, schema_id in ids)])
         for table in (references, versions, warnings):
             self._sql.execute(delete(table).where(table.c.subject == subject, table.c.version.in_(version_numbers)))
         in_use = exists().where(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
@@ -337,21 +337,21 @@ class Transaction:
         self._sql.execute(insert(warnings).values(**asdict(warned)))
 
     def add_lineage(self, edges: Collection[Lineage]) -> None:
-        c, there = lineage.c, set[str]()
-        for some in statements.chunks([one.key for one in edges]):
-            there.update(self._sql.execute(select(c.key).where(c.key.in_(some))).scalars())
+        c, existing = lineage.c, set[str]()
+        for some in statements.chunks([edge.key for edge in edges]):
+            existing.update(self._sql.execute(select(c.key).where(c.key.in_(some))).scalars())
         more = update(lineage).where(c.key == bindparam("of"))
         more = more.values(rows=c.rows + bindparam("more"), last=bindparam("now"), body=bindparam("text"))
-        again = [one for one in edges if one.key in there]
-        told_again = [{"of": one.key, "more": one.rows, "now": one.last, "text": one.body} for one in again]
-        new = [asdict(one) for one in edges if one.key not in there]
-        for statement, rows in ((more, told_again), (insert(lineage), new)):
+        again = [edge for edge in edges if edge.key in existing]
+        repeated = [{"of": entry.key, "more": entry.rows, "now": entry.last, "text": entry.body} for entry in again]
+        new = [asdict(edge) for edge in edges if edge.key not in existing]
+        for statement, rows in ((more, repeated), (insert(lineage), new)):
             if rows:
                 self._sql.execute(statement, rows)
 
     # ---- rows
 
-    def _one(self, cursor: Any) -> StoredVersion | None:
+    def _first_row(self, cursor: Any) -> StoredVersion | None:
         row = cursor.fetchone()
         return None if row is None else version_of_row(row)
 

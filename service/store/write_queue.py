@@ -53,7 +53,7 @@ class WriteQueue:
     @contextmanager
     def open_transaction(self) -> Iterator[Transaction]:
         """Raises RegistryError STORE_TIMEOUT, and what the database raises."""
-        with self._turn(self._wait_seconds) as shared, self._open_part(shared) as transaction:
+        with self._turn(self._wait_seconds) as shared, self._open_transaction(shared) as transaction:
             yield transaction
 
     def run_each(self, collect: Collect[Transaction, T], wait_seconds: float) -> list[T | Exception]:
@@ -65,7 +65,7 @@ class WriteQueue:
             except Exception:  # the database refused a row, or a work can't be undone alone
                 if not self._session.is_alive():
                     raise
-            return [self._run_apart(work, shared) for work in works]
+            return [self._run_apart(function, shared) for function in works]
 
     def _run_jointly(
         self, works: Sequence[Callable[[Transaction], T]], shared: SharedTransaction, ahead: ReadAhead
@@ -75,9 +75,9 @@ class WriteQueue:
         changes: set[Part] = set()
         with savepoint(self._session):
             transaction = JointTransaction(self._session, changes, ahead)
-            for work in works:
+            for function in works:
                 try:
-                    outcomes.append(work(transaction))
+                    outcomes.append(function(transaction))
                 except Exception as error:
                     transaction.drop()
                     outcomes.append(error)
@@ -87,17 +87,17 @@ class WriteQueue:
         shared.changes |= changes | ({ANYTHING} if changes else set())
         return outcomes
 
-    def _run_apart(self, work: Callable[[Transaction], T], shared: SharedTransaction) -> T | Exception:
+    def _run_apart(self, function: Callable[[Transaction], T], shared: SharedTransaction) -> T | Exception:
         try:
-            with self._open_part(shared) as transaction:
-                return work(transaction)
+            with self._open_transaction(shared) as transaction:
+                return function(transaction)
         except Exception as error:
             if not self._session.is_alive():
                 raise
             return error
 
     @contextmanager
-    def _open_part(self, shared: SharedTransaction) -> Iterator[Transaction]:
+    def _open_transaction(self, shared: SharedTransaction) -> Iterator[Transaction]:
         """One writer's part of a shared transaction: all of it or, if it raises, nothing."""
         changes: set[Part] = set()
         with savepoint(self._session):
@@ -179,14 +179,14 @@ class WriteQueue:
             raise
 
     def _commit(self, shared: SharedTransaction) -> None:
-        self._tell(lambda one: one.before_change(shared.changes))
+        self._tell(lambda entry: entry.before_change(shared.changes))
         try:
             if shared.error is not None:
                 self._session.rollback()
                 raise shared.error
             self._session.commit()
         finally:
-            self._tell(lambda one: one.after_change(shared.changes))
+            self._tell(lambda entry: entry.after_change(shared.changes))
 
     def refresh(self, max_age: float) -> Future[None] | None:
         """Tell the listeners to forget everything if another process has written since the last look.
@@ -196,11 +196,11 @@ class WriteQueue:
         return self._session.look(max_age)
 
     def _forget(self) -> None:
-        self._tell(lambda one: one.forget())
+        self._tell(lambda entry: entry.forget())
 
     def _tell(self, what: Callable[[Listener], None]) -> None:
-        for one in self.listeners:
-            what(one)
+        for listener in self.listeners:
+            what(listener)
 
     def close(self) -> None:
         self._session.close()

@@ -77,10 +77,10 @@ class TrackedChangefeed:
 def inputs(texts: list[str], option: str = "--in") -> tuple[tuple[str, ...], Path | None]:
     """(topics, file) of `kafka:T1,T2` or a file's path. SetupError USAGE."""
     topics: dict[str, None] = {}
-    files = [one for one in texts if not one.startswith(TOPIC)]
-    for one in texts:
-        if one.startswith(TOPIC):
-            topics.update(dict.fromkeys(topic.strip() for topic in one.removeprefix(TOPIC).split(",")))
+    files = [entry for entry in texts if not entry.startswith(TOPIC)]
+    for text in texts:
+        if text.startswith(TOPIC):
+            topics.update(dict.fromkeys(topic.strip() for topic in text.removeprefix(TOPIC).split(",")))
     if "" in topics:
         raise SetupError("USAGE", details=f"{option} kafka: needs a topic: kafka:TOPIC")
     if len(files) > 1 or (files and topics) or not texts:
@@ -106,8 +106,8 @@ def parse_tracked(text: str, servers: str = "", config: str = "") -> list[Tracke
         raise SetupError("USAGE", details=f"--track {rest}: {reason_of(error)}") from error
     if not isinstance(listed, list) or not listed:
         raise SetupError("USAGE", details=f"--track {rest}: it has no [[changefeed]]")
-    changefeeds = [_of_table(one, rest, path.parent, servers, config) for one in listed]
-    if len({one.name for one in changefeeds}) < len(changefeeds):
+    changefeeds = [_of_table(entry, rest, path.parent, servers, config) for entry in listed]
+    if len({changefeed.name for changefeed in changefeeds}) < len(changefeeds):
         raise SetupError("USAGE", details=f"--track {rest}: two changefeeds have one name")
     return changefeeds
 
@@ -119,11 +119,11 @@ def _of_table(table: Any, where: str, folder: Path, servers: str, config: str) -
     if unknown:
         raise SetupError("USAGE", details=f"--track {where}: {', '.join(sorted(unknown))} is not known")
     sources = table["in"] if isinstance(table["in"], list) else [table["in"]]
-    if not all(isinstance(one, str) for one in (*sources, *(table[k] for k in table.keys() & _TEXTS))):
+    if not all(isinstance(entry, str) for entry in (*sources, *(table[k] for k in table.keys() & _TEXTS))):
         raise SetupError("USAGE", details=f"--track {where}: texts are needed")
     topics, file = inputs(sources, f"--track {where}: in")
-    own = {"in", *_SETTINGS}
-    of: dict[str, Any] = {name.replace("-", "_"): value for name, value in table.items() if name not in own}
+    known = {"in", *_SETTINGS}
+    of: dict[str, Any] = {name.replace("-", "_"): value for name, value in table.items() if name not in known}
     of["settings"] = _read_settings(table, where, folder)
     for name in ("kafka_config", "claim_check_dir"):
         if name in of:

@@ -57,7 +57,7 @@ def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
 
 def _has_usable_names(table: Table) -> bool:
     """True if its names can be kept as they are."""
-    return bool(table.id.db and table.id.table) and all(clean(part) == part for part in table.id)
+    return bool(table.id.db and table.id.table) and all(clean(piece) == piece for piece in table.id)
 
 
 def _tso(number: int) -> int:

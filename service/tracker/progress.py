@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ticdc_bridge.service.history.model import BatchOutcome, Place
+from ticdc_bridge.service.history.model import BatchOutcome, PartitionKey
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class Progress:
     drift: int = 0
     pending: int = 0
     sealed_ts: int = 0
-    lag: dict[Place, int] = field(default_factory=dict)
+    lag: dict[PartitionKey, int] = field(default_factory=dict)
     stopped: str = ""
     """Why a tracker inside the service has ended; "" while it runs."""
 
@@ -48,18 +48,18 @@ class Progress:
 
     def summary(self) -> str:
         """One line for people."""
-        parts = [f"messages {self.messages}"]
-        parts += [f"{kind} {count}" for kind, count in sorted(self.events.items())]
-        parts.append(f"new DDL {self.new}, copies {self.copies}, sealed {self.sealed}, pending {self.pending}")
+        pieces = [f"messages {self.messages}"]
+        pieces += [f"{kind} {count}" for kind, count in sorted(self.events.items())]
+        pieces.append(f"new DDL {self.new}, copies {self.copies}, sealed {self.sealed}, pending {self.pending}")
         if self.late:
-            parts.append(f"late {self.late}")
+            pieces.append(f"late {self.late}")
         if self.failed:
-            parts.append(f"not understood {self.failed}")
+            pieces.append(f"not understood {self.failed}")
         if self.drift:
-            parts.append(f"drift {self.drift}")
+            pieces.append(f"drift {self.drift}")
         for name, counter in (("errors", self.errors), ("skipped", self.skipped)):
             if counter:
                 listed = ", ".join(f"{code} {n}" for code, n in sorted(counter.items()))
-                parts.append(f"{name} {counter.total()} ({listed})")
-        parts.append(f"complete up to {self.sealed_ts}" if self.sealed_ts else "no watermark yet")
-        return f"track {self.changefeed}: " + "; ".join(parts)
+                pieces.append(f"{name} {counter.total()} ({listed})")
+        pieces.append(f"complete up to {self.sealed_ts}" if self.sealed_ts else "no watermark yet")
+        return f"track {self.changefeed}: " + "; ".join(pieces)

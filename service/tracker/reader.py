@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.formats.base import Context, Decoder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
-from ticdc_bridge.service.history.model import Batch, Drift, Place, clean
+from ticdc_bridge.service.history.model import Batch, Drift, PartitionKey, clean
 from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS, UnusableEvent, record_of, records_of_line
 from ticdc_bridge.service.tracker.progress import Progress
 from ticdc_bridge.service.tracker.row_validation import RowValidator
@@ -32,19 +32,21 @@ class EventReader:
         context: Context,
         observer: RowValidator,
         progress: Progress,
-        places: dict[Place, tuple[int | None, int | None]],
+        offsets: dict[PartitionKey, tuple[int | None, int | None]],
     ) -> None:
         self._changefeed = changefeed
         self._decoder: Decoder = format_named(format_).decoder(context)
         self._observer, self._progress = observer, progress
-        self._positions: dict[Place, int | None] = {place: offset for place, (offset, _) in places.items()}
-        self._places: set[Place] = set(places)
-        self.watermarked = any(watermark is not None for _, watermark in places.values())
+        self._positions: dict[PartitionKey, int | None] = {
+            partition: offset for partition, (offset, _) in offsets.items()
+        }
+        self._partitions: set[PartitionKey] = set(offsets)
+        self.watermarked = any(watermark is not None for _, watermark in offsets.values())
 
     def batch(self, read: SourceBatch) -> Batch:
         """The events to keep. Offsets behind messages without any use are in it too."""
         batch = Batch(partitions=set(read.partitions))
-        self._places |= read.partitions
+        self._partitions |= read.partitions
         for code, detail in read.bad:
             self._note_failure(code, detail)
         for gap in read.gaps:
@@ -64,34 +66,36 @@ class EventReader:
         return batch
 
     def _message(self, message: Message, batch: Batch) -> None:
-        place = (clean(message.topic or ""), message.partition or 0)
+        partition = (clean(message.topic or ""), message.partition or 0)
         if message.offset is not None:
-            position = self._positions.get(place)
+            position = self._positions.get(partition)
             if position is not None and message.offset < position:
                 self._progress.skipped["read before"] += 1
                 return
-            batch.expected.setdefault(place, position or 0)
-            batch.offsets[place] = message.offset + 1
-            self._positions[place] = message.offset + 1
-        if place not in self._places:
-            self._places.add(place)
-            batch.partitions.add(place)
+            batch.expected.setdefault(partition, position or 0)
+            batch.offsets[partition] = message.offset + 1
+            self._positions[partition] = message.offset + 1
+        if partition not in self._partitions:
+            self._partitions.add(partition)
+            batch.partitions.add(partition)
         self._progress.messages += 1
         try:
             for event in self._decoder.decode(message):
-                self._event(event, message, place, batch)
+                self._event(event, message, partition, batch)
         except WireError as error:
-            self._note_failure(error.code, f"{place[0]}/{place[1]}/{message.offset}: {error.detail}")
+            self._note_failure(error.code, f"{partition[0]}/{partition[1]}/{message.offset}: {error.detail}")
         except UnusableEvent as error:
             self._progress.skipped[str(error)] += 1
         except RecursionError:
-            self._note_failure("MALFORMED", f"{place[0]}/{place[1]}/{message.offset}: nested too deep")
+            self._note_failure("MALFORMED", f"{partition[0]}/{partition[1]}/{message.offset}: nested too deep")
         except Exception:
             # A defect of ours must not stop the following of everything else.
-            _LOG.exception("track %s: %s/%s/%s can't be read", self._changefeed, *place, message.offset)
-            self._note_failure("INTERNAL", f"{place[0]}/{place[1]}/{message.offset}")
+            _LOG.exception("track %s: %s/%s/%s can't be read", self._changefeed, *partition, message.offset)
+            self._note_failure("INTERNAL", f"{partition[0]}/{partition[1]}/{message.offset}")
 
-    def _event(self, event: RowChange | DdlEvent | Watermark, message: Message, place: Place, batch: Batch) -> None:
+    def _event(
+        self, event: RowChange | DdlEvent | Watermark, message: Message, partition: PartitionKey, batch: Batch
+    ) -> None:
         if isinstance(event, RowChange):
             self._progress.events["rows"] += 1
             reason = self._observer.take_row(event)
@@ -101,8 +105,8 @@ class EventReader:
             self._progress.events["watermarks"] += 1
             if 0 <= event.commit_ts < 1 << 63:
                 # In a file, one that does not say which topic it is of, is of all that stand before it.
-                for one in (place,) if place[0] else self._places:
-                    batch.watermarks[one] = max(batch.watermarks.get(one, 0), event.commit_ts)
+                for location in (partition,) if partition[0] else self._partitions:
+                    batch.watermarks[location] = max(batch.watermarks.get(location, 0), event.commit_ts)
         else:
             self._progress.events["bootstraps" if isinstance(event, Bootstrap) else "DDL"] += 1
             batch.records.append(record_of(self._changefeed, event, message))

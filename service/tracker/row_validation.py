@@ -56,13 +56,13 @@ class RowValidator:
         commit_ts = row.commit_ts
         if commit_ts is None:
             return "row without commit_ts"
-        whole = row.op in ("c", "u") and not row.key_only
-        key = (id(row.table), whole)
+        has_row = row.op in ("c", "u") and not row.key_only
+        key = (id(row.table), has_row)
         sight = self._sights.get(key)
         if sight is None:
             if len(self._sights) >= _MOST:
                 return "row of one form too many that waits for its version"
-            sight = self._sights[key] = RowSample(row.table, row.format, whole)
+            sight = self._sights[key] = RowSample(row.table, row.format, has_row)
         count = sight.counts.get(commit_ts, 0)
         if not count:
             if self._waiting >= _MOST_WAITING:
@@ -89,8 +89,8 @@ class RowValidator:
                     of = (verdict[0], name.db, name.table, times[0], verdict[1], since, count)
                     drift.append(Drift(self._changefeed, *of))
                 elif version is not None and version.table is not None:
-                    place = ((name.db.lower(), name.table.lower()), version.from_ts)
-                    fitting[place] = fitting.get(place, 0) + count
+                    position = ((name.db.lower(), name.table.lower()), version.from_ts)
+                    fitting[position] = fitting.get(position, 0) + count
             self._waiting -= len(ready)
             if not sight.counts:
                 del self._sights[key]
@@ -119,8 +119,8 @@ class RowValidator:
         if version is not None or sight.format != "avro":
             return version
         self._by_avro = self._by_avro or self._tables()
-        found = [one for id_ in self._by_avro.get(name.folded, ()) if (one := self._at(*id_, commit_ts))]
-        return next((one for one in found if one.state is not State.GONE), found[0] if found else None)
+        found = [entry for id_ in self._by_avro.get(name.folded, ()) if (entry := self._at(*id_, commit_ts))]
+        return next((item for item in found if item.state is not State.GONE), found[0] if found else None)
 
     def _verdict(self, sight: RowSample, version: TableVersionRow | None) -> tuple[DriftKind, str] | None:
         if version is None:
@@ -146,8 +146,8 @@ def compare_tables(table: Table, sight: RowSample) -> tuple[DriftKind, str] | No
     missing = left if sight.whole else []
     extra = [c.name for c in row_table.columns if c.name not in sent]
     if missing or extra:
-        parts = [f"{what} {', '.join(names[:8])}" for what, names in (("without", missing), ("with", extra)) if names]
-        return "columns", f"rows {' and '.join(parts)}"
+        pieces = [f"{what} {', '.join(names[:8])}" for what, names in (("without", missing), ("with", extra)) if names]
+        return "columns", f"rows {' and '.join(pieces)}"
     if sight.format in _TYPED:
         differs = difference(table, _with_known_details(table, row_table), all_columns=False)
         if differs:

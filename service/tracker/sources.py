@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.inputs.definition_files import LEFT_OUT
 from ticdc_bridge.schemas.inputs.message_lines import parse_line
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.service.history.model import Place
+from ticdc_bridge.service.history.model import PartitionKey
 from ticdc_bridge.service.tracker.events import UnusableEvent, is_line_of_ddl, object_of
 
 _MAX_LINE = MAX_MESSAGE * 3
@@ -33,18 +33,18 @@ class SourceBatch:
     messages: list[Message] = field(default_factory=list)
     ddl: list[dict[str, Any]] = field(default_factory=list)
     bad: list[tuple[str, str]] = field(default_factory=list)
-    partitions: set[Place] = field(default_factory=set)
+    partitions: set[PartitionKey] = field(default_factory=set)
     gaps: list[str] = field(default_factory=list)
 
 
 class Source(Protocol):
-    def start(self, places: dict[Place, int | None]) -> None:
+    def start(self, offsets: dict[PartitionKey, int | None]) -> None:
         """Begin where each partition was read to. SetupError where it can't be read."""
 
     def read(self, most: int, seconds: float) -> SourceBatch | None:
         """New messages, at most so many, waiting so long for the first; None at the end."""
 
-    def lag(self) -> dict[Place, int]:
+    def lag(self) -> dict[PartitionKey, int]:
         """Messages between what was read and the end of each partition."""
 
     def is_caught_up(self) -> bool:
@@ -64,7 +64,7 @@ class FileSource:
         except OSError as error:
             raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
 
-    def start(self, places: dict[Place, int | None]) -> None:
+    def start(self, offsets: dict[PartitionKey, int | None]) -> None:
         """A file is read from its start: what it repeats is known."""
 
     def read(self, most: int, seconds: float) -> SourceBatch | None:
@@ -103,7 +103,7 @@ class FileSource:
         except UnusableEvent as error:
             batch.bad.append(("BAD_LINE", f"{where}: {error}"))
 
-    def lag(self) -> dict[Place, int]:
+    def lag(self) -> dict[PartitionKey, int]:
         return {}
 
     def is_caught_up(self) -> bool:
@@ -129,12 +129,12 @@ class KafkaSource:
         }  # fmt: skip
         self._failure: type[Exception] = library().KafkaException
         self._errors = KafkaErrors(self._servers, lambda: self._client_error)
-        self._ends: dict[Place, int] = {}
-        self._position: dict[Place, int] = {}
+        self._ends: dict[PartitionKey, int] = {}
+        self._position: dict[PartitionKey, int] = {}
         self._looked = 0.0
         self._client_error = ""
-        self._high: dict[Place, int] = {}
-        self._kept: dict[Place, int | None] = {}
+        self._high: dict[PartitionKey, int] = {}
+        self._kept: dict[PartitionKey, int | None] = {}
         self._gaps: list[str] = []
         self._announced = False
         self._consumer = make_client(library().Consumer, config)
@@ -142,30 +142,30 @@ class KafkaSource:
     def _remember(self, error: Any) -> None:
         self._client_error = str(error)
 
-    def start(self, places: dict[Place, int | None]) -> None:
-        self._kept = {place: offset for place, offset in places.items() if place[0] in self._topics}
+    def start(self, offsets: dict[PartitionKey, int | None]) -> None:
+        self._kept = {name: offset for name, offset in offsets.items() if name[0] in self._topics}
         with self._errors:
             self._assign()
         self._ends = dict(self._high)
 
-    def _assign(self) -> set[Place]:
+    def _assign(self) -> set[PartitionKey]:
         """Read all partitions there are; those that are new from their beginning."""
         TopicPartition = library().TopicPartition
         self._looked = time.monotonic()
-        places: set[Place] = set()
+        positions: set[PartitionKey] = set()
         for topic in self._topics:
-            places |= {(topic, number) for number in partitions(self._consumer, topic, self._servers)}
-        for place in places - self._position.keys():
-            low, high = watermarks(self._consumer, *place)
-            self._high[place] = high
-            self._position[place] = self._begin(place, self._kept.get(place), low, high)
-        self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._position.items()])
-        return places
+            positions |= {(topic, number) for number in partitions(self._consumer, topic, self._servers)}
+        for location in positions - self._position.keys():
+            low, high = watermarks(self._consumer, *location)
+            self._high[location] = high
+            self._position[location] = self._begin(location, self._kept.get(location), low, high)
+        self._consumer.assign([TopicPartition(*name, offset) for name, offset in self._position.items()])
+        return positions
 
-    def _begin(self, place: Place, offset: int | None, low: int, high: int) -> int:
+    def _begin(self, position: PartitionKey, offset: int | None, low: int, high: int) -> int:
         if offset is None:
             return low
-        where = f"partition {place[1]} of topic {place[0]}"
+        where = f"partition {position[1]} of topic {position[0]}"
         if offset < low:
             self._gaps.append(f"{where}: messages {offset} to {low - 1} were deleted before they were read")
             return low
@@ -205,37 +205,37 @@ class KafkaSource:
         while len(records) < most and size < MOST_BYTES:
             lot = self._consumer.consume(min(_LOT, most - len(records)), 0.0 if records else seconds)
             records += lot
-            size += sum(len(one.value() or b"") for one in lot)
+            size += sum(len(entry.value() or b"") for entry in lot)
             if len(lot) < _LOT:
                 break
         return records
 
-    def lag(self) -> dict[Place, int]:
+    def lag(self) -> dict[PartitionKey, int]:
         TopicPartition = library().TopicPartition
         lags = {}
-        for place, position in self._position.items():
+        for name, position in self._position.items():
             try:
-                _, high = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+                _, high = self._consumer.get_watermark_offsets(TopicPartition(*name), cached=True)
             except self._failure:
                 continue
             if high >= 0:
-                lags[place] = max(high - position, 0)
+                lags[name] = max(high - position, 0)
         return lags
 
     def is_caught_up(self) -> bool:
         """Offsets without a record (transaction markers, compaction) count: the consumer's own position tells."""
         TopicPartition = library().TopicPartition
-        behind = [place for place, end in self._ends.items() if self._position.get(place, 0) < end]
+        behind = [name for name, end in self._ends.items() if self._position.get(name, 0) < end]
         if not behind:
             return True
         try:
-            now = self._consumer.position([TopicPartition(*place) for place in behind])
+            now = self._consumer.position([TopicPartition(*position) for position in behind])
         except self._failure:
             return False
-        for one in now:
-            if one.offset is not None and one.offset > self._position[one.topic, one.partition]:
-                self._position[one.topic, one.partition] = one.offset
-        return all(self._position[place] >= self._ends[place] for place in behind)
+        for entry in now:
+            if entry.offset is not None and entry.offset > self._position[entry.topic, entry.partition]:
+                self._position[entry.topic, entry.partition] = entry.offset
+        return all(self._position[position] >= self._ends[position] for position in behind)
 
     def close(self) -> None:
         self._consumer.close()

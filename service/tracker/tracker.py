@@ -65,10 +65,10 @@ class Tracker:
         sent = following.settings.sent_table
         tables = partial(tables_by_avro_name, history, name)
         self._observer = RowValidator(name, partial(history.version_at, name), sent, tables)
-        places = history.places().get(name, {})
+        offsets = history.places().get(name, {})
         context = Context(schemas, None, Options.of({}, time_zone=following.time_zone), claims)
-        self._reader = EventReader(name, following.format, context, self._observer, self.progress, places)
-        self._source.start({place: offset for place, (offset, _) in places.items()})
+        self._reader = EventReader(name, following.format, context, self._observer, self.progress, offsets)
+        self._source.start({place: offset for place, (offset, _) in offsets.items()})
 
     def stop(self) -> None:
         self._stopping.set()
@@ -147,10 +147,10 @@ class Trackers:
         self._history, self._store = history, store
         self._stopping = threading.Event()
         self._running: dict[str, Tracker] = {}
-        self._last: dict[str, Progress] = {one.name: Progress(one.name) for one in changefeeds}
+        self._last: dict[str, Progress] = {changefeed.name: Progress(changefeed.name) for changefeed in changefeeds}
         self._threads = [
-            threading.Thread(target=self._follow, args=(one,), name=f"track-{one.name}", daemon=True)
-            for one in changefeeds
+            threading.Thread(target=self._follow, args=(changefeed,), name=f"track-{changefeed.name}", daemon=True)
+            for changefeed in changefeeds
         ]
 
     def start(self) -> None:

@@ -39,7 +39,7 @@ async def judge(request: Request) -> Response:
 
 async def _changefeeds(api: ApiClient) -> list[str]:
     answer = await api.get("history", "changefeeds")
-    return [one["changefeed"] for one in answer.value] if answer.is_ok else []
+    return [entry["changefeed"] for entry in answer.value] if answer.is_ok else []
 
 
 def _chosen(names: Sequence[str], feeds: Sequence[str]) -> list[str]:
@@ -74,7 +74,7 @@ def _page(
         chosen=chosen,
         reports=reports,
         refused={feed: answer.problem for feed, answer in refused.items()} if reports else {},
-        verdict="cannot judge" if refused else next((one for one in _GRAVEST if one in verdicts), ""),
+        verdict="cannot judge" if refused else next((entry for entry in _GRAVEST if entry in verdicts), ""),
         most=_MOST,
         said="" if reports or not refused else next(iter(refused.values())).problem,
     )

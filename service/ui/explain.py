@@ -29,7 +29,7 @@ from ticdc_bridge.service.ui.topics import ask_kafka, format_names, problem_of
 router = PageRouter("/ui/explain")
 
 _WRITINGS: Final = {"auto": "detect (hex or base64)", "hex": "hex", "base64": "base64", "text": "text"}
-_PLACE: Final = re.compile(r"([A-Za-z0-9._-]{1,249})@([0-9]{1,10}):([0-9]{1,19})")
+_POSITION: Final = re.compile(r"([A-Za-z0-9._-]{1,249})@([0-9]{1,10}):([0-9]{1,19})")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-f\s:]*\Z", re.IGNORECASE)
 _FILLED_IN: Final[dict[str, str]] = {
     "key": "", "value": "", "writing": "auto", "format": "auto", "topic": "", "zone": "UTC", "context": "",
@@ -45,8 +45,8 @@ class ApiSchemas:
         self._within = ("contexts", context) if context else ()
 
     def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
-        place = "ids" if isinstance(schema_id, int) else "guids"
-        answer = self._get("schemas", place, str(schema_id), subject=subject or "", format="resolved")
+        table = "ids" if isinstance(schema_id, int) else "guids"
+        answer = self._get("schemas", table, str(schema_id), subject=subject or "", format="resolved")
         if not answer.is_ok:
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
         kind = answer.value.get("schemaType", "AVRO")
@@ -64,7 +64,7 @@ class ApiSchemas:
 
     def versions_of_id(self, schema_id: SchemaId, subject: str | None) -> list[tuple[str, int]]:
         answer = self._get("schemas", "ids", str(schema_id), "versions", subject=subject or "")
-        return [(one["subject"], one["version"]) for one in answer.value] if answer.is_ok else []
+        return [(entry["subject"], entry["version"]) for entry in answer.value] if answer.is_ok else []
 
     def _get(self, *path: str, **query: str) -> ApiAnswer:
         async def get() -> ApiAnswer:
@@ -112,15 +112,17 @@ async def answer(request: Request) -> Response:
     return _page(request, fields, explanation)
 
 
-async def _fetch_message(request: Request, place: str) -> Message | None:
+async def _fetch_message(request: Request, position: str) -> Message | None:
     """The message that the field names. Raises FormError, and ApiError to whom it is not for."""
-    if not place:
+    if not position:
         return None
     if services(request).kafka is None:
         raise FormError("This service has no --bootstrap-servers to fetch messages from.")
-    match = _PLACE.fullmatch(place)
+    match = _POSITION.fullmatch(position)
     if match is None:
-        raise FormError(f"{place[:300]!r} is not a message's place: write TOPIC@PARTITION:OFFSET, such as shop@0:17.")
+        raise FormError(
+            f"{position[:300]!r} is not a message's place: write TOPIC@PARTITION:OFFSET, such as shop@0:17."
+        )
     answer = await ask_kafka(ApiClient(request), "topics", match[1], "messages", match[2], match[3])
     if answer.is_ok:
         return _message_of(answer.value)
@@ -132,8 +134,8 @@ def _message_of(form: Mapping[str, Any]) -> Message:
         return None if text is None else base64.b64decode(text)
 
     headers = tuple((name, decoded(value)) for name, value in form["headers"])
-    place = (form["topic"], form["partition"], form["offset"], form["timestamp"])
-    return Message(decoded(form["key_b64"]), decoded(form["value_b64"]), *place, headers)
+    position = (form["topic"], form["partition"], form["offset"], form["timestamp"])
+    return Message(decoded(form["key_b64"]), decoded(form["value_b64"]), *position, headers)
 
 
 def _explain_form(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:

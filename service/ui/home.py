@@ -48,8 +48,8 @@ async def home(request: Request) -> Response:
         "edges": await api.get("lineage", limit=_MOST_EDGES),
         "dead": await api.get("kafka", "topics", deadLetters=True, limit=_MOST_TOPICS),
     }
-    if any(one.status == 401 for one in answers.values()):
-        raise ApiError(next(one for one in answers.values() if one.status == 401))
+    if any(answer.status == 401 for answer in answers.values()):
+        raise ApiError(next(answer for answer in answers.values() if answer.status == 401))
     feeds, trackers, edges = (
         answers[name].value if answers[name].is_ok else [] for name in ("feeds", "trackers", "edges")
     )
@@ -65,7 +65,7 @@ async def home(request: Request) -> Response:
         rows=_changefeeds(feeds, trackers),
         jobs=jobs,
         dead_topics=dead_topics,
-        items=sorted(items, key=lambda one: one.grade != "problem"),
+        items=sorted(items, key=lambda entry: entry.grade != "problem"),
         unknown=list(_unknown(answers, trackers)),
         asked=answers["feeds"].is_ok,
     )
@@ -74,9 +74,9 @@ async def home(request: Request) -> Response:
 # ---- what is running
 def _changefeeds(feeds: Iterable[Mapping[str, Any]], trackers: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Changefeeds with a history, and those that the service is to follow; by name."""
-    rows: dict[str, dict[str, Any]] = {one["changefeed"]: {"feed": one, "tracker": None} for one in feeds}
-    for one in trackers:
-        rows.setdefault(one["changefeed"], {"feed": None, "tracker": None})["tracker"] = one
+    rows: dict[str, dict[str, Any]] = {feed["changefeed"]: {"feed": feed, "tracker": None} for feed in feeds}
+    for tracker in trackers:
+        rows.setdefault(tracker["changefeed"], {"feed": None, "tracker": None})["tracker"] = tracker
     return [{"name": name, **rows[name]} for name in sorted(rows)]
 
 
@@ -105,57 +105,57 @@ def _jobs(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 # ---- what needs attention
 def _of_trackers(trackers: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
-    for one in trackers:
-        of, path = f"Changefeed {one['changefeed']}", _tables_path(one["changefeed"])
-        if one["stopped"] and one["stopped"] != _END_OF_FILE:
+    for tracker in trackers:
+        of, path = f"Changefeed {tracker['changefeed']}", _tables_path(tracker["changefeed"])
+        if tracker["stopped"] and tracker["stopped"] != _END_OF_FILE:
             advice = "The service tries again by itself."
-            yield Attention("problem", of, f"not followed now: {one['stopped']}", "", advice)
-        behind, waiting = one["behind_seconds"], sum(one["lag"].values())
-        if behind is not None and behind > _LATE_SECONDS and one["file"] is None:
+            yield Attention("problem", of, f"not followed now: {tracker['stopped']}", "", advice)
+        behind, waiting = tracker["behind_seconds"], sum(tracker["lag"].values())
+        if behind is not None and behind > _LATE_SECONDS and tracker["file"] is None:
             text = f"its newest watermark is {_duration(behind)} old: DDL since then is not known yet"
             yield Attention("problem", of, text, path, "Check that the changefeed runs: cdc cli changefeed query.")
-        if one["running"] and behind is None and one["messages"]:
+        if tracker["running"] and behind is None and tracker["messages"]:
             text = "no watermark has come yet: DDL waits for one before it counts"
             yield Attention("warning", of, text, path, "Some formats need enable-tidb-extension for watermarks.")
         if waiting > _MANY_MESSAGES:
             yield Attention("warning", of, f"{waiting:,} messages are not read yet", path)
-        for code, count in sorted(one["errors"].items()):
+        for code, count in sorted(tracker["errors"].items()):
             text = f"{count:,} message{'' if count == 1 else 's'} could not be read: {code}"
-            topic = f"/ui/topics/{segment(one['topics'][0])}" if len(one["topics"]) == 1 else ""
+            topic = f"/ui/topics/{segment(tracker['topics'][0])}" if len(tracker["topics"]) == 1 else ""
             yield Attention("problem", of, text, topic)
 
 
 def _of_histories(feeds: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
-    for one in feeds:
-        of, path = f"Changefeed {one['changefeed']}", _tables_path(one["changefeed"])
-        if failed := one["events"]["failed"]:
+    for feed in feeds:
+        of, path = f"Changefeed {feed['changefeed']}", _tables_path(feed["changefeed"])
+        if failed := feed["events"]["failed"]:
             text = f"{failed} DDL statement{'' if failed == 1 else 's'} could not be applied"
             yield Attention("problem", of, text, path, "Describe the tables by a snapshot: history snapshot.")
-        if one["drift"]:
-            text = f"{one['drift']} contradiction{'' if one['drift'] == 1 else 's'} between rows and history (drift)"
+        if feed["drift"]:
+            text = f"{feed['drift']} contradiction{'' if feed['drift'] == 1 else 's'} between rows and history (drift)"
             yield Attention("problem", of, text, path)
 
 
 def _of_settings(trackers: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
     """What a doctor says about the settings of changefeeds, where they are known."""
-    for one in trackers:
-        for finding in one["findings"] or ():
+    for tracker in trackers:
+        for finding in tracker["findings"] or ():
             if (grade := _GRADES.get(finding["severity"])) is not None:
-                of = f"Settings of {one['changefeed']}"
+                of = f"Settings of {tracker['changefeed']}"
                 yield Attention(grade, of, f"{finding['id']}: {finding['text']}", "", finding["fix"])
 
 
 def _of_jobs(jobs: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
-    for one in jobs:
-        path, dead = f"/ui/lineage?job={segment(one['name'])}", one["dead"] or ""
-        if (one["waiting"] or 0) > _MANY_MESSAGES:
-            yield Attention("warning", f"Job {one['name']}", f"{one['waiting']:,} messages were waiting", path)
-        if failed := one["failed"]:
+    for job in jobs:
+        path, dead = f"/ui/lineage?job={segment(job['name'])}", job["dead"] or ""
+        if (job["waiting"] or 0) > _MANY_MESSAGES:
+            yield Attention("warning", f"Job {job['name']}", f"{job['waiting']:,} messages were waiting", path)
+        if failed := job["failed"]:
             text = f"{failed:,} message{'' if failed == 1 else 's'} failed in its newest run"
             text += f"; they are in {dead}" if dead else ""
             if dead.startswith(TOPIC):
                 path = f"/ui/dead-letters/{segment(dead.removeprefix(TOPIC))}"
-            yield Attention("problem", f"Job {one['name']}", text, path)
+            yield Attention("problem", f"Job {job['name']}", text, path)
 
 
 def _of_dead_letters(topics: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
@@ -172,7 +172,7 @@ def _unknown(answers: Mapping[str, ApiAnswer], trackers: Iterable[Mapping[str, A
         yield "Changefeeds and jobs: you need the right history to see them."
     elif answers["trackers"].is_ok and not answers["trackers"].value:
         yield "Whether changefeeds are followed: this service follows none (serve --track); another process may."
-    unset = sorted(one["changefeed"] for one in trackers if one["findings"] is None)
+    unset = sorted(tracker["changefeed"] for tracker in trackers if tracker["findings"] is None)
     if unset:
         names = ", ".join(unset)
         yield f"The settings of {names}: give sink-uri and config in the file of --track, and the doctor checks them."

@@ -25,7 +25,7 @@ async def show(request: Request) -> Response:
     feeds = await api.need("history", "changefeeds")
     followed = _followed(feeds)
     chosen = [row for row in rows if not feed or feed in followed.get(row["topic"], (feed,))]
-    shown_rows = sorted(chosen[:_MOST], key=_place)
+    shown_rows = sorted(chosen[:_MOST], key=_location)
     topics = [(topic, list(edges)) for topic, edges in groupby(shown_rows, key=_topic)]
     return page(
         "lineage.html",
@@ -33,7 +33,7 @@ async def show(request: Request) -> Response:
         shown=len(shown_rows),
         more=len(rows) > _MOST,
         wanted=filters,
-        feeds=[one["changefeed"] for one in feeds],
+        feeds=[entry["changefeed"] for entry in feeds],
         changefeed=feed,
         of_topic={topic: _changefeed(names, feed) for topic, names in followed.items()},
     )
@@ -42,9 +42,9 @@ async def show(request: Request) -> Response:
 def _followed(feeds: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
     """Topic → the changefeeds whose histories come from it."""
     names: dict[str, set[str]] = {}
-    for one in feeds:
-        for place in one["partitions"]:
-            names.setdefault(place["topic"], set()).add(one["changefeed"])
+    for feed in feeds:
+        for partition in feed["partitions"]:
+            names.setdefault(partition["topic"], set()).add(feed["changefeed"])
     return names
 
 
@@ -57,6 +57,6 @@ def _topic(row: dict[str, Any]) -> str:
     return str(row["topic"] or row["source"])
 
 
-def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+def _location(row: dict[str, Any]) -> tuple[Any, ...]:
     """By topic and table, the newest version first."""
     return _topic(row), row["db"], row["table"], -(row["table_version"] or 0), row["job"], row["to"]

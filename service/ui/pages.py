@@ -73,7 +73,7 @@ class ApiClient:
         params = {name: _text(value) for name, value in (query or {}).items() if value is not None}
         target = (
             "/"
-            + "/".join(quote(part, safe="") for part in path)
+            + "/".join(quote(piece, safe="") for piece in path)
             + ("?" + urlencode(params, quote_via=quote) if params else "")
         )
         headers = self._headers if body is None else {**self._headers, "content-type": "application/json"}
@@ -141,7 +141,7 @@ _HEADERS: Final = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_OWN_SITE: Final = frozenset({"same-origin", "none"})
+_SAME_SITE: Final = frozenset({"same-origin", "none"})
 _MOST_FIELDS: Final = 300
 _LINE: Final = 90
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
@@ -192,7 +192,7 @@ def pretty_json(text: str) -> str:
     tokens = _TOKENS.findall(text)
     short = _find_short(tokens)
     lines, depth, flat, before = [""], 0, 0, ""
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token in "}]" and not flat:
             depth -= 1
             if before not in "{[":
@@ -201,7 +201,7 @@ def pretty_json(text: str) -> str:
             lines.append("  " * depth)
         elif before == ",":
             lines[-1] += " "
-        if flat or place in short:
+        if flat or index in short:
             flat += (token in "{[") - (token in "}]")
         else:
             depth += token in "{["
@@ -213,9 +213,9 @@ def pretty_json(text: str) -> str:
 def _find_short(tokens: list[str]) -> set[int]:
     """Where the objects and lists begin that fit on a line."""
     starts, opened, length = set(), [], 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token in "{[":
-            opened.append((place, length))
+            opened.append((index, length))
         length += len(token) + (token in ":,")
         if token in "}]":
             start, before = opened.pop()
@@ -291,7 +291,7 @@ def _is_same_site(request: Request) -> bool:
     """Browsers say where a form comes from; one who says nothing (curl) brings no user's password along unasked."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
-        return site in _OWN_SITE
+        return site in _SAME_SITE
     origin = request.headers.get("origin")
     return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 

@@ -40,7 +40,7 @@ _PAGE: Final = 50
 _COMPARING: Final = anyio.CapacityLimiter(2)
 NOTHING_PASTED: Final = {"schema": "", "kind": "AVRO", "against": "", "references": ""}
 _BY: Final = {"name": "name", "id": "schema id", "column": "column"}
-_CHOICES: Final[dict[str, Any]] = {"levels": list(LEVELS), "modes": [one for one in MODES if one != FORWARD]}
+_CHOICES: Final[dict[str, Any]] = {"levels": list(LEVELS), "modes": [mode for mode in MODES if mode != FORWARD]}
 
 
 @router.get("")
@@ -55,7 +55,7 @@ async def list_subjects(request: Request) -> Response:
     values = {"q": text, "by": by, **({"deleted": "1"} if deleted else {})}
     return page(
         "subjects.html",
-        rows=[_row(one) for one in answer["subjects"]],
+        rows=[_row(subject) for subject in answer["subjects"]],
         total=answer["total"],
         start=start,
         size=_PAGE,
@@ -71,12 +71,12 @@ async def list_subjects(request: Request) -> Response:
     )
 
 
-def _row(one: dict[str, Any]) -> dict[str, Any]:
+def _row(entry: dict[str, Any]) -> dict[str, Any]:
     """A row of the list: of a deleted subject, its deleted versions."""
-    live = [version for version in one["versions"] if not version["deleted"]]
-    versions = live or one["versions"]
+    live = [version for version in entry["versions"] if not version["deleted"]]
+    versions = live or entry["versions"]
     return {
-        **one, "context": context_of(one["subject"]), "name": name_of(one["subject"]),
+        **entry, "context": context_of(entry["subject"]), "name": name_of(entry["subject"]),
         "latest": versions[-1] if versions else None, "ranges": _ranges(version["version"] for version in versions),
         "deleted": not live,
     }  # fmt: skip
@@ -105,8 +105,8 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
     """The page of a subject, its newest versions first. more: what else its template shows, and the status."""
     api = ApiClient(request)
     await api.need("subjects", subject, "versions", deleted=True)  # says what is wrong where there is nothing
-    [one] = (await api.need("overview", subject=subject))["subjects"]
-    own, versions = await api.get("config", subject), list(reversed(one["versions"]))
+    [entry] = (await api.need("overview", subject=subject))["subjects"]
+    own, versions = await api.get("config", subject), list(reversed(entry["versions"]))
     for row, before in zip(versions, [*versions[1:], {"version": None}], strict=True):
         row["before"] = before["version"]
     start = min(number_of(request.query_params.get("from", "")) or 0, len(versions) - 1)
@@ -114,9 +114,9 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
         "subject.html",
         more.pop("status", 200),
         **{
-            "one": one, "subject": subject, "context": context_of(subject), "rows": versions[start : start + _PAGE],
+            "one": entry, "subject": subject, "context": context_of(subject), "rows": versions[start : start + _PAGE],
             "total": len(versions), "start": start, "older": start + _PAGE if start + _PAGE < len(versions) else None,
-            "live": [row["version"] for row in one["versions"] if not row["deleted"]],
+            "live": [row["version"] for row in entry["versions"] if not row["deleted"]],
             "settings": own.value if own.is_ok else {}, "pasted": NOTHING_PASTED, "checked": None, **_CHOICES, **more,
         },
     )  # fmt: skip
@@ -130,7 +130,7 @@ async def show_version(request: Request) -> Response:
     context = context_of(answer["subject"])
     shared = await api.get("schemas", "ids", str(answer["id"]), "versions", subject=prefix_of(context), deleted=True)
     numbers = await api.get("subjects", answer["subject"], "versions", deleted=True)
-    before = [one for one in numbers.value if one < answer["version"]] if numbers.is_ok else []
+    before = [entry for entry in numbers.value if entry < answer["version"]] if numbers.is_ok else []
     kind = answer.get("schemaType", "AVRO")
     return page(
         "version.html",
@@ -139,7 +139,7 @@ async def show_version(request: Request) -> Response:
         kind=kind,
         fields=_fields(answer["schema"]) if kind == "AVRO" else [],
         using=using.value if using.is_ok else [],
-        shared=[one for one in shared.value if one["subject"] != answer["subject"]] if shared.is_ok else [],
+        shared=[entry for entry in shared.value if entry["subject"] != answer["subject"]] if shared.is_ok else [],
         text=pretty_json(answer["schema"]),
     )
 
@@ -151,7 +151,7 @@ def _fields(text: str) -> list[dict[str, Any]]:
     except ValueError:
         return []
     fields = record.get("fields") if isinstance(record, dict) else None
-    return [_field(one) for one in fields if isinstance(one, dict)] if isinstance(fields, list) else []
+    return [_field(field) for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
 
 
 def _field(field: dict[str, Any]) -> dict[str, Any]:
@@ -185,16 +185,16 @@ async def diff(request: Request) -> Response:
         pretty_json((await api.need("subjects", subject, "versions", number, deleted=True))["schema"])
         for number in (left, right)
     ]
-    whole = request.query_params.get("whole") == "1"
-    rows = await anyio.to_thread.run_sync(side_by_side, texts[0], texts[1], limiter=_COMPARING)
+    all_lines = request.query_params.get("whole") == "1"
+    rows = await anyio.to_thread.run_sync(in_two_columns, texts[0], texts[1], limiter=_COMPARING)
     return page(
         "diff.html",
         subject=subject,
         numbers=[str(number) for number in numbers],
         left=left,
         right=right,
-        whole=whole,
-        rows=rows if whole else fold_rows(rows),
+        whole=all_lines,
+        rows=rows if all_lines else fold_rows(rows),
         changed=sum(row.kind != "same" for row in rows),
     )
 
@@ -301,9 +301,9 @@ async def _confirm(request: Request, subject: str, version: str, problem: str = 
     api = ApiClient(request)
     numbers = await api.need("subjects", subject, "versions", deleted=True)
     live = await api.get("subjects", subject, "versions")
-    there = live.value if live.is_ok else []
+    versions = live.value if live.is_ok else []
     number = number_of(version)
-    permanent = number not in there if number is not None else not there
+    permanent = number not in versions if number is not None else not versions
     return page(
         "delete.html",
         status,
@@ -381,7 +381,7 @@ class DiffRow:
         return left, right
 
 
-def side_by_side(left: str, right: str) -> list[DiffRow]:
+def in_two_columns(left: str, right: str) -> list[DiffRow]:
     """The rows of a comparison; texts that are too long to be compared simply stand beside each other."""
     a, b = left.splitlines(), right.splitlines()
     return list(_rows(a, b))
@@ -412,12 +412,12 @@ def _rows(a: list[str], b: list[str]) -> Iterator[DiffRow]:
 def fold_rows(rows: list[DiffRow]) -> list[DiffRow]:
     """The rows with what is the same left out, but for a few lines around each difference."""
     visible = [False] * len(rows)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         if row.kind != "same":
-            near = range(max(place - _AROUND, 0), min(place + _AROUND + 1, len(rows)))
+            near = range(max(index - _AROUND, 0), min(index + _AROUND + 1, len(rows)))
             visible[near.start : near.stop] = [True] * len(near)
     result: list[DiffRow] = []
-    for is_shown, group in groupby(zip(visible, rows, strict=True), key=lambda one: one[0]):
+    for is_shown, group in groupby(zip(visible, rows, strict=True), key=lambda entry: entry[0]):
         left_out = [row for _, row in group]
         result += left_out if is_shown or len(left_out) == 1 else [DiffRow("same", hidden=len(left_out))]
     return result

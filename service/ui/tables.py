@@ -70,7 +70,7 @@ async def differences(request: Request) -> Response:
         answer.status if answer is not None else 200,
         given=fields,
         inclusive=inclusive,
-        feeds=[one["changefeed"] for one in feeds],
+        feeds=[entry["changefeed"] for entry in feeds],
         versions=versions,
         report=answer.value if answer is not None and answer.is_ok else None,
         earlier=urlencode({**values, "offset": max(start - _PAGE, 0)}) if start else "",
@@ -110,7 +110,7 @@ async def _choose_changefeed(api: ApiClient, db: str, table: str, below: str = "
     path = f"/ui/tables/{segment(db)}/{segment(table)}{below}"
     if len(await api.need("history", "changefeeds")) < 2:
         return None
-    feeds = [one["changefeed"] for one in await api.need("history", "changefeeds", db=db, table=table)]
+    feeds = [changefeed["changefeed"] for changefeed in await api.need("history", "changefeeds", db=db, table=table)]
     if len(feeds) == 1:
         return go(f"{path}{_query(changefeed=feeds[0], **more)}")
     links = [(feed, f"{path}{_query(changefeed=feed, **more)}") for feed in feeds]

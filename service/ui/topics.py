@@ -75,7 +75,7 @@ async def show(request: Request) -> Response:
         wanted=wanted,
         counts=sorted({*_COUNTS, int(wanted["last"] or 1)}),
         formats=format_names(),
-        feeds=[one["changefeed"] for one in feeds.value] if feeds.is_ok else [],
+        feeds=[entry["changefeed"] for entry in feeds.value] if feeds.is_ok else [],
         said=problem_of(answer),
     )
 
@@ -199,6 +199,6 @@ def _confirm(topic: str, fields: dict[str, str], reasons: list[str], answer: Api
 
 def _sent(topic: str, answer: ApiAnswer) -> Response:
     """The topic's page by GET, so that a reload sends nothing again."""
-    left = sum(one["count"] for one in answer.value["left_out"])
+    left = sum(entry["count"] for entry in answer.value["left_out"])
     counts = {"sent": answer.value["sent"], "left": left, "failed": answer.value["too_many_attempts"]}
     return go(f"/ui/dead-letters/{segment(topic)}?{urlencode(counts)}")

@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
 from ticdc_bridge.spark_jobs.io.parquet import HEADERS
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 
@@ -38,22 +38,22 @@ FEW = 32
 """In batches with fewer messages the kernels' fixed costs are more than what they save."""
 
 
-def instantiate(place: str, side: CodecConfig, **more: Any) -> Any:
+def instantiate(place: str, config: CodecConfig, **more: Any) -> Any:
     module, _, name = place.partition(":")
-    return getattr(import_module(module), name)(side.context(), **more)
+    return getattr(import_module(module), name)(config.context(), **more)
 
 
 Slow = Callable[[dict[str, Any]], Iterable[dict[str, Any]]]
 
 
-def merge_in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, origin: Any = None) -> Any:
+def merge_in_order(chunk: Any, rest: Any, schema: Any, slow: Slow, fast: Any = None, origin: Any = None) -> Any:
     """Rows that kernels made, and those that `slow` makes of the other messages (`rest`), in message order.
 
-    part: the messages; fast: a record batch of `schema`, origin: which message each of its rows is from.
+    chunk: the messages; fast: a record batch of `schema`, origin: which message each of its rows is from.
     """
     if fast is not None and not len(rest):
         return fast
-    others = part if len(rest) == part.num_rows else part.take(pa.array(rest))
+    others = chunk if len(rest) == chunk.num_rows else chunk.take(pa.array(rest))
     return merge_rows(rest, map(slow, rows_of(others)), schema, fast, origin)
 
 
@@ -70,24 +70,24 @@ def merge_rows(
     if fast is None or not fast.num_rows:
         return made_slowly
     order = np.argsort(np.concatenate((origin, np.array(origins, np.int64))), kind="stable")
-    (whole,) = pa.Table.from_batches([fast, made_slowly]).combine_chunks().to_batches()
-    return whole.take(pa.array(order))
+    (merged,) = pa.Table.from_batches([fast, made_slowly]).combine_chunks().to_batches()
+    return merged.take(pa.array(order))
 
 
 # ---------------------------------------------------------------------------------------------- into kernels
-def reader_of(side: CodecConfig, bare: bool = False, whole: bool = False) -> RowsReader:
+def reader_of(config: CodecConfig, bare: bool = False, complete: bool = False) -> RowsReader:
     """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only.
 
-    whole: what other messages have beside their rows can be told (schemas.columnar.plain_lines), and their columns'
+    complete: what other messages have beside their rows can be told (schemas.columnar.plain_lines), and their columns'
     order is.
     """
-    more: dict[str, Any] = {"whole": True} if whole else {}
-    if side.format == "avro":
+    more: dict[str, Any] = {"whole": True} if complete else {}
+    if config.format == "avro":
         from ticdc_bridge.schemas.columnar.avro_reader import CompiledSchemas
 
-        zone = side.options.time_zone
+        zone = config.options.time_zone
         more = {"bare": bare, "compiled": get_cached((CompiledSchemas, zone), lambda: CompiledSchemas(zone))}
-    reader: RowsReader = instantiate(READERS[side.format], side, **more)
+    reader: RowsReader = instantiate(READERS[config.format], config, **more)
     return reader
 
 
@@ -97,20 +97,20 @@ def read_rows(reader: RowsReader, batch: Any) -> tuple[Rows, Any, Topics]:
     Left are messages, too, whose schemas their headers name: the kernels know no headers.
     """
     topics = _topics(batch.column("topic"))
-    parts = [binaries(batch.column(name)) for name in ("key", "value")]
+    pieces = [binaries(batch.column(name)) for name in ("key", "value")]
     named = _named_by_headers(batch)
     if named is not None:
-        parts = [replace(part, valid=freeze(part.valid & ~named)) for part in parts]
-    rows, left = reader.read(parts[0], parts[1], topics)
+        pieces = [replace(piece, valid=freeze(piece.valid & ~named)) for piece in pieces]
+    rows, left = reader.read(pieces[0], pieces[1], topics)
     return rows, left, topics
 
 
 def _named_by_headers(batch: Any) -> Any:
     """Which messages (bool) have a schema's id in their headers; None where none has, as almost always."""
-    place = batch.schema.get_field_index("headers")
-    if place < 0 or not pa.types.is_list(batch.column(place).type):
+    index = batch.schema.get_field_index("headers")
+    if index < 0 or not pa.types.is_list(batch.column(index).type):
         return None
-    column = batch.column(place)
+    column = batch.column(index)
     flat = column.flatten()
     if not len(flat):
         return None
@@ -137,20 +137,20 @@ def binaries(column: Any) -> Binaries:
     _, offsets, data = column.buffers()
     count = len(column)
     if offsets is None or offsets.size == 0:
-        places = np.zeros(count + 1, np.int64)
+        positions = np.zeros(count + 1, np.int64)
     else:
-        places = np.frombuffer(offsets, np.int32)[column.offset : column.offset + count + 1].astype(np.int64)
+        positions = np.frombuffer(offsets, np.int32)[column.offset : column.offset + count + 1].astype(np.int64)
     valid = np.ones(count, bool) if not column.null_count else np.asarray(column.is_valid())
     bytes_ = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    return Binaries(freeze(bytes_), freeze(places), freeze(valid))
+    return Binaries(freeze(bytes_), freeze(positions), freeze(valid))
 
 
 def header_counts(batch: Any) -> Any:
     """How many record headers each message of a batch has (int64); None where none has any, as almost always."""
-    place = batch.schema.get_field_index("headers")
-    if place < 0 or not pa.types.is_list(batch.column(place).type) or not len(batch.column(place).flatten()):
+    index = batch.schema.get_field_index("headers")
+    if index < 0 or not pa.types.is_list(batch.column(index).type) or not len(batch.column(index).flatten()):
         return None
-    return np.asarray(batch.column(place).value_lengths().fill_null(0)).astype(np.int64)
+    return np.asarray(batch.column(index).value_lengths().fill_null(0)).astype(np.int64)
 
 
 def headers_array(batch: Any, message: Any) -> Any:
@@ -164,9 +164,9 @@ def headers_array(batch: Any, message: Any) -> Any:
 def source_array(batch: Any, message: Any, kind: Any) -> Any:
     """Where the messages of rows came from. message: each row's, ascending; kind: the column's Arrow type."""
     once = len(message) == batch.num_rows and bool((message == np.arange(len(message))).all())
-    place = None if once else pa.array(message)
+    position = None if once else pa.array(message)
     fields = list(kind)
-    columns = [batch.column(f.name) if once else batch.column(f.name).take(place) for f in fields]
+    columns = [batch.column(f.name) if once else batch.column(f.name).take(position) for f in fields]
     arrays = [a if a.type == f.type else a.cast(f.type) for a, f in zip(columns, fields, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields)
 
@@ -194,8 +194,8 @@ def _topics(column: Any) -> Topics:
 
 def milliseconds(column: Any) -> tuple[Any, Any]:
     """(Kafka's timestamps in ms, -1: none; which of them have a fraction of one, or are none but not NULL)."""
-    whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-    micros = np.asarray(whole.fill_null(-1000) if whole.null_count else whole)
+    units = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    micros = np.asarray(units.fill_null(-1000) if units.null_count else units)
     odd = micros % 1000 != 0
     if len(micros) and micros.min() < 0:
         odd |= (micros < 0) & np.asarray(column.is_valid())
@@ -218,8 +218,8 @@ def arrow_array(binaries: Binaries, kind: Any) -> Any:
 
 def op_array(ops: Any) -> Any:
     """The letters of rows' ops (uint8: c, u or d) as an Arrow array of text."""
-    places = np.arange(len(ops) + 1, dtype=np.int32)
-    buffers = [None, pa.py_buffer(places), pa.py_buffer(np.ascontiguousarray(ops))]
+    positions = np.arange(len(ops) + 1, dtype=np.int32)
+    buffers = [None, pa.py_buffer(positions), pa.py_buffer(np.ascontiguousarray(ops))]
     return pa.Array.from_buffers(pa.string(), len(ops), buffers)
 
 
@@ -231,8 +231,8 @@ def numbers_in_message(message: Any) -> Any:
     begins = np.concatenate((np.ones(1, bool), message[1:] != message[:-1]))
     if begins.all():
         return np.zeros(count, np.int32)
-    places = np.arange(count)
-    return (places - np.maximum.accumulate(np.where(begins, places, 0))).astype(np.int32)
+    positions = np.arange(count)
+    return (positions - np.maximum.accumulate(np.where(begins, positions, 0))).astype(np.int32)
 
 
 def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, summary: Summary) -> None:
@@ -279,15 +279,15 @@ def leave_out(rows: Rows, chosen: TableChoice, slow: Any, summary: Summary | Non
 class BatchReader(ABC):
     """One task's decoders, plain and compiled. Not for several threads at once."""
 
-    def __init__(self, side: CodecConfig, fits: bool, place: frozenset[str]) -> None:
+    def __init__(self, config: CodecConfig, fits: bool, place: frozenset[str]) -> None:
         """fits: whether the compiled ones read what the side does. place: columns that a batch of messages needs."""
-        self._side, self._fits, self._place = side, fits, place
-        self._table = table_columns_of(side)
+        self._config, self._fits, self._place = config, fits, place
+        self._table = table_columns_of(config)
 
     @cached_property
     def _plain(self) -> Any:
-        decoder, verify, chosen = self._side.decoder(), self._side.verify_checksum, self._side.chosen
-        return lambda message: decode_one(decoder, message, verify, chosen=chosen)
+        decoder, verify, chosen = self._config.decoder(), self._config.verify_checksum, self._config.chosen
+        return lambda message: decode_message(decoder, message, verify, chosen=chosen)
 
     def one(self, message: Message) -> MessageResult:
         """A message by the plain codec."""

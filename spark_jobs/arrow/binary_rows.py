@@ -27,7 +27,7 @@ _LEAST = integer_limits(64, unsigned=False)[0]
 
 
 def binary_rows(
-    rows: Rows, shape: Any, first: Any, step: Any, columns: Sequence[Column], places: Any
+    rows: Rows, shape: Any, first: Any, step: Any, columns: Sequence[Column], positions: Any
 ) -> tuple[Any, Any]:
     """One side of some rows as rows of these columns in their exact Spark types → (a binary array, NULL for a row that
     lacks this side; which rows have a value that its column can't hold: bool).
@@ -37,18 +37,18 @@ def binary_rows(
     count, steps = len(first), [_step(column) for column in columns]
     codes, a, b = (freeze(np.array([step[n] for step in steps], np.int64)) for n in range(3))
     low = [[_low(shape, cell, c) for cell, c in zip(cells, columns, strict=True)]
-           for shape, cells in zip(rows.shapes, places, strict=True)]  # fmt: skip
-    by_shape = (freeze(np.ascontiguousarray(part, np.int64).reshape(-1, len(columns))) for part in (places, low))
+           for shape, cells in zip(rows.shapes, positions, strict=True)]  # fmt: skip
+    by_shape = (freeze(np.ascontiguousarray(piece, np.int64).reshape(-1, len(columns))) for piece in (positions, low))
     layout = kernel.RowLayout(codes, a, b, *by_shape)
-    begin, apart, of = (freeze(np.ascontiguousarray(part, np.int64)) for part in (first, step, shape))
+    begin, apart, of = (freeze(np.ascontiguousarray(piece, np.int64)) for piece in (first, step, shape))
     length, ends = freeze(rows.length), np.empty(count + 1, np.int32)
     size = kernel.put_ends(begin, apart, of, layout, length, ends)
     if size < 0:
         raise ValueError("rows of more than 2 GiB in one batch")
     out, bad = np.empty(size + BLOCK, np.uint8), np.zeros(count, np.uint8)
     kernel.put_rows(freeze(rows.data), begin, apart, of, layout, freeze(rows.place), length, ends, out, bad)
-    there = first >= 0
-    validity = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    present = first >= 0
+    validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffers = [validity, pa.py_buffer(ends), pa.py_buffer(out[:size])]
     return pa.Array.from_buffers(pa.binary(), count, buffers), bad.astype(np.bool_)
 

@@ -26,14 +26,14 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 pa: Any = pyarrow  # the stubs know less than the library
 
 
-_PLACE = frozenset(("topic", "partition", "offset", "timestamp"))
+_POSITION_COLUMNS = frozenset(("topic", "partition", "offset", "timestamp"))
 _OP_BITS = 18  # of a TSO, below its milliseconds
 _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits
 
 
 BINARY = {"before": "before_bytes", "after": "after_bytes"}
 """Columns with a side as Spark's own row, whose struct is NULL then."""
-_BuildSides = Callable[[Any], dict[str, Any]]
+_BuildImages = Callable[[Any], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,39 +44,39 @@ class ChangeBatch:
     rows: Any
 
 
-def can_read_changes(side: CodecConfig) -> bool:
-    """Whether change events of what a side reads come from kernels. Rows that a checksum judges do not."""
-    is_readable = side.format in columnar.READERS and (side.tables is not None or side.format == "avro")
-    return COMPILED and is_readable and not side.verify_checksum
+def can_read_changes(config: CodecConfig) -> bool:
+    """True if change events of what a side reads come from kernels. Rows that a checksum judges do not."""
+    is_readable = config.format in columnar.READERS and (config.tables is not None or config.format == "avro")
+    return COMPILED and is_readable and not config.verify_checksum
 
 
 class ChangeReader(BatchReader):
     """Messages → change events."""
 
-    def __init__(self, side: CodecConfig, schema: Any, key: tuple[str, ...] | None = None) -> None:
+    def __init__(self, config: CodecConfig, schema: Any, key: tuple[str, ...] | None = None) -> None:
         """
         Args:
-            side: rows that a checksum judges, or that its view may refuse, go through the plain codec.
+            config: rows that a checksum judges, or that its view may refuse, go through the plain codec.
             schema: `change_schema`. With structs of the side's view a row of another table is of the kind `other`;
                 it may have the columns of BINARY then.
             key: of almost all rows of the view's table. Such a row, read by kernels, has no kind, table, key and flags
                 (NULL): whoever reads it knows them. None: each row has all.
         """
-        super().__init__(side, can_read_changes(side), _PLACE)
+        super().__init__(config, can_read_changes(config), _POSITION_COLUMNS)
         self._schema, self._key = schema, key
         self._is_typed = pa.types.is_struct(schema.field("before").type)
 
     @property
     def view(self) -> TableView | None:
         """Whose structs the rows have; None: they are in plain form."""
-        return self._side.view if self._is_typed else None
+        return self._config.view if self._is_typed else None
 
     @cached_property
     def _reader(self) -> RowsReader:
-        side = self._side
-        if self._is_typed and side.tables is None:  # a table's other columns are of no account to a delete by its key
-            side = replace(side, schemas=_NoNewest(side.schemas))  # type: ignore[arg-type]
-        return cells.reader_of(side, bare=True)  # a change event says nothing beside the row
+        config = self._config
+        if self._is_typed and config.tables is None:  # a table's other columns are of no account to a delete by its key
+            config = replace(config, schemas=_NoNewest(config.schemas))  # type: ignore[arg-type]
+        return cells.reader_of(config, bare=True)  # a change event says nothing beside the row
 
     def _build_output(
         self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None
@@ -84,13 +84,13 @@ class ChangeReader(BatchReader):
         slow = cells.other_messages(batch, rows, left)
         slow[rows.message[several_flags(rows)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
-        build_sides = self._structs(rows, slow) if self._is_typed else self._maps(rows, slow)
+        build_images = self._structs(rows, slow) if self._is_typed else self._maps(rows, slow)
         mask = ~slow[rows.message]
-        if self._side.chosen is not None:
-            mask = cells.leave_out(rows, self._side.chosen, slow, summary)
+        if self._config.chosen is not None:
+            mask = cells.leave_out(rows, self._config.chosen, slow, summary)
         chosen = np.flatnonzero(mask)
         columns = _columns(rows, chosen, batch, self._schema) | self._names(rows, chosen)
-        columns |= build_sides(chosen)
+        columns |= build_images(chosen)
         arrays = [columns[f.name] if f.name in columns else pa.nulls(len(chosen), f.type) for f in self._schema]
         if summary is not None:
             cells.count_rows(rows, {}, mask, topics, summary)
@@ -116,41 +116,41 @@ class ChangeReader(BatchReader):
         return columns
 
     # Both: the messages (bool) of rows that the view may refuse become slow. Out: the sides of chosen rows.
-    def _maps(self, rows: Rows, slow: Any) -> _BuildSides:
+    def _maps(self, rows: Rows, slow: Any) -> _BuildImages:
         texts, kind = _texts(rows), self._schema.field("before").type
         if self._table is not None:
             slow[rows.message[self._table.find_doubtful(rows)]] = True
         return lambda chosen: {name: _maps(rows, chosen, getattr(rows, name), texts, kind) for name in BINARY}
 
-    def _structs(self, rows: Rows, slow: Any) -> _BuildSides:
+    def _structs(self, rows: Rows, slow: Any) -> _BuildImages:
         table = self._table
         assert table is not None
-        status, places = table.place(rows, self._key)
+        status, positions = table.place(rows, self._key)
         slow[rows.message[status == LEFT]] = True
         ours = np.flatnonzero((status == OURS) & ~slow[rows.message])
-        bad, sides = np.zeros(len(ours), np.bool_), dict[str, Any]()
+        bad, images = np.zeros(len(ours), np.bool_), dict[str, Any]()
         # Spark's own rows where nothing is added to them, and no value is looked at.
         binary = BINARY["after"] in self._schema.names and not table.adds_defaults(rows) and not table.view.types.kinds
         for name in BINARY:
             first = getattr(rows, name)
             if not binary:
                 kind = self._schema.field(name).type
-                sides[name] = table.build_struct(rows, first, ours, places, kind, bad)
+                images[name] = table.build_struct(rows, first, ours, positions, kind, bad)
             elif (first[ours] >= 0).any():
-                cells_of_side = rows.shape[ours], first[ours], rows.step[ours]
-                sides[BINARY[name]], unfit = binary_rows(rows, *cells_of_side, table.columns, places)
+                cells_of_image = rows.shape[ours], first[ours], rows.step[ours]
+                images[BINARY[name]], unfit = binary_rows(rows, *cells_of_image, table.columns, positions)
                 bad |= unfit
         slow[rows.message[ours[bad]]] = True
         numbers = np.full(len(status), -1)
         numbers[ours] = np.arange(len(ours))
 
-        def build_sides(chosen: Any) -> dict[str, Any]:
+        def build_images(chosen: Any) -> dict[str, Any]:
             if len(chosen) == len(ours) and (chosen == ours).all():
-                return sides
+                return images
             which = numbers[chosen]
-            return {name: side.take(pa.array(which, mask=which < 0)) for name, side in sides.items()}
+            return {name: image.take(pa.array(which, mask=which < 0)) for name, image in images.items()}
 
-        return build_sides
+        return build_images
 
 
 class _NoNewest:
@@ -202,10 +202,10 @@ def _maps(rows: Rows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
     cell = np.repeat(first, counts) + np.repeat(step, counts) * within
     column = np.repeat((np.cumsum(widths) - widths)[of], counts) + within
-    there = rows.length[cell] != ABSENT
-    if not there.all():
-        owner = np.repeat(np.arange(len(counts)), counts)[there]
-        cell, column, counts = cell[there], column[there], np.bincount(owner, minlength=len(counts))
+    present = rows.length[cell] != ABSENT
+    if not present.all():
+        owner = np.repeat(np.arange(len(counts)), counts)[present]
+        cell, column, counts = cell[present], column[present], np.bincount(owner, minlength=len(counts))
     items = texts if len(cell) == len(texts) and (cell == np.arange(len(cell))).all() else texts.take(pa.array(cell))
     mask = pa.array(none) if none.any() else None
     return pa.MapArray.from_arrays(_offsets(counts), names.take(pa.array(column)), items, type=kind, mask=mask)
@@ -215,9 +215,9 @@ def _flags(rows: Rows, chosen: Any, kind: Any) -> Any:
     which = np.zeros(len(chosen), np.int64)  # of a row with one flag, its number from 1 on
     for number, flagged in enumerate(rows.flags.values(), 1):
         which[flagged[chosen]] = number
-    there = which > 0
-    values = pa.array(list(rows.flags), pa.string()).take(pa.array(which[there] - 1))
-    return pa.ListArray.from_arrays(_offsets(there.astype(np.int64)), values, type=kind)
+    present = which > 0
+    values = pa.array(list(rows.flags), pa.string()).take(pa.array(which[present] - 1))
+    return pa.ListArray.from_arrays(_offsets(present.astype(np.int64)), values, type=kind)
 
 
 def _offsets(counts: Any) -> Any:

@@ -81,8 +81,8 @@ class EncodeBatches:
 class _Tables:
     """Definitions of the events' tables, each made once."""
 
-    def __init__(self, side: CodecConfig) -> None:
-        self._side = side
+    def __init__(self, config: CodecConfig) -> None:
+        self._config = config
         self._made: dict[tuple[Any, ...], Table] = {}
         self.held = ColumnCheck()
 
@@ -90,7 +90,7 @@ class _Tables:
         self, id_: TableId, commit_ts: int | None, schema_id: Any, key: tuple[str, ...], subject: str | None
     ) -> tuple[Table, int | None]:
         """The table and its version. WireError TYPE_UNKNOWN. subject: of the topic that the event came from."""
-        version = self._side.tables.at(id_, commit_ts) if self._side.tables is not None else None
+        version = self._config.tables.at(id_, commit_ts) if self._config.tables is not None else None
         if version is not None:
             return version.table, version.commit_ts
         if schema_id is None:
@@ -98,7 +98,7 @@ class _Tables:
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
         table = self._made.get((id_, schema_id, key, subject))
         if table is None:
-            text = self._side.schemas.by_id(schema_id, "event", subject)
+            text = self._config.schemas.by_id(schema_id, "event", subject)
             record = compile_record(text, f"schema id {schema_id}")
             columns = (replace(c, handle_key=c.name in key, primary_key=c.name in key) for c in record.columns)
             table = self._made[id_, schema_id, key, subject] = Table(id_, tuple(columns))
@@ -124,7 +124,7 @@ def _event(row: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
     topic = (row.get("source") or {}).get("topic")
     subject = topic_subject(topic, "key" if row["op"] == "d" else "value")
     table, version = tables.of(TableId(db, name), commit_ts, row.get("schema_id"), key, subject)
-    before, after = (_row(table, row.get(side), zone) for side in ("before", "after"))
+    before, after = (_row(table, row.get(image), zone) for image in ("before", "after"))
     # A frame does not say whether BIT's length was known where it was made.
     tables.held.check(table, (before, after), flags, listed=version is None, fewest=True)
     key_only = False

@@ -43,12 +43,12 @@ def change_rows(result: MessageResult, origin: Message, view: TableView | None =
 
     view: its table's rows have structs in its types; those of other tables are of the kind `other`, without values.
     """
-    place = place_of(origin)
+    position = position_of(origin)
     if result.error is not None:
         error = {"code": result.error.code, "detail": result.error.detail, "key": origin.key, "value": origin.value}
-        yield {"kind": "error", "row": 0, **place, "error": error}
+        yield {"kind": "error", "row": 0, **position, "error": error}
     for number, event in enumerate(result.events):
-        row = {**change_row(event), "row": number, **place}
+        row = {**change_row(event), "row": number, **position}
         if view is not None and isinstance(event, RowChange):
             if view.has(event.table.id):
                 row |= {"before": view.row(event.before, event.zone), "after": view.row(event.after, event.zone)}
@@ -61,10 +61,10 @@ def all_rows(result: MessageResult, origin: Message, view: TableView | None = No
     """`change_rows`, and one of kind `tombstone` or `empty` for a message without an event."""
     yield from change_rows(result, origin, view)
     for kind in result.skipped:
-        yield {"kind": kind, "row": 0, **place_of(origin)}
+        yield {"kind": kind, "row": 0, **position_of(origin)}
 
 
-def place_of(origin: Message) -> dict[str, Any]:
+def position_of(origin: Message) -> dict[str, Any]:
     """Where a message came from and its record headers, as the columns `source` and `headers`."""
     source = {
         "topic": origin.topic, "partition": origin.partition, "offset": origin.offset,

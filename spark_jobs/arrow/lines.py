@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
-_PLACE = frozenset(("topic", "partition", "offset"))
+_POSITION_COLUMNS = frozenset(("topic", "partition", "offset"))
 _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits
 
 
@@ -42,52 +42,54 @@ class LineBatch:
     lines: Any
 
 
-def can_write_lines(side: CodecConfig, marked: bool = False) -> bool:
-    """Whether lines of what a side reads are written by kernels.
+def can_write_lines(config: CodecConfig, marked: bool = False) -> bool:
+    """True if lines of what a side reads are written by kernels.
 
     Rows that a checksum judges go through the plain codec, and so do events with marks.
     """
-    is_readable = side.format in EXTRA_FIELDS and (side.tables is not None or side.format == "avro")
-    return COMPILED and is_readable and not (side.verify_checksum or marked)
+    is_readable = config.format in EXTRA_FIELDS and (config.tables is not None or config.format == "avro")
+    return COMPILED and is_readable and not (config.verify_checksum or marked)
 
 
 class LineReader(BatchReader):
     """Messages → lines of the plain form."""
 
-    def __init__(self, side: CodecConfig) -> None:
-        super().__init__(side, can_write_lines(side), _PLACE)
+    def __init__(self, config: CodecConfig) -> None:
+        super().__init__(config, can_write_lines(config), _POSITION_COLUMNS)
 
     @cached_property
     def _reader(self) -> RowsReader:
-        return cells.reader_of(self._side, whole=True)
+        return cells.reader_of(self._config, complete=True)
 
     def _build_output(
         self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None
     ) -> tuple[LineBatch, Any]:
         slow = cells.other_messages(batch, rows, left)
-        extra, untold = EXTRA_FIELDS[self._side.format](cells.binaries(batch.column("value")), rows.message)
+        extra, untold = EXTRA_FIELDS[self._config.format](cells.binaries(batch.column("value")), rows.message)
         slow[rows.message[several_flags(rows) | untold]] = True
         texts = plain_texts(rows)
         if self._table is not None:
             slow[rows.message[self._table.find_doubtful(rows)]] = True
         lines = self._lines(rows, texts, batch, topics, extra)
         mask = ~slow[rows.message]
-        if self._side.chosen is not None:
-            mask = cells.leave_out(rows, self._side.chosen, slow, summary)
+        if self._config.chosen is not None:
+            mask = cells.leave_out(rows, self._config.chosen, slow, summary)
         if summary is not None:
             cells.count_rows(rows, {}, mask, topics, summary)
-        message, part = rows.message, cells.numbers_in_message(rows.message)
+        message, chunk = rows.message, cells.numbers_in_message(rows.message)
         if not mask.all():
             which = np.flatnonzero(mask)
-            message, part, lines = message[which], part[which], lines.take(pa.array(which))
-        return LineBatch(message, part, lines), slow
+            message, chunk, lines = message[which], chunk[which], lines.take(pa.array(which))
+        return LineBatch(message, chunk, lines), slow
 
     def _lines(self, rows: Rows, texts: Binaries, batch: Any, topics: Any, extra: Any) -> Any:
         """Each row's line. ValueError where that is too much for one array, or a name is not UTF-8."""
         message = rows.message
-        places = (np.asarray(batch.column(name).cast(pa.int64()).fill_null(NONE)) for name in ("partition", "offset"))
-        origins = (topics.of[message], *(place[message] for place in places))
-        lines = plain_lines(rows, texts, self._side.format, topics.names, origins, extra)
+        positions = (
+            np.asarray(batch.column(name).cast(pa.int64()).fill_null(NONE)) for name in ("partition", "offset")
+        )
+        origins = (topics.of[message], *(location[message] for location in positions))
+        lines = plain_lines(rows, texts, self._config.format, topics.names, origins, extra)
         if len(lines.data) > _MOST_BYTES:
             raise ValueError("too many lines for one batch")
         return _with_headers(cells.arrow_array(lines, pa.string()), batch, message)

@@ -37,7 +37,7 @@ from ticdc_bridge.spark_jobs.arrow.batches import (
 from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
 from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import table_topic_by_rule
 
@@ -52,7 +52,7 @@ _MOST_BYTES = 1 << 30  # of what is written at a time: offsets of Arrow's binari
 
 
 def can_transcode(read: str, write: str) -> bool:
-    """Whether there are kernels from one format to the other."""
+    """True if there are kernels from one format to the other."""
     return COMPILED and read in READERS and write in WRITERS and (read, write) not in _NOT
 
 
@@ -81,18 +81,18 @@ class KernelOutput:
             return pa.repeat(pa.scalar(self.to.names[0], pa.string()), len(self.origin))
         return pa.array(list(self.to.names), pa.string()).take(pa.array(self.to.of))
 
-    def record_batch(self, part: Any, schema: Any, /, **more: Any) -> Any:
+    def record_batch(self, chunk: Any, schema: Any, /, **more: Any) -> Any:
         """A record batch of the schema: what was written, and of the messages what else the schema names."""
         columns = {"key": self.keys, "value": self.values, **more}
         if "topic" in schema.names:
             columns["topic"] = self.topics
-        same = len(self.origin) == part.num_rows and bool((self.origin == np.arange(part.num_rows)).all())
+        same = len(self.origin) == chunk.num_rows and bool((self.origin == np.arange(chunk.num_rows)).all())
         which = None if same else pa.array(self.origin)
         arrays = []
         for field in schema:
             array = columns.get(field.name)
             if array is None:
-                array = part.column(field.name)
+                array = chunk.column(field.name)
                 array = array if which is None else array.take(which)
                 array = carried_array(array) if field.name == "headers" else array
             arrays.append(array if array.type == field.type else array.cast(field.type))
@@ -112,7 +112,7 @@ class Transcoder:
     @cached_property
     def _plain(self) -> Any:
         decoder, encoder, chosen = self._read.decoder(), self._write.encoder(), self._read.chosen
-        return lambda message: transcode_one(decoder, encoder, message, self._topic, self._marked, chosen)
+        return lambda message: transcode_message(decoder, encoder, message, self._topic, self._marked, chosen)
 
     @cached_property
     def _reader(self) -> RowsReader:
@@ -120,10 +120,10 @@ class Transcoder:
 
     @cached_property
     def _writer(self) -> RowsWriter:
-        side = self._write
-        if side.format in _BY_OPTIONS:
-            return get_cached((WRITERS[side.format], side.options), lambda: _writer_of(side))
-        return _writer_of(side)
+        config = self._write
+        if config.format in _BY_OPTIONS:
+            return get_cached((WRITERS[config.format], config.options), lambda: _writer_of(config))
+        return _writer_of(config)
 
     def one(self, message: Message) -> MessageResult:
         """A message by the plain codec."""
@@ -197,8 +197,8 @@ class RowFinder:
         return batch.filter(pa.array(other_messages(batch, rows, left)))
 
 
-def _writer_of(side: CodecConfig) -> RowsWriter:
-    writer: RowsWriter = instantiate(WRITERS[side.format], side)
+def _writer_of(config: CodecConfig) -> RowsWriter:
+    writer: RowsWriter = instantiate(WRITERS[config.format], config)
     return writer
 
 

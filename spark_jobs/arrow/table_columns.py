@@ -47,10 +47,10 @@ _SURE = {
 class TableColumns:
     """The columns of the table that a side has in view. Not for several threads at once."""
 
-    def __init__(self, side: CodecConfig) -> None:
-        assert side.view is not None
-        self.view: TableView = side.view
-        self._side = side
+    def __init__(self, config: CodecConfig) -> None:
+        assert config.view is not None
+        self.view: TableView = config.view
+        self._config = config
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -59,7 +59,7 @@ class TableColumns:
     @cached_property
     def zone(self) -> str:
         """Of the TIMESTAMP text that the readers give."""
-        return format_named(self._side.format).zone or self._side.options.time_zone
+        return format_named(self._config.format).zone or self._config.options.time_zone
 
     # ---- shapes
     def place(self, rows: Rows, key: tuple[str, ...] | None = None) -> tuple[Any, Any]:
@@ -67,31 +67,31 @@ class TableColumns:
 
         key: the names of the key that our rows have; None: any.
         """
-        shapes = [self._place_shape(shape, key) for shape in rows.shapes]
+        shapes = [self._locate_shape(shape, key) for shape in rows.shapes]
         of_shape = np.array([of for of, _ in shapes], np.int64)
-        places = np.array([parts for _, parts in shapes], np.int64).reshape(len(shapes), len(self.columns))
-        return of_shape[rows.shape], places
+        positions = np.array([pieces for _, pieces in shapes], np.int64).reshape(len(shapes), len(self.columns))
+        return of_shape[rows.shape], positions
 
-    def _place_shape(self, shape: RowShape, key: tuple[str, ...] | None) -> tuple[int, list[int]]:
+    def _locate_shape(self, shape: RowShape, key: tuple[str, ...] | None) -> tuple[int, list[int]]:
         none = [-1] * len(self.columns)
         if not self.view.table.columns:
             return LEFT if self._has_other_letters(shape) else OTHERS, none
         if not self.view.has(shape.table.id):
             return OTHERS, none
-        conversion = self.view.conversion_of(shape.table, older=True, tables=self._side.tables)
+        conversion = self.view.conversion_of(shape.table, older=True, tables=self._config.tables)
         if conversion.renames or not all(step.widens for step in conversion.steps):
             return LEFT, none
         types = {c.name: spark_type(c) for c in self.columns}
-        certain = self._side.tables is None or shape.table_version is not None
+        certain = self._config.tables is None or shape.table_version is not None
         if not certain and not all(c.name in types for c in shape.columns):
             return LEFT, none
         fits = all(c.name not in types or widens(spark_type(c), types[c.name]) for c in shape.columns)
-        places = cells_of(shape, self.columns) if fits and (key is None or shape.key == key) else None
-        return (LEFT, none) if places is None else (OURS, places)
+        positions = cells_of(shape, self.columns) if fits and (key is None or shape.key == key) else None
+        return (LEFT, none) if positions is None else (OURS, positions)
 
     def _has_other_letters(self, shape: RowShape) -> bool:
-        """Whether the names of a shape are not the definition's: merge, which follows them over time, wants those."""
-        tables = self._side.tables
+        """True if the names of a shape are not the definition's: merge, which follows them over time, wants those."""
+        tables = self._config.tables
         if tables is None:
             return False
         if shape.table_version is None:
@@ -100,19 +100,19 @@ class TableColumns:
         return version is None or any(c.name not in version.table.by_name for c in shape.columns)
 
     def adds_defaults(self, rows: Rows) -> bool:
-        """Whether some of the rows may get a default for a column that they lack."""
+        """True if some of the rows may get a default for a column that they lack."""
         return self.view.missing == "default" and any(
             c.name not in s.table.by_name for s in rows.shapes for c in self.columns if not s.key_only
         )
 
     # ---- values
-    def build_side(self, rows: Rows, shape: Any, cells: tuple[Any, Any], places: Any, bad: Any) -> list[Any]:
+    def build_image(self, rows: Rows, shape: Any, cells: tuple[Any, Any], positions: Any, bad: Any) -> list[Any]:
         """The columns of one side in their exact types: times are text.
 
         cells: first and step of each row; bad: gets the rows that can't be so, whose values are of no account.
         ValueError as of `read_columns`.
         """
-        columns, unfit = read_columns(rows, shape, *cells, self.columns, places)
+        columns, unfit = read_columns(rows, shape, *cells, self.columns, positions)
         bad |= unfit
         arrays, view = [], self.view
         for typed in columns:
@@ -128,7 +128,7 @@ class TableColumns:
             arrays.append(array)
         return arrays
 
-    def build_struct(self, rows: Rows, first: Any, chosen: Any, places: Any, kind: Any, bad: Any) -> Any:
+    def build_struct(self, rows: Rows, first: Any, chosen: Any, positions: Any, kind: Any, bad: Any) -> Any:
         """One side of the chosen rows as a struct of the view's types (kind), NULL where a row lacks the side.
 
         first: the side's first cells, of all rows. bad, ValueError: as of `build_side`.
@@ -136,7 +136,7 @@ class TableColumns:
         first = first[chosen]
         if not (first >= 0).any():
             return pa.nulls(len(first), kind)
-        arrays = self.build_side(rows, rows.shape[chosen], (first, rows.step[chosen]), places, bad)
+        arrays = self.build_image(rows, rows.shape[chosen], (first, rows.step[chosen]), positions, bad)
         if self.view.types.kinds:
             good = None if not bad.any() else pa.array(~bad)
             for n, (column, field) in enumerate(zip(self.columns, kind, strict=True)):
@@ -150,24 +150,24 @@ class TableColumns:
 
         ValueError as of `read_columns`.
         """
-        status, places = self.place(rows)
+        status, positions = self.place(rows)
         odd = np.array([self._has_other_texts(shape) for shape in rows.shapes], bool)[rows.shape]
         wrong = (status == LEFT) | (odd & (status == OURS))
         ours = np.flatnonzero((status == OURS) & ~wrong)
         bad = np.zeros(len(ours), np.bool_)
         for first in (rows.before, rows.after):
             if len(ours) and (first[ours] >= 0).any():
-                self.build_side(rows, rows.shape[ours], (first[ours], rows.step[ours]), places, bad)
+                self.build_image(rows, rows.shape[ours], (first[ours], rows.step[ours]), positions, bad)
         wrong[ours[bad]] = True
         return wrong
 
     def _has_other_texts(self, shape: RowShape) -> bool:
-        """Whether the table's name, or a value, may be another text in the newest columns than in the message."""
+        """True if the table's name, or a value, may be another text in the newest columns than in the message."""
         table = self.view.table
         added = self.view.missing == "default" and not shape.key_only
         if shape.table.id != table.id or (added and not {c.name for c in self.columns} <= shape.table.by_name.keys()):
             return True
-        steps = self.view.conversion_of(shape.table, older=True, tables=self._side.tables).steps
+        steps = self.view.conversion_of(shape.table, older=True, tables=self._config.tables).steps
         return any((step.own.type.kind, step.new.type.kind) != (Kind.INTEGER, Kind.INTEGER) for step in steps)
 
     def _cast_times(self, column: Column, texts: Any, kind: Any) -> Any:
@@ -179,11 +179,11 @@ class TableColumns:
             return pa.array([None if text is None else read(text, self.zone) for text in texts.to_pylist()], kind)
 
 
-def table_columns_of(side: CodecConfig) -> TableColumns | None:
+def table_columns_of(config: CodecConfig) -> TableColumns | None:
     """The table in the side's view, where it or definitions know its columns: else it has nothing to say."""
-    if side.view is None or not (side.view.table.columns or side.tables is not None):
+    if config.view is None or not (config.view.table.columns or config.tables is not None):
         return None
-    return TableColumns(side)
+    return TableColumns(config)
 
 
 def _find_too_large(typed: ColumnValues) -> Any:

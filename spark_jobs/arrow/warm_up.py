@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, wraps
 from typing import Any, ParamSpec
 
-from ticdc_bridge.schemas.formats.base import OneTable
+from ticdc_bridge.schemas.formats.base import SingleTable
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersio
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
-from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
+from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
 _Given = ParamSpec("_Given")
@@ -66,10 +66,10 @@ _TABLE = Table(TableId("a", "b"), _COLUMNS)
 _TABLES = {"debezium": Table(TableId("a", "b"), tuple(c for c in _COLUMNS if c.name != "decimal as text"))}
 
 
-def _tells_slow_work(warm: Callable[_Given, bool]) -> Callable[_Given, bool]:
+def _reports_slow_steps(warm: Callable[_Given, bool]) -> Callable[_Given, bool]:
     @wraps(warm)
     def warm_and_tell(*given: _Given.args, **named: _Given.kwargs) -> bool:
-        with tell_slow_work("compiling kernels, once for this machine"):
+        with report_slow_steps("compiling kernels, once for this machine"):
             return warm(*given, **named)
 
     return warm_and_tell
@@ -92,7 +92,7 @@ class _Schemas(FileSchemas):
 
 
 @cache
-@_tells_slow_work
+@_reports_slow_steps
 def warm_transcode(read: str, write: str) -> bool:
     """Compiles what transcodes between two formats, or loads it: once in a process; workers find it in the cache.
 
@@ -109,7 +109,7 @@ def warm_transcode(read: str, write: str) -> bool:
 
 
 @cache
-@_tells_slow_work
+@_reports_slow_steps
 def warm_changes(read: str, in_view: bool = False) -> bool:
     """As `warm_transcode`, what decodes a format to change events with plain maps.
 
@@ -129,7 +129,7 @@ def warm_changes(read: str, in_view: bool = False) -> bool:
 
 
 @cache
-@_tells_slow_work
+@_reports_slow_steps
 def warm_lines(read: str) -> bool:
     """As `warm_transcode`, what decodes a format to lines of the plain form."""
     from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
@@ -139,14 +139,14 @@ def warm_lines(read: str) -> bool:
         return False
     from ticdc_bridge.spark_jobs.arrow.lines import LineReader
 
-    reading, batch = _sample(read, places=True)
+    reading, batch = _sample(read, with_positions=True)
     for _ in LineReader(reading).parts(batch):
         pass
     return True
 
 
 @cache
-@_tells_slow_work
+@_reports_slow_steps
 def warm_table_rows(read: str) -> bool:
     """As `warm_transcode`, what decodes a format to typed rows of one table."""
     from ticdc_bridge.schemas.columnar import READERS
@@ -168,7 +168,7 @@ def read_sample_rows(read: str, binary: bool = False) -> Iterator[tuple[Any, Any
     from ticdc_bridge.spark_jobs.arrow.changes import BINARY, ChangeReader
     from ticdc_bridge.spark_jobs.arrow.table_columns import row_type
 
-    reading, batch = _sample(read, places=True)
+    reading, batch = _sample(read, with_positions=True)
     # By its schemas alone a table has other types: rows that its columns do not hold would be left to the codec.
     view = TableView(newest_table(reading, _TABLE.id))
     schema = change_schema(row_type(view.visible_columns))
@@ -178,23 +178,23 @@ def read_sample_rows(read: str, binary: bool = False) -> Iterator[tuple[Any, Any
 
 
 def is_cached() -> bool:
-    """Whether machine code that one process makes is there for others."""
+    """True if machine code that one process makes is there for others."""
     from ticdc_bridge.schemas.columnar.kernels.jit import IS_CACHED
 
     return IS_CACHED
 
 
-def _sample(read: str, places: bool = False) -> tuple[CodecConfig, Any]:
+def _sample(read: str, with_positions: bool = False) -> tuple[CodecConfig, Any]:
     """A side, and messages of the format that it reads: inserts, updates and deletes of all types.
 
-    places: with the partitions and offsets that they are from.
+    with_positions: with the partitions and offsets that they are from.
     """
     import pyarrow
 
     pa, schemas = pyarrow, _Schemas()
     table = _TABLES.get(read, _TABLE)
     row = sample_row(table.columns)
-    encoder = CodecConfig(read, schemas, _OPTIONS, OneTable(TableVersion(0, table))).encoder()
+    encoder = CodecConfig(read, schemas, _OPTIONS, SingleTable(TableVersion(0, table))).encoder()
     messages: list[Message] = []
     for op, before, after in (("c", None, row), ("u", row, row), ("d", row, None)):
         change = RowChange("made", table, op, 1 << 60, before, after, ("id",), "UTC")  # type: ignore[arg-type]
@@ -207,9 +207,9 @@ def _sample(read: str, places: bool = False) -> tuple[CodecConfig, Any]:
             "timestamp": pa.array([0] * len(messages), pa.timestamp("us", "UTC")),
         }
     )
-    if places:
+    if with_positions:
         numbers = list(range(batch.num_rows))
         batch = batch.append_column("partition", pa.array([0] * len(numbers), pa.int32()))
         batch = batch.append_column("offset", pa.array(numbers, pa.int64()))
-    source = OneTable(TableVersion(0, table)) if read != "avro" else None
+    source = SingleTable(TableVersion(0, table)) if read != "avro" else None
     return CodecConfig(read, schemas.all_of(), Options.of({"on_lossy": "flag"}), source), batch

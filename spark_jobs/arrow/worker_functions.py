@@ -18,7 +18,7 @@ from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, all_rows, change_r
 from ticdc_bridge.spark_jobs.io.message_files import message_of_row
 from ticdc_bridge.spark_jobs.pipeline.arguments import Function, result_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, warn_of_mismatches
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
@@ -57,9 +57,9 @@ class TranscodeBatches:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         from ticdc_bridge.spark_jobs.arrow.messages import Transcoder
 
-        def build_batch(fast: Any, part: Any) -> Any:
+        def build_batch(fast: Any, chunk: Any) -> Any:
             none = pa.nulls(len(fast.origin), self.schema.field("error").type)
-            return fast.record_batch(part, self.schema, error=none)
+            return fast.record_batch(chunk, self.schema, error=none)
 
         transcoder = Transcoder(self.read, self.write, self.topic)
         return _process_batches("transcode", transcoder, batches, self.schema, message_rows, build_batch)
@@ -82,13 +82,13 @@ def _process_batches(
         return rows(result, message)
 
     for batch in batches:
-        for part, fast, rest in codecs.parts(batch):
+        for chunk, fast, rest in codecs.parts(batch):
             yield merge_in_order(
-                part, rest, schema, read_row, None if fast is None else build(fast, part), fast and fast.origin
+                chunk, rest, schema, read_row, None if fast is None else build(fast, chunk), fast and fast.origin
             )
 
 
-def rescue(side: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, Any, Any], Any]:
+def rescue(config: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, Any, Any], Any]:
     """(key, value, topic, headers) arrays → struct array: the change events that the in-process decoder makes of each
     message, with rows of the table.
 
@@ -98,7 +98,7 @@ def rescue(side: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, An
 
     # Spark infers the kind of function from exactly these annotations.
     def events(keys: pa.Array, values: pa.Array, topics: pa.Array, headers: pa.Array) -> pa.Array:  # type: ignore[type-arg]
-        decoder, view = side.decoder(), TableView(table)
+        decoder, view = config.decoder(), TableView(table)
         out: list[dict[str, Any] | None] = []
         columns = (column.to_pylist() for column in (keys, values, topics, headers))
         for key, value, topic, named in zip(*columns, strict=True):
@@ -107,7 +107,7 @@ def rescue(side: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, An
                 continue
             pairs = tuple((header["key"], header["value"]) for header in named or ())
             message = Message(key, value, topic or None, headers=pairs)
-            row = next(change_rows(result_in_python(decode_one(decoder, message), "decode"), message, view))
+            row = next(change_rows(result_in_python(decode_message(decoder, message), "decode"), message, view))
             ours = row["kind"] in ("error", "watermark") or view.has(TableId(row["db"], row["table"]))
             out.append(row if ours else {"kind": "other"})
         structs: pa.Array[Any] = pa.array(out, kind)

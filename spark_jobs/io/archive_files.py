@@ -16,11 +16,11 @@ _HIDDEN = re.compile(r"[._]")  # as Hadoop's readers take it
 _UNFINISHED = {"+tmp", "_temporary"}  # the HDFS sink's folder, and Hadoop's
 
 
-def archive_files(place: str) -> list[Path]:
+def archive_files(location: str) -> list[Path]:
     """FILE.avro, or the files of values below a folder that end so, each partition's by offset; [] where there are
     none. SetupError USAGE for a file of keys or headers, and for one that is compressed as a whole.
     """
-    path = path_of(place)
+    path = path_of(location)
     if _COMPRESSED_AVRO.search(path.name) and path.is_file():
         details = f"{path}: an Avro file is read as it is, its blocks have codecs: inflate it to {path.stem}"
         raise SetupError("USAGE", details=details)
@@ -30,10 +30,10 @@ def archive_files(place: str) -> list[Path]:
             raise SetupError("USAGE", details=details)
         return [path]
     files = (file for file in path.rglob("*.avro") if _has_values(file, path)) if path.is_dir() else ()
-    return sorted(files, key=_place_of)
+    return sorted(files, key=_position_of)
 
 
-def _place_of(file: Path) -> tuple[str, str, int, int, str]:
+def _position_of(file: Path) -> tuple[str, str, int, int, str]:
     """Where a file stands: a sink's by topic, partition and offset, however its folders are named; others by folder."""
     topic, partition, offset = origin_of(file)
     folder = str(file.parent)
@@ -50,7 +50,7 @@ def files_not_read(folder: Path) -> str:
 
 
 def _has_values(file: Path, root: Path) -> bool:
-    """Whether a file below the folder has messages' values: not keys or headers, and neither hidden nor unfinished."""
+    """True if a file below the folder has messages' values: not keys or headers, and neither hidden nor unfinished."""
     if file.suffix != ".avro" or _BESIDE.match(file.stem):
         return False
     if _HIDDEN.match(file.name) and not (_ARCHIVED.match(file.stem) and file.name[0] == "_"):  # a topic called _…

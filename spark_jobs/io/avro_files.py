@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.archive_files import origin_of
-from ticdc_bridge.spark_jobs.io.message_files import WholeFile
+from ticdc_bridge.spark_jobs.io.message_files import AtomicFile
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16  # bytes of the marker after the header and after each block
@@ -289,7 +289,7 @@ _INFLATE: dict[str, Callable[[bytes], bytes]] = {
 
 
 # ---- writing
-class ArchiveWriter(WholeFile):
+class ArchiveWriter(AtomicFile):
     """Records, which are the values of messages without a header, to FILE.avro in blocks (deflate).
 
     The file appears under its name when it is complete. The same records give the same bytes.
@@ -303,7 +303,7 @@ class ArchiveWriter(WholeFile):
         entries = ((b"avro.schema", text), (b"avro.codec", b"deflate"))
         pairs = b"".join(binary.write_bytes(name) + binary.write_bytes(value) for name, value in entries)
         try:
-            self._file = self._part.open("wb")
+            self._file = self._partial.open("wb")
             self._file.write(_MAGIC + binary.write_long(len(entries)) + pairs + b"\x00" + self._sync)
         except OSError as error:
             raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error

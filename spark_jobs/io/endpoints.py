@@ -41,7 +41,7 @@ from ticdc_bridge.spark_jobs.io.message_files import (
     is_plain_lines,
     message_line,
     opened,
-    part_of,
+    partial_path_of,
     read_messages,
 )  # fmt: skip
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
@@ -55,24 +55,24 @@ _NO_FILES = (
 
 
 def read_source(
-    place: str, kafka: KafkaClient, options: Options = _NO_OPTIONS, tables: TableSource | None = None
+    location: str, kafka: KafkaClient, options: Options = _NO_OPTIONS, tables: TableSource | None = None
 ) -> Iterator[Message | tuple[WireError, Message]]:
     """The messages of FILE, a stream's folder, a storage sink's, `-` (standard input) or kafka:TOPIC, in order.
 
     options: of the format read, for CSV files of a storage sink; tables: definitions, for what these leave out.
     """
-    refuse_table_source(place)
-    topics = topics_of_location(place)
+    refuse_table_source(location)
+    topics = topics_of_location(location)
     if topics is None:
-        path = path_of("/dev/stdin" if place == "-" else place)
-        if is_storage_folder(place):
-            return StorageFolder(place).read(options, tables)
+        path = path_of("/dev/stdin" if location == "-" else location)
+        if is_storage_folder(location):
+            return StorageFolder(location).read(options, tables)
         if ".csv" in path.suffixes and is_data_file(path):
             return read_data_file(path, options, tables)
         # A folder is what a stream wrote, a file a micro-batch by number; or a topic's archive.
-        files = sorted(path.glob("[0-9]" * 12 + ".jsonl")) or archive_files(place)
+        files = sorted(path.glob("[0-9]" * 12 + ".jsonl")) or archive_files(location)
         if path.is_dir() and not files:
-            raise SetupError("USAGE", details=f"{place}: {_NO_FILES}")
+            raise SetupError("USAGE", details=f"{location}: {_NO_FILES}")
         if path.is_dir() and files[0].suffix == ".avro" and (others := files_not_read(path)):
             print(f"warning: {others}", file=sys.stderr)
         return chain.from_iterable(map(read_messages, files or [path]))
@@ -88,18 +88,18 @@ def _read_topics(topics: TopicChoice, kafka: KafkaClient) -> Iterator[Message]:
         yield from read_topic(name, settings, kafka.from_offset)
 
 
-def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
+def plain_source(location: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
     """The plain-form lines of FILE, `-` or kafka:TOPIC as messages (schemas.plain.reader), in order.
 
     An error line gives its error and the message that failed; a line that is none, its error and the line.
     """
-    refuse_table_source(place)
+    refuse_table_source(location)
     lines: Iterator[tuple[bytes, Message | None]]
-    if topic_of_location(place) is not None:
-        lines = ((m.value or b"", m) for m in read_source(place, kafka) if isinstance(m, Message))
+    if topic_of_location(location) is not None:
+        lines = ((m.value or b"", m) for m in read_source(location, kafka) if isinstance(m, Message))
     else:
         # Not from Parquet: there {"hex":"00"} as a text and the bytes that it stands for look the same.
-        lines = ((line, None) for line in _lines(path_of("/dev/stdin" if place == "-" else place)))
+        lines = ((line, None) for line in _lines(path_of("/dev/stdin" if location == "-" else location)))
     rows: list[Message] = []
     for line, origin in lines:
         item = plain_item(line, origin)
@@ -140,22 +140,22 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
 
 
-def lines_file(place: str, options: Options, plain: bool, tables: TableSource | None = None) -> Path:
+def lines_file(location: str, options: Options, plain: bool, tables: TableSource | None = None) -> Path:
     """The messages of a file or folder as a file of lines, which may be the file itself; else it goes when the process
     ends. plain: they are lines of the plain form. tables: as `read_source`. SetupError USAGE.
     """
-    path = path_of(place)
+    path = path_of(location)
     if path.suffix != ".avro" and path.is_file() and is_plain_lines(path):
         return path
     if not path.exists():
-        raise SetupError("USAGE", details=f"{place}: No such file or directory")
+        raise SetupError("USAGE", details=f"{location}: No such file or directory")
     handle, name = tempfile.mkstemp(prefix="ticdc-bridge-", suffix=".jsonl")
     atexit.register(Path(name).unlink, missing_ok=True)
     with open(handle, "wb") as file:
         if plain:
             file.writelines(line + b"\n" for line in _lines(path))
         else:
-            file.writelines(map(_line_of_item, read_source(place, KafkaClient(), options, tables)))
+            file.writelines(map(_line_of_item, read_source(location, KafkaClient(), options, tables)))
     return Path(name)
 
 
@@ -182,25 +182,25 @@ class _MessageLines:
         self._lines.write_text(line)
 
 
-def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sink:
+def message_sink(location: str, kafka: KafkaClient, rule: str | None = None) -> Sink:
     """A writer of messages to FILE, FILE.parquet, `-`, kafka:TOPIC, or kafka: (each message's own topic).
 
-    rule: the topics were named by it, and go before `place`'s.
+    rule: the topics were named by it, and go before `location`'s.
     """
-    topic = topic_of_location(place, empty=True)
+    topic = topic_of_location(location, empty=True)
     if topic is not None:
         from ticdc_bridge.clients.kafka import TopicWriter
 
         return TopicWriter(None if rule else topic or None, kafka.settings(), kafka.read)
-    refuse_table(place)
-    if place == "-":
+    refuse_table(location)
+    if location == "-":
         return _MessageLines(sys.stdout)
-    refuse_avro(place)
-    if place.endswith(".parquet"):
+    refuse_avro(location)
+    if location.endswith(".parquet"):
         from ticdc_bridge.spark_jobs.io.parquet import ParquetWriter
 
-        return ParquetWriter(path_of(place))
-    return _MessageLines(path_of(place))
+        return ParquetWriter(path_of(location))
+    return _MessageLines(path_of(location))
 
 
 class Closable(Protocol):
@@ -243,30 +243,30 @@ _HEAD = re.compile(
 """How the line of an event begins; group 1 is its partition."""
 
 
-def line_sink(place: str, kafka: KafkaClient) -> LineSink:
+def line_sink(location: str, kafka: KafkaClient) -> LineSink:
     """A writer of plain-form events to FILE, FILE.parquet, `-` or kafka:TOPIC."""
-    topic = topic_of_location(place)
+    topic = topic_of_location(location)
     if topic is not None:
-        return _TopicLines(message_sink(place, kafka), topic)
-    refuse_table(place)
-    refuse_avro(place)
-    if place.endswith(".parquet"):
+        return _TopicLines(message_sink(location, kafka), topic)
+    refuse_table(location)
+    refuse_avro(location)
+    if location.endswith(".parquet"):
         from ticdc_bridge.spark_jobs.io.parquet import EventParquet
 
-        return EventParquet(path_of(place))
-    return LineWriter(sys.stdout if place == "-" else path_of(place))
+        return EventParquet(path_of(location))
+    return LineWriter(sys.stdout if location == "-" else path_of(location))
 
 
 class DeadLetters:
     """--dead-letter FILE | kafka:TOPIC. A file is made only when there is something to put into it."""
 
-    def __init__(self, place: str, kafka: KafkaClient) -> None:
-        self.place, self._kafka = place, kafka
-        self._is_file = topic_of_location(place) is None and place != "-"
-        self._sink: Sink | None = None if self._is_file else message_sink(place, kafka)
+    def __init__(self, location: str, kafka: KafkaClient) -> None:
+        self.place, self._kafka = location, kafka
+        self._is_file = topic_of_location(location) is None and location != "-"
+        self._sink: Sink | None = None if self._is_file else message_sink(location, kafka)
         self._lines: LineWriter | None = None
         if self._is_file:
-            part_of(path_of(place))
+            partial_path_of(path_of(location))
 
     def write(self, error: WireError, origin: Message) -> None:
         if self._is_file and not self.place.endswith(".parquet"):
@@ -282,8 +282,8 @@ class DeadLetters:
         for sink in sinks:
             sink.close()
         if self._is_file and not sinks:
-            path, part = part_of(path_of(self.place))
-            if part is not None:
+            path, partial = partial_path_of(path_of(self.place))
+            if partial is not None:
                 path.unlink(missing_ok=True)
 
     def abandon(self) -> None:

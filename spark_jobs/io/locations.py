@@ -34,22 +34,22 @@ class KafkaClient:
         return java_settings(self.servers, self.config_file)
 
 
-def topic_of_location(place: str, empty: bool = False) -> str | None:
+def topic_of_location(location: str, empty: bool = False) -> str | None:
     """TOPIC of `kafka:TOPIC`, None for anything else. SetupError USAGE when it is empty and must not be, and for a URL:
     what is no topic and no Delta table is a file or folder of this machine.
     """
-    check_is_path(place)
-    if not place.startswith(TOPIC):
+    check_is_path(location)
+    if not location.startswith(TOPIC):
         return None
-    topic = place.removeprefix(TOPIC)
+    topic = location.removeprefix(TOPIC)
     if not topic and not empty:
         raise SetupError("USAGE", details="kafka:TOPIC: the topic is missing")
     return topic
 
 
-def topics_of_location(place: str) -> TopicChoice | None:
+def topics_of_location(location: str) -> TopicChoice | None:
     """The topics of `kafka:…`, None for anything else. SetupError USAGE as of topic_of_location."""
-    text = topic_of_location(place)
+    text = topic_of_location(location)
     return None if text is None else TopicChoice(text)
 
 
@@ -67,28 +67,28 @@ _TABLE_NAMES = {"delta": "delta:PATH: the path", "iceberg": "iceberg:CATALOG.DB.
 TABLE_PREFIXES = tuple(f"{table_format}:" for table_format in _TABLE_NAMES)
 
 
-def table_location_of(place: str) -> TableLocation | None:
+def table_location_of(target: str) -> TableLocation | None:
     """`delta:PATH` or `iceberg:CATALOG.DB.TABLE`, None for anything else. SetupError USAGE when the name is empty, or
     lacks the catalog or the database.
     """
-    if not place.startswith(TABLE_PREFIXES):
+    if not target.startswith(TABLE_PREFIXES):
         return None
-    location = TableLocation(*place.split(":", 1))
+    location = TableLocation(*target.split(":", 1))
     if not location.name:
         raise SetupError("USAGE", details=f"{_TABLE_NAMES[location.format]} is missing")
     if location.format == "iceberg":
-        iceberg_name_parts(location.name)
+        split_iceberg_name(location.name)
     return location
 
 
 _NAME_PIECE = r"`(?:[^`]|``)*`|[^.`]"
-_NAME_PART = re.compile(rf"((?:{_NAME_PIECE})+)(\.(?=.)|$)", re.DOTALL)
+_IDENTIFIER = re.compile(rf"((?:{_NAME_PIECE})+)(\.(?=.)|$)", re.DOTALL)
 
 
-def iceberg_name_parts(name: str) -> tuple[str, ...]:
+def split_iceberg_name(name: str) -> tuple[str, ...]:
     """CATALOG.DB.TABLE as its parts: DB may be several, a part with a dot stands in backquotes. SetupError USAGE."""
     parts, at = list[str](), 0
-    while (match := _NAME_PART.match(name, at)) is not None:
+    while (match := _IDENTIFIER.match(name, at)) is not None:
         pieces = re.findall(_NAME_PIECE, match[1], re.DOTALL)
         parts.append("".join(p[1:-1].replace("``", "`") if p[0] == "`" else p for p in pieces))
         at = match.end()
@@ -101,11 +101,11 @@ def iceberg_name_parts(name: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def name_of_place(place: str) -> str:
+def name_of_location(location: str) -> str:
     """A place without what it begins with: kafka:, delta:, iceberg:."""
     for prefix in (TOPIC, *TABLE_PREFIXES):
-        place = place.removeprefix(prefix)
-    return place.rstrip("/")
+        location = location.removeprefix(prefix)
+    return location.rstrip("/")
 
 
 _URL = re.compile(r"(?!delta:/\w)(?!kafka:/[^/].*/\Z)([A-Za-z][A-Za-z0-9+.-]+):/(?=/|\w)")
@@ -116,55 +116,55 @@ _OTHER_WORDS = {
     "iceberg": "write iceberg:CATALOG.DB.TABLE",
     "azblob": _AZURE, "azure": _AZURE, "wasb": _AZURE, "wasbs": _AZURE,
 }  # fmt: skip
-_OTHER_PLACE = (
+_OTHER_LOCATION = (
     "files and folders, object stores (s3://, gs://, abfs://, hdfs://) and topics (kafka:TOPIC) are read and written:"
     " copy or mount it first (curl, rclone …)"
 )
-_LOCAL_PLACE = "a file or folder of this machine is needed"
+_LOCAL_PATH = "a file or folder of this machine is needed"
 
 
-def check_is_path(place: str, option: str = "", local: bool = False) -> None:
+def check_is_path(location: str, option: str = "", local: bool = False) -> None:
     """SetupError USAGE for a URL, where a file or folder is needed, or (unless local) one of an object store.
 
     option: what it is given by, "" for --in, --out.
     """
-    if not local and StoreUrl.of(place) is not None:
+    if not local and StoreUrl.of(location) is not None:
         return
-    match = _URL.match(place)
-    if match is not None and not Path(place).exists():
-        advice = _LOCAL_PLACE if local else _OTHER_WORDS.get(match[1].lower(), _OTHER_PLACE)
-        raise SetupError("USAGE", details=f"{option} {place}: it is a URL ({match[1]}://): {advice}".strip())
+    match = _URL.match(location)
+    if match is not None and not Path(location).exists():
+        advice = _LOCAL_PATH if local else _OTHER_WORDS.get(match[1].lower(), _OTHER_LOCATION)
+        raise SetupError("USAGE", details=f"{option} {location}: it is a URL ({match[1]}://): {advice}".strip())
 
 
-def refuse_table_source(place: str) -> None:
+def refuse_table_source(location: str) -> None:
     """SetupError USAGE for a table of the lake where messages are read."""
-    if table_location_of(place) is not None:
-        details = f"{place}: messages are read from files and topics, not from tables of the lake"
+    if table_location_of(location) is not None:
+        details = f"{location}: messages are read from files and topics, not from tables of the lake"
         advice = (
             "in Spark, read the table as a DataFrame and use spark_jobs.decode(); `replay` reads dead letters there"
         )
         raise SetupError("USAGE", details=f"{details}: {advice}")
 
 
-def refuse_table(place: str) -> None:
-    if table_location_of(place) is not None:
-        raise SetupError("USAGE", details=f"{place}: a table of the lake is written by Spark, as --out of a job")
+def refuse_table(location: str) -> None:
+    if table_location_of(location) is not None:
+        raise SetupError("USAGE", details=f"{location}: a table of the lake is written by Spark, as --out of a job")
 
 
-def refuse_avro(place: str) -> None:
-    if place.endswith(".avro"):
-        raise SetupError("USAGE", details=f"{place}: an Avro file has one table's rows: decode --table DB.TABLE")
+def refuse_avro(location: str) -> None:
+    if location.endswith(".avro"):
+        raise SetupError("USAGE", details=f"{location}: an Avro file has one table's rows: decode --table DB.TABLE")
 
 
-def check_different(places: dict[str, str | None]) -> None:
+def check_different(locations: dict[str, str | None]) -> None:
     """SetupError USAGE when two of the places (by their option) are one file, one topic or one table."""
     by_path: dict[str | Path, str] = {}
-    for option, place in places.items():
-        if place is None or place in ("-", TOPIC):
+    for option, location in locations.items():
+        if location is None or location in ("-", TOPIC):
             continue
-        prefix = next((one for one in (*TABLE_PREFIXES, TOPIC) if place.startswith(one)), "")
-        url = StoreUrl.of(place.removeprefix(prefix))
-        path = prefix + url.spark if url else place if prefix else Path(place).resolve()
+        prefix = next((entry for entry in (*TABLE_PREFIXES, TOPIC) if location.startswith(entry)), "")
+        url = StoreUrl.of(location.removeprefix(prefix))
+        path = prefix + url.spark if url else location if prefix else Path(location).resolve()
         if path in by_path:
-            raise SetupError("USAGE", details=f"{by_path[path]} and {option} are the same place: {place}")
+            raise SetupError("USAGE", details=f"{by_path[path]} and {option} are the same place: {location}")
         by_path[path] = option

@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.plain.writer import json_line
-from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, is_object, part_for
+from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, is_object, partial_path_for
 
 MAX_LINE = MAX_MESSAGE * 3
 # Of a Parquet file.
@@ -63,7 +63,7 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
 
 
 def is_plain_lines(path: Path) -> bool:
-    """Whether a file is lines as they are: neither compressed nor a JSON document. SetupError USAGE."""
+    """True if a file is lines as they are: neither compressed nor a JSON document. SetupError USAGE."""
     try:
         with path.open("rb") as file:
             head = file.read(_LONGEST_MAGIC)
@@ -138,7 +138,7 @@ _MOST_DOCUMENT = 256 << 20
 
 
 def _begins_document(line: bytes) -> bool:
-    """Whether a file's first line is the beginning of a JSON list, or of an object over several lines."""
+    """True if a file's first line is the beginning of a JSON list, or of an object over several lines."""
     text = line.strip().removeprefix(b"\xef\xbb\xbf")
     return text[:1] == b"[" or text == b"{"
 
@@ -213,15 +213,15 @@ def rows_of(batch: Any) -> list[dict[str, Any]]:
 
     names = batch.schema.names
     if "timestamp" in names and pa.types.is_timestamp(batch.schema.field("timestamp").type):
-        place = names.index("timestamp")
-        batch = batch.set_column(place, "timestamp", _to_ms(batch.column(place)))
+        index = names.index("timestamp")
+        batch = batch.set_column(index, "timestamp", _to_ms(batch.column(index)))
     if "source" in names and pa.types.is_struct(batch.schema.field("source").type):
-        place = names.index("source")
-        source = batch.column(place)
-        parts = [_to_ms(a) if pa.types.is_timestamp(a.type) else a for a in source.flatten()]
-        fields = [pa.field(f.name, a.type) for f, a in zip(source.type, parts, strict=True)]
-        sources = pa.StructArray.from_arrays(parts, fields=fields, mask=source.is_null())
-        batch = batch.set_column(place, "source", sources)
+        index = names.index("source")
+        source = batch.column(index)
+        pieces = [_to_ms(a) if pa.types.is_timestamp(a.type) else a for a in source.flatten()]
+        fields = [pa.field(f.name, a.type) for f, a in zip(source.type, pieces, strict=True)]
+        sources = pa.StructArray.from_arrays(pieces, fields=fields, mask=source.is_null())
+        batch = batch.set_column(index, "source", sources)
     rows: list[dict[str, Any]] = batch.to_pylist()
     return rows
 
@@ -237,9 +237,9 @@ def _to_ms(times: Any) -> Any:
     if times.type.unit == "s":
         return times.cast(pa.timestamp("ms", times.type.tz)).cast(pa.int64())
     per = _PER_MS[times.type.unit]
-    whole, rest = np.divmod(np.asarray(times.cast(pa.int64()).fill_null(0)), per)
-    up = (rest * 2 > per) | ((rest * 2 == per) & (whole % 2 == 1))
-    return pa.array(whole + up, mask=np.asarray(times.is_null()))
+    units, rest = np.divmod(np.asarray(times.cast(pa.int64()).fill_null(0)), per)
+    up = (rest * 2 > per) | ((rest * 2 == per) & (units % 2 == 1))
+    return pa.array(units + up, mask=np.asarray(times.is_null()))
 
 
 def message_of_row(row: dict[str, Any]) -> Message:
@@ -256,7 +256,7 @@ def message_of_row(row: dict[str, Any]) -> Message:
     )
 
 
-def part_of(path: Path) -> tuple[Path, Path | None]:
+def partial_path_of(path: Path) -> tuple[Path, Path | None]:
     """(the file a name stands for, where it is written until it is complete); None for a pipe or a device.
 
     SetupError USAGE when a folder has the file's name.
@@ -267,40 +267,40 @@ def part_of(path: Path) -> tuple[Path, Path | None]:
         return path, None
     if isinstance(path, ObjectPath):
         path.check_bucket()
-        return path, part_for(path)
+        return path, partial_path_for(path)
     path = path.resolve()
     return path, path.with_name(f".{path.name}.part")
 
 
-def finish(part: Path, path: Path) -> None:
+def finish(partial: Path, path: Path) -> None:
     """What was written as a part gets its name. SetupError STORE_UNREACHABLE of an object."""
     if isinstance(path, ObjectPath):
-        path.put(part)
+        path.put(partial)
     else:
-        part.replace(path)
+        partial.replace(path)
 
 
-class WholeFile:
+class AtomicFile:
     """A file that appears under its name only when it is complete; whoever fills it opens `_part` as `_file`."""
 
     _file: Any
 
     def __init__(self, path: Path, kind: str) -> None:
         """kind: what is written, for the error. SetupError USAGE for a place that is no file."""
-        self._path, part = part_of(path)
-        if part is None:
+        self._path, partial = partial_path_of(path)
+        if partial is None:
             raise SetupError("USAGE", details=f"{path}: {kind} needs a file")
-        self._part = part
+        self._partial = partial
 
     def close(self) -> None:
         """Complete: the file gets its name."""
         self._file.close()
-        finish(self._part, self._path)
+        finish(self._partial, self._path)
 
     def abandon(self) -> None:
         """Not complete: an older file stays as it was."""
         self._file.close()
-        self._part.unlink(missing_ok=True)
+        self._partial.unlink(missing_ok=True)
 
 
 class LineWriter:
@@ -308,12 +308,12 @@ class LineWriter:
 
     def __init__(self, target: Path | IO[str]) -> None:
         self._path: Path | None = None
-        self._part: Path | None = None
+        self._partial: Path | None = None
         self._written = 0
         if isinstance(target, Path):
-            self._path, self._part = part_of(target)
+            self._path, self._partial = partial_path_of(target)
             try:
-                self._file: IO[str] = (self._part or target).open("w", encoding="utf-8")
+                self._file: IO[str] = (self._partial or target).open("w", encoding="utf-8")
             except OSError as error:
                 raise SetupError("USAGE", details=f"{target}: {error.strerror or error}") from error
         else:
@@ -328,17 +328,17 @@ class LineWriter:
 
     def close(self) -> None:
         """Complete: the file gets its name."""
-        if self._part is None or self._path is None:
+        if self._partial is None or self._path is None:
             self._file.flush()
             if self._path is not None:
                 self._file.close()
             return
         self._file.close()
-        finish(self._part, self._path)
+        finish(self._partial, self._path)
 
     def abandon(self) -> None:
         """Not complete: what was written stays beside a file, as `.NAME.part`, and what was there stays as it was."""
-        if self._part is not None and self._path is not None:
+        if self._partial is not None and self._path is not None:
             self._file.close()
             if not self._written or is_object(self._path):
-                self._part.unlink(missing_ok=True)
+                self._partial.unlink(missing_ok=True)

@@ -28,14 +28,14 @@ _READ, _WRITTEN = 4 << 20, 8 << 20  # bytes asked for and sent at a time
 _Path: Any = type(Path())  # what Path() makes on this system, which alone can be derived from before Python 3.12
 
 
-def path_of(place: str | PathLike[str]) -> Path:
+def path_of(location: str | PathLike[str]) -> Path:
     """A path of this machine, or an object's for a store's URL (also one that Path() changed). SetupError USAGE."""
-    if isinstance(place, ObjectPath):
-        return place
-    url = StoreUrl.of(str(place))
+    if isinstance(location, ObjectPath):
+        return location
+    url = StoreUrl.of(str(location))
     if url is not None and not url.authority:
-        raise SetupError("USAGE", details=f"{place}: name the server: {url.scheme}://HOST:PORT/PATH")
-    return Path(place) if url is None else ObjectPath(str(place))
+        raise SetupError("USAGE", details=f"{location}: name the server: {url.scheme}://HOST:PORT/PATH")
+    return Path(location) if url is None else ObjectPath(str(location))
 
 
 def is_object(path: Path) -> bool:
@@ -137,16 +137,16 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
             raise
 
     def write_bytes(self, data: Any) -> int:
-        part = part_for(self)
-        part.write_bytes(data)
-        self.put(part)
+        partial = partial_path_for(self)
+        partial.write_bytes(data)
+        self.put(partial)
         return len(data)
 
-    def put(self, part: Path) -> None:
+    def put(self, partial: Path) -> None:
         """A file of this machine becomes the object. SetupError STORE_UNREACHABLE: the file stays, and is named."""
 
         def send(files: Any, path: str) -> None:
-            with part.open("rb") as file, files.open_output_stream(path) as out:
+            with partial.open("rb") as file, files.open_output_stream(path) as out:
                 shutil.copyfileobj(file, out, _WRITTEN)
 
         try:
@@ -154,10 +154,10 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(self._ask, send).result()
         except SetupError as error:
-            kept = part.replace(Path(tempfile.mkdtemp(prefix="ticdc-bridge-unsent-")) / self.name)
+            kept = partial.replace(Path(tempfile.mkdtemp(prefix="ticdc-bridge-unsent-")) / self.name)
             details = f"{error.fields['details']}. What was to be written is in {kept}"
             raise SetupError("STORE_UNREACHABLE", place=str(self), details=details) from error
-        part.unlink()
+        partial.unlink()
 
     def mkdir(self, *_: Any, **__: Any) -> None:
         """Folders come with their objects."""
@@ -179,7 +179,7 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def part_for(path: Path) -> Path:
+def partial_path_for(path: Path) -> Path:
     """The name of a new file of this machine for what becomes an object."""
     return Path(_scratch().name) / f"{uuid.uuid4().hex}{path.suffix}"
 

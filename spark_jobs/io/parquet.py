@@ -13,7 +13,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.plain.reader import read_headers
-from ticdc_bridge.spark_jobs.io.message_files import WholeFile
+from ticdc_bridge.spark_jobs.io.message_files import AtomicFile
 
 _BATCH = 4096
 HEADER: Any = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -33,7 +33,7 @@ _EVENTS: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-class ParquetFile(WholeFile):
+class ParquetFile(AtomicFile):
     """Rows to a file in batches; the file appears under its name when it is complete."""
 
     def __init__(self, path: Path, columns: list[tuple[str, Any]], metadata: dict[bytes, bytes] | None = None) -> None:
@@ -41,7 +41,7 @@ class ParquetFile(WholeFile):
         super().__init__(path, "Parquet")
         self._rows: list[dict[str, Any]] = []
         try:
-            self._file = pq.ParquetWriter(self._part, self._schema)
+            self._file = pq.ParquetWriter(self._partial, self._schema)
         except OSError as error:
             raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
 
@@ -89,8 +89,8 @@ class EventParquet(ParquetFile):
         super().__init__(path, _EVENTS)
 
     def write(self, value: dict[str, Any]) -> None:
-        sides = {side: _entries(value.get(side)) for side in ("before", "after")}
-        self.add({**value, **sides, "headers": header_structs(value)})
+        images = {image: _entries(value.get(image)) for image in ("before", "after")}
+        self.add({**value, **images, "headers": header_structs(value)})
 
     def write_text(self, line: str) -> None:
         self.write(json.loads(line))

@@ -23,7 +23,7 @@ _OPS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 _HEAD = 3  # operation, table, database
 _HEADER = "ticdc-meta$"  # how the header calls what stands before the columns
 _COMMIT_TS = re.compile(r"\d{15,19}\Z", re.ASCII)
-NOT_TOLD = (
+NOT_RECORDED = (
     "CSV leaves out virtual columns, and those that column selectors leave out, and here nothing says which: "
     "--ddl says which are virtual"
 )
@@ -147,7 +147,7 @@ class CsvLayout:
         if not 0 <= beside <= 3:
             raise ValueError(
                 f"{len(cells)} values, for {len(self.types)} columns: are csv_delimiter and csv_quote those of the "
-                f"changefeed? ({NOT_TOLD})"
+                f"changefeed? ({NOT_RECORDED})"
             )
         if cells[0] not in _OPS:
             raise ValueError(f"it begins with {str(cells[0])[:20]!r}, not with I, U or D")
@@ -161,7 +161,7 @@ class CsvLayout:
         if of_update:
             at, of_update = at + 1, cells[at] == "true"
         if end - at > 1 or (not self.sure and self._leaves_out(text, end)):
-            raise ValueError(f"the fields before the columns can't be recognized: {NOT_TOLD}")
+            raise ValueError(f"the fields before the columns can't be recognized: {NOT_RECORDED}")
         return commit_ts, of_update, cells[end:]
 
     def _has(self, name: str, at: int, text: CsvText, form: re.Pattern[str]) -> bool:
@@ -171,7 +171,7 @@ class CsvLayout:
         return not text.quoted[at] and form.match(text.cells[at] or "") is not None
 
     def _leaves_out(self, text: CsvText, at: int) -> bool:
-        """Whether the first column's value looks like what stands before columns."""
+        """True if the first column's value looks like what stands before columns."""
         assert text.cells is not None
         kind = re.split(r"[ (]", next(iter(self.types.values())))[0]
         if text.quoted[at]:
@@ -179,7 +179,7 @@ class CsvLayout:
         return kind not in ("json", *_TEXTS) and _BOOLEAN.match(text.cells[at] or "") is not None
 
     def may_lack_columns(self, text: CsvText) -> bool:
-        """Whether the first column's value could be the commit_ts of a row that lacks a column."""
+        """True if the first column's value could be the commit_ts of a row that lacks a column."""
         if self.sure or text.cells is None or len(text.cells) != _HEAD + len(self.types) or text.quoted[_HEAD]:
             return False
         value = text.cells[_HEAD] or ""

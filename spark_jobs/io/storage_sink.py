@@ -28,7 +28,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.message_files import opened
 from ticdc_bridge.spark_jobs.io.object_paths import is_object, path_of
-from ticdc_bridge.spark_jobs.io.storage_csv import NOT_TOLD, CsvDialect, CsvLayout, CsvRow
+from ticdc_bridge.spark_jobs.io.storage_csv import NOT_RECORDED, CsvDialect, CsvLayout, CsvRow
 from ticdc_bridge.spark_jobs.io.storage_tables import SCHEMA_FILE, TableFile, json_bytes
 
 _DATA = re.compile(r"CDC_?(?:(.+)_)?(\d{6,20})\.(json|csv)(?:\.gz|\.zst)?\Z", re.ASCII)
@@ -41,13 +41,13 @@ Item = Message | tuple[WireError, Message]
 
 
 def is_data_file(path: Path) -> bool:
-    """Whether a file is called as the sink calls its data files."""
+    """True if a file is called as the sink calls its data files."""
     return _DATA.match(path.name) is not None
 
 
-def is_storage_folder(place: str) -> bool:
-    """Whether a folder is one of a storage sink: it has data files or schema files somewhere."""
-    path = path_of(place)
+def is_storage_folder(location: str) -> bool:
+    """True if a folder is one of a storage sink: it has data files or schema files somewhere."""
+    path = path_of(location)
     return path.is_dir() and any(
         is_data_file(file) or (SCHEMA_FILE.match(file.name) and file.parent.name == "meta")
         for file in path.rglob("*.*")
@@ -57,9 +57,9 @@ def is_storage_folder(place: str) -> bool:
 class StorageFolder:
     """What is in a folder of a storage sink: data files and schema files in their order."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, location: str) -> None:
         """SetupError USAGE for a folder that has none, and for damaged schema files."""
-        self._root = path_of(place)
+        self._root = path_of(location)
         self.tables: list[TableFile] = []
         self.data: list[Path] = []
         self._checkpoints: list[Path] = []
@@ -74,7 +74,7 @@ class StorageFolder:
             elif not _IGNORED.match(path.name):
                 self.others.append(path)
         if not self.data and not self.tables:
-            details = f"{place}: no data files (CDC000001.json, .csv) or schema files of a storage sink are in it"
+            details = f"{location}: no data files (CDC000001.json, .csv) or schema files of a storage sink are in it"
             raise SetupError("USAGE", details=details)
 
     def read(self, options: Options, tables: TableSource | None = None) -> Iterator[Item]:
@@ -89,7 +89,7 @@ class StorageFolder:
         counts: dict[str, int] = {}
         entries: list[tuple[tuple[Any, ...], TableFile | Path]]
         entries = [((t.version, t.id, 0, (), "", 0), t) for t in self.tables]
-        for (_, id_, *_), entry in sorted([*entries, *map(self._data_place, self.data)], key=lambda entry: entry[0]):
+        for (_, id_, *_), entry in sorted([*entries, *map(self._data_folder, self.data)], key=lambda entry: entry[0]):
             items: Iterable[Item]
             if isinstance(entry, TableFile):
                 items = filter(None, (entry.ddl_message(),))
@@ -100,20 +100,20 @@ class StorageFolder:
         yield from filter(None, map(_checkpoint, self._checkpoints))
 
     @staticmethod
-    def _data_place(path: Path) -> tuple[tuple[Any, ...], TableFile | Path]:
-        where, match = DataPlace.of(path), _DATA.match(path.name)
+    def _data_folder(path: Path) -> tuple[tuple[Any, ...], TableFile | Path]:
+        where, match = DataFolder.of(path), _DATA.match(path.name)
         assert match is not None
         return (where.version, TableId(where.db, where.table), 1, where.below, match[1] or "", int(match[2])), path
 
 
-def schema_files(place: str) -> list[TableFile]:
+def schema_files(location: str) -> list[TableFile]:
     """The schema files of a folder or data file, also those that stand beside a part of a sink's folder. Empty for what
     is of no storage sink. SetupError USAGE for damaged ones.
     """
-    path = path_of(place)
-    folder = StorageFolder(place) if is_storage_folder(place) else None
+    path = path_of(location)
+    folder = StorageFolder(location) if is_storage_folder(location) else None
     data = folder.data if folder else [path] if path.is_file() and is_data_file(path) else []
-    beside = {DataPlace.of(file).folder.parent / "meta" for file in data}
+    beside = {DataFolder.of(file).folder.parent / "meta" for file in data}
     files = {file.path.resolve(): file for file in (folder.tables if folder else ())}
     for found in sorted(file for meta in beside for file in meta.glob("schema_*.json") if SCHEMA_FILE.match(file.name)):
         files.setdefault(found.resolve(), TableFile.read(found))
@@ -121,7 +121,7 @@ def schema_files(place: str) -> list[TableFile]:
 
 
 @dataclass(frozen=True)
-class DataPlace:
+class DataFolder:
     """What the folders around a data file say. below: partition and date. version 0: they say nothing."""
 
     db: str
@@ -131,18 +131,18 @@ class DataPlace:
     folder: Path
 
     @classmethod
-    def of(cls, path: Path) -> DataPlace:
+    def of(cls, path: Path) -> DataFolder:
         """SetupError USAGE for a damaged schema file."""
-        parts = path.resolve().parts[:-1]
-        last = len(parts) - 1
-        if last >= 0 and _DATE.match(parts[last]) and (last < 1 or parts[last - 1].isdecimal()):
+        pieces = path.resolve().parts[:-1]
+        last = len(pieces) - 1
+        if last >= 0 and _DATE.match(pieces[last]) and (last < 1 or pieces[last - 1].isdecimal()):
             last -= 1  # a date stands below the version, or below the partition
-        if last >= 3 and all(parts[n].isdecimal() for n in (last, last - 1)) and len(parts[last]) < _TSO_DIGITS:
+        if last >= 3 and all(pieces[n].isdecimal() for n in (last, last - 1)) and len(pieces[last]) < _TSO_DIGITS:
             last -= 1  # a partition's id
-        if last < 2 or not parts[last].isdecimal():
-            return cls("", "", 0, parts[-1:], path.parent)
-        folder = path_of(str(Path(*parts[: last + 1])))
-        place = cls(parts[last - 2], parts[last - 1], int(parts[last]), parts[last + 1 :], folder)
+        if last < 2 or not pieces[last].isdecimal():
+            return cls("", "", 0, pieces[-1:], path.parent)
+        folder = path_of(str(Path(*pieces[: last + 1])))
+        place = cls(pieces[last - 2], pieces[last - 1], int(pieces[last]), pieces[last + 1 :], folder)
         file = place.table_file()
         return place if file is None else replace(place, db=file.id.db, table=file.id.table)
 
@@ -189,11 +189,11 @@ def read_data_file(path: Path, options: Options, tables: TableSource | None = No
                 if line.strip():
                     yield _line(line.strip(b" \t\r\n"), f"{path.name}:{number}")
         return
-    place = DataPlace.of(path)
-    table = place.table_file()
+    folder = DataFolder.of(path)
+    table = folder.table_file()
     if table is None:
         details = (
-            f"{path}: its schema file is needed: {place.folder.parent.name or '.'}/meta/schema_{place.version}_….json"
+            f"{path}: its schema file is needed: {folder.folder.parent.name or '.'}/meta/schema_{folder.version}_….json"
         )
         raise SetupError("USAGE", details=f"{details} (keep the sink's folders as they are)")
     yield from _csv_messages(path, table, options, tables)
@@ -266,7 +266,7 @@ def _layout_with_header(layout: CsvLayout, dialect: CsvDialect, text: str) -> tu
             break
     if ambiguous:
         column = next(iter(layout.types))
-        raise ValueError(f"the first value of its rows may be column {column!r} or the commit_ts: {NOT_TOLD}")
+        raise ValueError(f"the first value of its rows may be column {column!r} or the commit_ts: {NOT_RECORDED}")
     return layout, False
 
 

@@ -133,21 +133,21 @@ class StoreUrl:
     key: str
 
     @classmethod
-    def of(cls, place: str) -> StoreUrl | None:
+    def of(cls, location: str) -> StoreUrl | None:
         """None for what is no URL of a store. SetupError USAGE for one with parameters, without a bucket, or with an
         empty name in its key, which a path can't have.
         """
-        match = _URL.match(place)
+        match = _URL.match(location)
         if match is None or (store := _BY_SCHEME.get(match[1].lower())) is None:
             return None
         if not match[2] and store.name != "HDFS":
-            raise SetupError("USAGE", details=f"{place}: the bucket is missing: {match[1]}://BUCKET/KEY")
+            raise SetupError("USAGE", details=f"{location}: the bucket is missing: {match[1]}://BUCKET/KEY")
         if "//" in f"/{match[3] or ''}" and store.name != "HDFS":
             details = "a key with an empty name between two slashes can't be given: copy the object to another key"
-            raise SetupError("USAGE", details=f"{place}: {details}")
-        if _PARAMETERS.search(place):
+            raise SetupError("USAGE", details=f"{location}: {details}")
+        if _PARAMETERS.search(location):
             details = f"parameters of a URL are not read: settings come from the environment: {store.credentials}"
-            raise SetupError("USAGE", details=f"{place.partition('?')[0]}?…: {details}")
+            raise SetupError("USAGE", details=f"{location.partition('?')[0]}?…: {details}")
         return cls(store, match[1].lower(), match[2], match[3] or "")
 
     @property
@@ -180,8 +180,8 @@ def _connect(store: Store, authority: str) -> Any:
                 "this process has no HDFS client (set JAVA_HOME, HADOOP_HOME and CLASSPATH for libhdfs). Tables"
                 " (delta:hdfs://…) need none; mount it for files"
             )
-        place = f"{store.schemes[0]}://{authority}"
-        raise SetupError("STORE_UNREACHABLE", place=place, details=details) from error
+        url = f"{store.schemes[0]}://{authority}"
+        raise SetupError("STORE_UNREACHABLE", place=url, details=details) from error
 
 
 _REASONS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
@@ -208,10 +208,10 @@ def store_error(url: str, error: Exception) -> SetupError:
     return SetupError("STORE_UNREACHABLE", place=url, details=text)
 
 
-def spark_place(place: str) -> str:
+def spark_location(location: str) -> str:
     """A URL of a store as Spark calls it; anything else as it is."""
-    known = StoreUrl.of(place)
-    return place if known is None else known.spark
+    known = StoreUrl.of(location)
+    return location if known is None else known.spark
 
 
 def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings:
@@ -241,9 +241,9 @@ def _hadoop_version() -> str:
     return names[0].rpartition("-")[2] if names else "VERSION"
 
 
-def stores_of(places: Iterable[str]) -> list[Store]:
+def stores_of(locations: Iterable[str]) -> list[Store]:
     """The stores of places (locations, or settings that may hold one), without repetitions."""
-    urls = (StoreUrl.of(place.removeprefix("delta:")) for place in places if "?" not in place)
+    urls = (StoreUrl.of(location.removeprefix("delta:")) for location in locations if "?" not in location)
     return list(dict.fromkeys(url.store for url in urls if url is not None))
 
 

@@ -169,7 +169,7 @@ def _read(changes: DataFrame) -> tuple[Summary, list[dict[str, Any]]]:
     """Counts the decoded changes and picks a few of each table, operation and schema id to show."""
     summary, samples, counts = Summary(), [], dict[tuple[Any, ...], int]()
     # As lists of entries: a map comes to Python without the order of its columns.
-    entries = {side: f"map_entries({side})" for side in ("before", "after")}
+    entries = {image: f"map_entries({image})" for image in ("before", "after")}
     listed = changes.selectExpr(*(f"{entries.get(c, f'`{c}`')} as `{c}`" for c in changes.columns))
     for row in listed.orderBy("source.offset", "row").collect():
         change = row.asDict(recursive=True)
@@ -212,12 +212,12 @@ def _row_text(row: list[dict[str, Any]] | None, missing: str) -> str:
     """A row as text; long values are cut, NULL is spelled out."""
     if row is None:
         return missing
-    parts = []
+    pieces = []
     for entry in row:
         name, value = entry["key"], entry["value"]
         text = "NULL" if value is None else value if len(value) <= 22 else value[:21] + "…"
-        parts.append(f"{name}={text}".replace("[", r"\["))
-    return "  ".join(parts)
+        pieces.append(f"{name}={text}".replace("[", r"\["))
+    return "  ".join(pieces)
 
 
 def _write(messages: DataFrame, target: Path, summary: Summary) -> None:

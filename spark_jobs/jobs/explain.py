@@ -21,7 +21,7 @@ from ticdc_bridge.spark_jobs.io.locations import KafkaClient, check_is_path, ref
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
 
 _WIDTH, _LABEL = 100, 15
@@ -38,9 +38,9 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
     check_is_path(place)
     at = _AT.match(place)
     if at and not path_of(place).exists():
-        from ticdc_bridge.clients.kafka import read_one
+        from ticdc_bridge.clients.kafka import read_message
 
-        return read_one(at[1], int(at[2]), int(at[3]), kafka.settings()), []
+        return read_message(at[1], int(at[2]), int(at[3]), kafka.settings()), []
     line = None if path_of(place).exists() else _LINE.match(place)
     path, number = (path_of(line[1]), int(line[2])) if line else (path_of(place), 1)
     if place.startswith(TOPIC):
@@ -57,22 +57,22 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
     return last, [m for m in items[:-1] if isinstance(m, Message)]
 
 
-def run(place: str, side: CodecConfig, options: Options, kafka: KafkaClient, as_json: bool) -> tuple[str, int]:
+def run(position: str, config: CodecConfig, options: Options, kafka: KafkaClient, as_json: bool) -> tuple[str, int]:
     """(what is printed, exit code)."""
-    message, earlier = find(place, kafka)
-    context = replace(side, tables=_learn_tables(side, earlier)).context()
-    answer = explain(ExplainRequest(message, side.format, context, options, side.schemas.versions_of_id, earlier))
+    message, earlier = find(position, kafka)
+    context = replace(config, tables=_learn_tables(config, earlier)).context()
+    answer = explain(ExplainRequest(message, config.format, context, options, config.schemas.versions_of_id, earlier))
     text = json.dumps(answer, ensure_ascii=False, indent=1) if as_json else render(answer)
     return text, 1 if "error" in answer else 0
 
 
-def _learn_tables(side: CodecConfig, earlier: list[Message]) -> TableSource | None:
+def _learn_tables(config: CodecConfig, earlier: list[Message]) -> TableSource | None:
     """The tables given, else those that DDL before the message defines."""
-    learn = side.learn and format_named(side.format).carries_ddl
-    learning = LearningDecoder(replace(side, learn=learn))
+    learn = config.learn and format_named(config.format).carries_ddl
+    learning = LearningDecoder(replace(config, learn=learn))
     if learn:
         for message in earlier:
-            decode_one(learning.decoder, message)
+            decode_message(learning.decoder, message)
     return learning.tables
 
 
@@ -84,8 +84,8 @@ def render(answer: dict[str, Any]) -> str:
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
     at = answer["message"]
-    sizes = [f"{part} {'null' if at[f'{part}_bytes'] is None else str(at[f'{part}_bytes']) + ' bytes'}"
-             for part in ("key", "value")]  # fmt: skip
+    sizes = [f"{field} {'null' if at[f'{field}_bytes'] is None else str(at[f'{field}_bytes']) + ' bytes'}"
+             for field in ("key", "value")]  # fmt: skip
     where = [f"{name} {at[name]}" for name in ("topic", "partition", "offset") if at[name] is not None]
     yield from _item("message", ", ".join([*where, *sizes, *([at["time"]] if at["time"] else [])]))
     yield from _item(

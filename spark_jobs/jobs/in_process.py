@@ -11,7 +11,7 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
 from ticdc_bridge.spark_jobs.jobs.in_process_batches import BatchDecoder
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
 from ticdc_bridge.spark_jobs.pipeline.progress import print_notes
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
@@ -21,18 +21,18 @@ Incoming = Iterable[Message | tuple[WireError, Message]]
 
 
 def run_in_process(
-    incoming: Incoming, work: Job, out: LineSink | Sink, dead: DeadLetters | None, prompt: bool = False
+    incoming: Incoming, job: Job, out: LineSink | Sink, dead: DeadLetters | None, prompt: bool = False
 ) -> Summary:
     """Messages → plain-form lines, or messages of another format, in order; `out` fits what the work writes.
 
     A message that fails goes by `work.on_error`; decoding it also leaves an error line (but with "drop"). prompt: each
     message is written as it comes, whatever that costs.
     """
-    summary, one = Summary(), _message_function(work)
+    summary, entry = Summary(), _message_function(job)
     items: Iterable[Any] = incoming
-    if work.write is None and not (work.needs_order or work.read.learn or prompt):
-        items = BatchDecoder(work.read, summary, getattr(out, "changes", None))(incoming)
-    flow: WatermarkBuffer[Any] = WatermarkBuffer(work, summary)
+    if job.write is None and not (job.needs_order or job.read.learn or prompt):
+        items = BatchDecoder(job.read, summary, getattr(out, "changes", None))(incoming)
+    flow: WatermarkBuffer[Any] = WatermarkBuffer(job, summary)
     write: Any = out.write
     with complete_together(out, dead):
         for item in items:
@@ -41,15 +41,15 @@ def run_in_process(
                 write_all(out, item)
                 continue
             message, result = (
-                (item, one(item)) if isinstance(item, Message) else (item[1], MessageResult(error=item[0]))
+                (item, entry(item)) if isinstance(item, Message) else (item[1], MessageResult(error=item[0]))
             )
             summary.count(result, message.topic)
             print_notes(result.notes, summary.messages)
             outputs: list[Any] = result.out
-            if work.write is None:
-                outputs = [] if result.error and work.on_error == "drop" else plain_lines(result, message)
+            if job.write is None:
+                outputs = [] if result.error and job.on_error == "drop" else plain_lines(result, message)
             if result.error is not None:
-                handle_failure(work, result.error, message, dead, summary)
+                handle_failure(job, result.error, message, dead, summary)
             passing = (
                 outputs
                 if result.error
@@ -77,10 +77,10 @@ class _MessageFunction(Protocol):
     def __call__(self, message: Message, /) -> MessageResult: ...
 
 
-def _message_function(work: Job) -> _MessageFunction:
-    learning = LearningDecoder(work.read)
-    decoder, marked = learning.decoder, work.needs_order
-    if work.write is None:
-        return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked, work.read.chosen)
-    encoder = replace(work.write, tables=learning.tables).encoder()
-    return lambda m: transcode_one(decoder, encoder, m, work.topic, marked, work.read.chosen)
+def _message_function(job: Job) -> _MessageFunction:
+    learning = LearningDecoder(job.read)
+    decoder, marked = learning.decoder, job.needs_order
+    if job.write is None:
+        return lambda m: decode_message(decoder, m, job.read.verify_checksum, marked, job.read.chosen)
+    encoder = replace(job.write, tables=learning.tables).encoder()
+    return lambda m: transcode_message(decoder, encoder, m, job.topic, marked, job.read.chosen)

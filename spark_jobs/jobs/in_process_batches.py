@@ -65,9 +65,9 @@ class BatchDecoder:
     messages are counted in the summary.
     """
 
-    def __init__(self, side: CodecConfig, summary: Summary, schema: Any = None) -> None:
-        self._side, self._summary, self._schema = side, summary, schema
-        self._warming = KernelWarmUp(side.format, "warm_lines" if schema is None else "warm_table_rows")
+    def __init__(self, config: CodecConfig, summary: Summary, schema: Any = None) -> None:
+        self._config, self._summary, self._schema = config, summary, schema
+        self._warming = KernelWarmUp(config.format, "warm_lines" if schema is None else "warm_table_rows")
 
     def __call__(self, incoming: Iterable[Item]) -> Iterator[Any]:
         """Items, lists of text, and record batches."""
@@ -96,14 +96,14 @@ class BatchDecoder:
             from ticdc_bridge.spark_jobs.arrow import changes, lines
         except ImportError:  # no pyarrow
             return False
-        return lines.can_write_lines(self._side) if self._schema is None else changes.can_read_changes(self._side)
+        return lines.can_write_lines(self._config) if self._schema is None else changes.can_read_changes(self._config)
 
     @cached_property
     def _reader(self) -> Any:
         from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
         from ticdc_bridge.spark_jobs.arrow.lines import LineReader
 
-        return LineReader(self._side) if self._schema is None else ChangeReader(self._side, self._schema)
+        return LineReader(self._config) if self._schema is None else ChangeReader(self._config, self._schema)
 
     def _read(self, chunk: list[Item]) -> Iterator[Any]:
         from ticdc_bridge.spark_jobs.arrow.input_batches import batch_of_messages
@@ -114,9 +114,9 @@ class BatchDecoder:
             return
         start = 0
         try:
-            for part, fast, rest in self._reader.parts(batch, self._summary):
-                yield from _merge_in_order(chunk[start : start + part.num_rows], fast, rest.tolist())
-                start += part.num_rows
+            for selected, fast, rest in self._reader.parts(batch, self._summary):
+                yield from _merge_in_order(chunk[start : start + selected.num_rows], fast, rest.tolist())
+                start += selected.num_rows
         except SetupError:  # a source of schemas or tables is away: whoever needs it says so
             yield from chunk[start:]
 

@@ -27,7 +27,7 @@ class RecordConfig(CodecConfig):
         return RecordEncoder(compile_record(self.text, "schema"), self.view.table, self.options)
 
 
-def record_side(read: CodecConfig, on_lossy: str) -> RecordConfig:
+def record_config(read: CodecConfig, on_lossy: str) -> RecordConfig:
     """The side that is written of the side read, whose view has the newest columns. SetupError USAGE.
 
     The schema is the table's newest registered one; where none is registered, the one that TiCDC would register with
@@ -35,10 +35,10 @@ def record_side(read: CodecConfig, on_lossy: str) -> RecordConfig:
     """
     assert read.view is not None
     table, options = read.view.table, replace(read.options, on_lossy=on_lossy)
-    whole = replace(options, enable_tidb_extension=True, avro_include_before_value=True)
+    complete = replace(options, enable_tidb_extension=True, avro_include_before_value=True)
     registered = registered_versions(read.schemas, table.id).values
     try:
-        text = registered[-1].entry.schema if registered else publish.value_schema(table, whole)
+        text = registered[-1].entry.schema if registered else publish.value_schema(table, complete)
     except WireError as error:
         raise SetupError("USAGE", details=f"table {table.id}: {error.detail}") from error
     return RecordConfig("avro", read.schemas, options, view=read.view, text=text)
@@ -47,8 +47,8 @@ def record_side(read: CodecConfig, on_lossy: str) -> RecordConfig:
 class TableAvro(ArchiveWriter):
     """The sink of the records."""
 
-    def __init__(self, path: Path, side: RecordConfig) -> None:
-        super().__init__(path, side.text)
+    def __init__(self, path: Path, config: RecordConfig) -> None:
+        super().__init__(path, config.text)
 
     @staticmethod
     def tell(summary: Summary) -> None:

@@ -38,17 +38,17 @@ class TableParquet(ParquetFile):
     counted.
     """
 
-    def __init__(self, path: Path, side: CodecConfig) -> None:
-        assert side.view is not None
-        self._view, self._zone = side.view, zone_of(side)
+    def __init__(self, path: Path, config: CodecConfig) -> None:
+        assert config.view is not None
+        self._view, self._zone = config.view, zone_of(config)
         self._id = self._view.table.id.folded
         self._left: Counter[str] = Counter()
-        row = struct(self._view.table, self._view.types, certain=side.tables is not None)
+        row = struct(self._view.table, self._view.types, certain=config.tables is not None)
         kinds = arrow_type_of(row)
         self._intervals = {field.name for field in kinds if pa.types.is_duration(field.type)}
         stored = pa.struct([(f.name, pa.int64() if f.name in self._intervals else f.type) for f in kinds])
         self._changes: Any = change_schema(stored)
-        columns = [(f.name, _place_type(f.type) if f.name == "source" else f.type)
+        columns = [(f.name, _position_type(f.type) if f.name == "source" else f.type)
                    for f in self._changes if f.name not in _UNTOLD]  # fmt: skip
         kind = json_of(pa.struct(columns))
         for field in kind["fields"]:
@@ -68,8 +68,8 @@ class TableParquet(ParquetFile):
             changes = changes.filter(ours)
         source = changes.column("source")
         fields = list(self._schema.field("source").type)
-        place = pa.StructArray.from_arrays([source.field(f.name) for f in fields], fields=fields)
-        columns = [place if f.name == "source" else changes.column(f.name) for f in self._schema]
+        position = pa.StructArray.from_arrays([source.field(f.name) for f in fields], fields=fields)
+        columns = [position if f.name == "source" else changes.column(f.name) for f in self._schema]
         self.add_batch(pa.Table.from_arrays(columns, schema=self._schema))
 
     def tell(self, summary: Summary) -> None:
@@ -79,19 +79,19 @@ class TableParquet(ParquetFile):
 
     def write(self, value: dict[str, Any]) -> None:
         source = {name: value.get(name) for name in ("topic", "partition", "offset")}
-        place = {"source": source, "headers": header_structs(value)}
+        position = {"source": source, "headers": header_structs(value)}
         if value["kind"] == "error":
             pair = {name: _bytes(value[f"{name}_b64"]) for name in ("key", "value")}
             error = {"code": value["code"], "detail": value["detail"], **pair}
-            self.add({"kind": "error", **place, "error": error})
+            self.add({"kind": "error", **position, "error": error})
             return
         if value["kind"] != "row" or TableId(value["db"], value["table"]).folded != self._id:
             self._left[OTHER_TABLE if value["kind"] == "row" else value["kind"]] += 1
             return
         ts = value["commit_ts"]
         time = None if ts is None else _EPOCH + timedelta(milliseconds=tso_physical_ms(ts))
-        sides = {side: self._row(value[side]) for side in ("before", "after")}
-        self.add({**value, **sides, "commit_time": time, **place})
+        images = {image: self._row(value[image]) for image in ("before", "after")}
+        self.add({**value, **images, "commit_time": time, **position})
 
     def write_text(self, line: str) -> None:
         self.write(json.loads(line))
@@ -110,6 +110,6 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
-def _place_type(source: Any) -> Any:
+def _position_type(source: Any) -> Any:
     """What a line tells of its message's place."""
     return pa.struct([field for field in source if field.name != "timestamp"])

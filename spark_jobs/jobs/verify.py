@@ -36,7 +36,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.plain.writer import plain_value
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.event_order import change_id, split_key_change
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, position_text
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, position_text
 from ticdc_bridge.spark_jobs.pipeline.result import Used, mismatch_warning
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
 
@@ -86,8 +86,10 @@ class VerifyReport:
 
     def warnings(self) -> list[str]:
         """Definitions that were not used, and no rows at all."""
-        told = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
-        return told if any(self.events) or not self.messages else [*told, f"{self.messages} messages, and no row"]
+        warnings = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
+        return (
+            warnings if any(self.events) or not self.messages else [*warnings, f"{self.messages} messages, and no row"]
+        )
 
     def lines(self) -> Iterator[str]:
         """The report for people."""
@@ -123,7 +125,7 @@ def compare(first: ComparedInput, second: ComparedInput, report: VerifyReport) -
     with ExitStack() as stack:
         spools = [_Spool(stack), _Spool(stack)]
         statements = [
-            _read(one, spool, report, n) for n, (one, spool) in enumerate(zip((first, second), spools, strict=True))
+            _read(entry, spool, report, n) for n, (entry, spool) in enumerate(zip((first, second), spools, strict=True))
         ]
         _ddl(statements, report)
         for bucket in range(_BUCKETS):
@@ -167,7 +169,7 @@ class _Spool:
         self._known: dict[int, int] = {}
         self._number = 0
 
-    def add(self, key: Key, event: RowChange, place: str, binlog: BinlogPosition | None) -> None:
+    def add(self, key: Key, event: RowChange, location: str, binlog: BinlogPosition | None) -> None:
         at = self._known.get(id(event.table))
         if at is None:
             at = self._known[id(event.table)] = len(self._tables)
@@ -175,7 +177,7 @@ class _Spool:
         slim = replace(event, table=None, extra={})  # type: ignore[arg-type]
         self._number += 1
         pickle.dump(
-            (key, at, self._number, place, binlog, slim),
+            (key, at, self._number, location, binlog, slim),
             self._files[crc32(repr(key).encode("utf-8", "replace")) % _BUCKETS],
         )
 
@@ -185,11 +187,11 @@ class _Spool:
         by_key: dict[Key, list[_Row]] = defaultdict(list)
         while True:
             try:
-                key, at, number, place, binlog, event = pickle.load(file)
+                key, at, number, position, binlog, event = pickle.load(file)
             except EOFError:
                 return by_key
             event.table = self._tables[at]
-            by_key[key].append(_Row(event, number, place, binlog))
+            by_key[key].append(_Row(event, number, position, binlog))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,22 +202,22 @@ class _Row:
     binlog: BinlogPosition | None
 
 
-def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> set[tuple[int | None, str]]:
+def _read(compared: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> set[tuple[int | None, str]]:
     """Spools the rows of a side; its DDL statements."""
-    decoder, ddl = LearningDecoder(one.side).decoder, set[tuple[int | None, str]]()
+    decoder, ddl = LearningDecoder(compared.side).decoder, set[tuple[int | None, str]]()
     seen_ids: BoundedCache[bytes, bool] = BoundedCache(1_000_000)
-    for item in one.incoming:
+    for item in compared.incoming:
         message = item if isinstance(item, Message) else item[1]
         report.messages += 1
-        result = decode_one(decoder, message, True) if isinstance(item, Message) else None
+        result = decode_message(decoder, message, True) if isinstance(item, Message) else None
         error = result.error if result else item[0]  # type: ignore[index]
         if error is not None or result is None:
-            report.add("error", side=one.name, at=position_text(message), code=error.code, detail=error.detail)  # type: ignore[union-attr]
+            report.add("error", side=compared.name, at=position_text(message), code=error.code, detail=error.detail)  # type: ignore[union-attr]
             continue
         report.checksums.update(outcome for outcome in result.checksums if outcome != "absent")
         for note in result.notes:
-            report.add("checksum", side=one.name, at=position_text(message), detail=note)
-        for number, event in enumerate(_one_key_each(result.events)):
+            report.add("checksum", side=compared.name, at=position_text(message), detail=note)
+        for number, event in enumerate(_single_keys(result.events)):
             if isinstance(event, DdlEvent):
                 ddl.add((event.commit_ts, event.query))
             if not isinstance(event, RowChange):
@@ -225,20 +227,20 @@ def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> se
                 report.mismatches[str(event.mismatch)] += 1
             report.used[message.topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
             # With its values: a change that comes again and says something else is no repetition.
-            place = binlog_position(event)
-            known = change_id(event, message, number) if place is None else (_key_of(event), event.op, place)
+            position = binlog_position(event)
+            known = change_id(event, message, number) if position is None else (_key_of(event), event.op, position)
             id_ = repr((known, event.before, event.after)).encode("utf-8", "backslashreplace")
             id_ = blake2b(id_, digest_size=16).digest()
-            if event.key and (event.commit_ts is not None or place is not None) and seen_ids.get(id_):
+            if event.key and (event.commit_ts is not None or position is not None) and seen_ids.get(id_):
                 report.repeated[n] += 1  # sent at least once: a repeated change is the same change
                 continue
             seen_ids[id_] = True
-            spool.add(_key_of(event), event, position_text(message), place)
+            spool.add(_key_of(event), event, position_text(message), position)
     report.ddl[n] = len(ddl)
     return ddl
 
 
-def _one_key_each(events: Iterable[Event]) -> Iterator[Event]:
+def _single_keys(events: Iterable[Event]) -> Iterator[Event]:
     """Events that each are of one key: Debezium's connectors send an update of the key as a delete and an insert."""
     for event in events:
         yield from split_key_change(event) if isinstance(event, RowChange) else (event,)
@@ -281,17 +283,17 @@ def _ddl(statements: list[set[tuple[int | None, str]]], report: VerifyReport) ->
 
 
 def _key(
-    key: Key, one: list[_Row], two: list[_Row], report: VerifyReport, sides: tuple[CodecConfig, CodecConfig]
+    key: Key, entry: list[_Row], two: list[_Row], report: VerifyReport, configs: tuple[CodecConfig, CodecConfig]
 ) -> None:
     """The events of one key: each finds its other, by commit_ts (or binlog position), else by its turn."""
     waiting: dict[int | BinlogPosition | None, list[_Row]] = defaultdict(list)
-    places = {row.binlog for row in one} & {row.binlog for row in two}
+    positions = {row.binlog for row in entry} & {row.binlog for row in two}
     for row in two:
-        waiting[_meets_by(row, places)].append(row)
+        waiting[_meets_by(row, positions)].append(row)
     pairs: list[tuple[_Row, _Row]] = []
     left: list[_Row] = []
-    for row in one:
-        same = waiting.get(_meets_by(row, places)) or []
+    for row in entry:
+        same = waiting.get(_meets_by(row, positions)) or []
         alike = (o for o in same if (o.event.op == "d") == (row.event.op == "d"))
         # Of rows without a key those with the same values meet: their order is nobody's to keep.
         fits = None if row.event.key else next((o for o in same if _values(o) == _values(row)), None)
@@ -314,16 +316,16 @@ def _key(
             report.add(kind, **_row_identity(row))
     _order(pairs, report)
     for row, other in pairs:
-        _pair(row, other, report, sides)
+        _pair(row, other, report, configs)
 
 
 def _values(row: _Row) -> Any:
     return row.event.op, row.event.before, row.event.after
 
 
-def _meets_by(row: _Row, places: set[BinlogPosition | None]) -> int | BinlogPosition | None:
+def _meets_by(row: _Row, positions: set[BinlogPosition | None]) -> int | BinlogPosition | None:
     """The commit_ts, else the binlog position where the other side has it too."""
-    return _time(row) if _time(row) is not None else row.binlog if row.binlog in places else None
+    return _time(row) if _time(row) is not None else row.binlog if row.binlog in positions else None
 
 
 def _time(row: _Row) -> int | None:
@@ -340,11 +342,11 @@ def _order(pairs: list[tuple[_Row, _Row]], report: VerifyReport) -> None:
         last = max(last, other.number)
 
 
-def _pair(row: _Row, other: _Row, report: VerifyReport, sides: tuple[CodecConfig, CodecConfig]) -> None:
+def _pair(row: _Row, other: _Row, report: VerifyReport, configs: tuple[CodecConfig, CodecConfig]) -> None:
     has_losses = False
     same = True
     first, second = row.event, other.event
-    for difference in differences(first, second, second.table_version is not None, sides[1].format):
+    for difference in differences(first, second, second.table_version is not None, configs[1].format):
         name = _expected_loss(difference, first, second)
         if name is None:
             same = False
@@ -364,14 +366,14 @@ def _expected_loss(difference: EventDifference, first: RowChange, second: RowCha
         return _of_event(difference, first, second)
     turned = {"extra": "missing", "filled": "filled", "missing": "extra"}
     column = difference.cell.column if difference.cell else None
-    there = second.table.by_name.get(column.name, column) if column else None
-    back = WrittenValue(there, difference.second, second, first.table_version is not None) if there else None
+    existing = second.table.by_name.get(column.name, column) if column else None
+    back = WrittenValue(existing, difference.second, second, first.table_version is not None) if existing else None
     for where, cell, pair in (
         (difference.where, difference.cell, ValuePair(column, difference.first, difference.second, first, second)),
         (
             turned.get(difference.where, difference.where),
             back,
-            ValuePair(there, difference.second, difference.first, second, first),
+            ValuePair(existing, difference.second, difference.first, second, first),
         ),
     ):
         for loss in LOSSES:
@@ -400,7 +402,7 @@ def _of_event(difference: EventDifference, first: RowChange, second: RowChange) 
 
 
 def _is_of(loss: Loss, event: RowChange) -> bool:
-    """Whether a format loses this, in any of its forms."""
+    """True if a format loses this, in any of its forms."""
     of = any(form.partition("/")[0] == event.format for form in loss.to)
     return of and not (loss.undefined and event.table_version is not None)
 

@@ -65,7 +65,7 @@ class ChangeCounts:
 
     @property
     def are_few(self) -> bool:
-        """Whether they may be brought to the driver: Spark plans and runs less for rows that it has there."""
+        """True if they may be brought to the driver: Spark plans and runs less for rows that it has there."""
         return self.changes <= _MAX_DRIVER_ROWS and (self.size or 0) <= _MAX_DRIVER_BYTES
 
 

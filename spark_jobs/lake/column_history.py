@@ -119,7 +119,7 @@ def sort_statements(statements: Iterable[DdlText]) -> list[DdlText]:
 
 
 def same_table(name: TableId, other: TableId) -> bool:
-    """Whether two names are those of one table: TiDB takes them in any letters."""
+    """True if two names are those of one table: TiDB takes them in any letters."""
     return name.folded == other.folded
 
 
@@ -194,7 +194,7 @@ def names_over_time(steps: list[SchemaChange], column: str) -> list[tuple[int, s
 
 
 def is_added_by(step: SchemaChange, name: str) -> bool:
-    """Whether the statement added the column to a table that was there."""
+    """True if the statement added the column to a table that was there."""
     if step.before is None or step.after is None or name in step.renamed.values():
         return False
     present = {c.name.lower() for c in step.before.columns if c.name not in step.renamed}

@@ -53,7 +53,7 @@ class ColumnValues:
         return F.expr(convert(f"({text})", column) if convert else text)
 
     def is_converted(self, old: Column, new: Column) -> bool:
-        """Whether a column of the table has other values after a change of type."""
+        """True if a column of the table has other values after a change of type."""
         if converter(old, new) is None:
             return False
         typed = old.type.kind is new.type.kind and new.type.kind in self.types.kinds

@@ -35,9 +35,9 @@ class KeylessWriter:
 
     columns: TableColumns
 
-    def check_key(self, table: Table, is_there: bool) -> None:
+    def check_key(self, table: Table, exists: bool) -> None:
         del table
-        if is_there and ROW_MESSAGE not in self.columns.types():
+        if exists and ROW_MESSAGE not in self.columns.types():
             details = (
                 "its rows were merged by a key that the table does not have any more: append what follows"
                 " (--without-key append) to another place"

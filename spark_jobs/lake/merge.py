@@ -44,7 +44,7 @@ _DELETE_POSITION = "delete_position"
 class RowWriter(Protocol):
     """What brings changes into a current table: by commit_ts, by offset (offset_order), without a key (keyless)."""
 
-    def check_key(self, table: Table, is_there: bool) -> None:
+    def check_key(self, table: Table, exists: bool) -> None:
         """SetupError USAGE or STOPPED for a table whose key, or lack of one, this can't write by."""
         ...
 
@@ -105,7 +105,7 @@ class CurrentTable:
             self.columns.follow(table, steps)
 
     def _has_rows_before(self, step: SchemaChange, emptied: int) -> bool:
-        """Whether the table has rows from before a statement that it does not follow yet."""
+        """True if the table has rows from before a statement that it does not follow yet."""
         lake_table = self.columns.lake_table
         if not lake_table.exists() or int(lake_table.properties().get(APPLIED, 0)) >= step.commit_ts:
             return False
@@ -120,7 +120,7 @@ class CurrentTable:
         )
 
 
-def check_has_key(columns: TableColumns, table: Table, is_there: bool) -> None:
+def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:
     """SetupError USAGE for a table without a key; STOPPED where the rows that are there came without one."""
     if not any(c.handle_key for c in table.columns):
         details = (
@@ -129,7 +129,7 @@ def check_has_key(columns: TableColumns, table: Table, is_there: bool) -> None:
             " --changelog has all"
         )
         raise SetupError("USAGE", details=details)
-    if is_there and ROW_MESSAGE in columns.types().keys() - column_names(table):
+    if exists and ROW_MESSAGE in columns.types().keys() - column_names(table):
         details = (
             "its rows were appended while the table had no key (--without-key append), and it has one now: merge"
             " the whole changelog, or a copy of the table and what follows, into another place"
@@ -188,8 +188,8 @@ class CommitOrderWriter:
 
     columns: TableColumns
 
-    def check_key(self, table: Table, is_there: bool) -> None:
-        check_has_key(self.columns, table, is_there)
+    def check_key(self, table: Table, exists: bool) -> None:
+        check_has_key(self.columns, table, exists)
 
     def write(
         self, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int, summary: Summary

@@ -50,8 +50,8 @@ class OffsetOrderWriter:
 
     columns: TableColumns
 
-    def check_key(self, table: Table, is_there: bool) -> None:
-        check_has_key(self.columns, table, is_there)
+    def check_key(self, table: Table, exists: bool) -> None:
+        check_has_key(self.columns, table, exists)
 
     def write(
         self, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int, summary: Summary

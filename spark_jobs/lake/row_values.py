@@ -198,7 +198,7 @@ class RowValues:
 
 
 def _changes_key(step: SchemaChange) -> bool:
-    """Whether the statement gave a table that was there another key; a key column that is renamed is the same."""
+    """True if the statement gave a table that was there another key; a key column that is renamed is the same."""
     if step.before is None or step.after is None or step.emptied:
         return False
     old = {step.renamed.get(c.name, c.name).lower() for c in step.before.columns if c.handle_key}

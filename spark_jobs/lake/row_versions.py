@@ -280,8 +280,8 @@ def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatem
         F.desc("opens"), F.when(F.col("ts") == 0, F.col("was").isNotNull()).otherwise(F.col("was").isNull()),
         F.desc("position"), F.desc("row"),
     )  # fmt: skip
-    mark_there = F.max(F.col("was") == "mark").over(Window.partitionBy(*names, "ts"))
-    single = events.withColumn("mark_there", F.coalesce(mark_there, F.lit(False)))
+    has_mark = F.max(F.col("was") == "mark").over(Window.partitionBy(*names, "ts"))
+    single = events.withColumn("mark_there", F.coalesce(has_mark, F.lit(False)))
     single = single.withColumn("_n", F.row_number().over(first)).where("_n = 1").drop("_n")
     key = Window.partitionBy(*names).orderBy("ts")
     times = ", ".join(f"CAST({statement.commit_ts} AS bigint)" for statement in clearing if statement.is_sure)
@@ -306,18 +306,18 @@ def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatem
         "to_ts": F.when(~is_untimed, F.col("to_ts")),
         "to_time": F.when(is_untimed, message_time).otherwise(F.col("to_time")),
     })  # fmt: skip
-    ends_one = F.expr(f"coalesce(opened, false) AND NOT exists({cleared}, at -> at >= last_ts AND at < ts)")
+    ends_version = F.expr(f"coalesce(opened, false) AND NOT exists({cleared}, at -> at >= last_ts AND at < ts)")
     is_version = F.expr("opens AND (next_to IS NULL OR next_to > ts)")
-    is_mark = ~F.col("opens") & ~ends_one
+    is_mark = ~F.col("opens") & ~ends_version
     timed = timed.withColumns({
         "to_ts": F.when(is_mark, F.col("ts")).otherwise(F.col("to_ts")),
         "to_time": F.when(is_mark, F.col("time")).otherwise(F.col("to_time")),
         "is_removed": ~(is_version | is_mark),
     })  # fmt: skip
-    is_there = F.expr("mark_there OR coalesce(was = 'version', false)")
-    as_told = "stored_message <=> message AND (message IS NULL OR ended_at <=> to_time)"
-    same = F.expr(f"(was = 'version' AND ended <=> to_ts AND {as_told}) OR (mark_there AND NOT opens)")
-    changed = F.when(F.col("is_removed"), is_there).otherwise(~F.coalesce(same, F.lit(False)))
+    exists = F.expr("mark_there OR coalesce(was = 'version', false)")
+    as_recorded = "stored_message <=> message AND (message IS NULL OR ended_at <=> to_time)"
+    same = F.expr(f"(was = 'version' AND ended <=> to_ts AND {as_recorded}) OR (mark_there AND NOT opens)")
+    changed = F.when(F.col("is_removed"), exists).otherwise(~F.coalesce(same, F.lit(False)))
     return timed.where(changed).select(
         *names, "ts", "time", "to_ts", "to_time", "message", "is_removed", *_values_of(timed)
     )

@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_bef
 from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable, TableColumn
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, RESERVED_NAMES, Tombstones
-from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
+from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
 
@@ -112,7 +112,7 @@ class TableColumns:
                 raise SetupError("USAGE", details=f"table {self.settings.id} has a column {column.name} of its own")
 
     def can_follow(self) -> bool:
-        """Whether the table is there, and its rows have a commit_ts that statements come before or after."""
+        """True if the table is there, and its rows have a commit_ts that statements come before or after."""
         return self.lake_table.exists() and self.lake_table.properties().get(ORDER) != "offset"
 
     def follow_or_create(self, table: Table, steps: list[SchemaChange]) -> int:
@@ -354,7 +354,7 @@ class TableColumns:
             if fill is not None and not is_filled:
                 fills[column.name] = fill
         if step is not None and fills:
-            with tell_slow_work(f"{self.settings.id}: filling {', '.join(fills)} in the rows that are there"):
+            with report_slow_steps(f"{self.settings.id}: filling {', '.join(fills)} in the rows that are there"):
                 self.lake_table.update(fills, f"{self.kind.time_column} <= {step.commit_ts}")
         self._comment_types(columns)
         names = {c.name for c in columns} | self.kind.metadata_names
@@ -363,7 +363,7 @@ class TableColumns:
         self.lake_table.reorder([c.name for c in columns])
 
     def _add(self, column: Column, fill: str | None, step: SchemaChange | None) -> bool:
-        """Whether the rows from before the statement have `fill` with that."""
+        """True if the rows from before the statement have `fill` with that."""
         if step is None or fill is None:
             return self.lake_table.add(self._lake_column(column))
         newer = f"{self.kind.time_column} > {step.commit_ts} OR {self.kind.time_column} IS NULL"
@@ -378,7 +378,7 @@ class TableColumns:
                 self.lake_table.comment(column.name, comment)
 
     def _changes(self, step: SchemaChange, column: Column, have: str) -> bool:
-        """Whether TiDB made other values of the column's, which is not done yet."""
+        """True if TiDB made other values of the column's, which is not done yet."""
         old = column_before(step, column.name)
         if old is None or not self.values.is_converted(old, column):
             return False

@@ -106,7 +106,7 @@ def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> En
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Whether a session that runs has Delta's extension."""
+    """True if a session that runs has Delta's extension."""
     return SETTINGS["delta"]["spark.sql.extensions"] in (spark.conf.get("spark.sql.extensions", "") or "")
 
 

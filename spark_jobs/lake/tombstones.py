@@ -51,7 +51,7 @@ class Tombstones:
         return table.read() if table.exists() else None
 
     def have_positions(self) -> bool:
-        """Whether some are deletes without a commit_ts (spark_jobs.lake.untimed_deletes)."""
+        """True if some are deletes without a commit_ts (spark_jobs.lake.untimed_deletes)."""
         return self.stored is not None and _POSITION in self.stored.columns
 
     def messages(self) -> DataFrame | None:
@@ -113,9 +113,9 @@ class Tombstones:
         names = [quote_name(c.name) for c in self.keys]
         if not by_message or _MESSAGE not in frame.columns:
             return frame.groupBy(*names).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *positions)
-        parts = [F.col(f"{_MESSAGE}.{name}").alias(f"_{name}") for name in ("topic", "partition")]
+        pieces = [F.col(f"{_MESSAGE}.{name}").alias(f"_{name}") for name in ("topic", "partition")]
         last = F.max(_MESSAGE).alias(_MESSAGE)
-        tidied = frame.groupBy(*names, *parts).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *positions, last)
+        tidied = frame.groupBy(*names, *pieces).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *positions, last)
         return tidied.select(*map(quote_name, frame.columns))
 
     def mark_late(self, newest: DataFrame, oldest_ts: int | None) -> DataFrame:

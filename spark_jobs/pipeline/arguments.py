@@ -58,14 +58,14 @@ def with_parameter_names(function: Callable[P, R], name: Function = "decode") ->
 
     name: whose parameters, where it is not called so itself.
     """
-    own = function.__qualname__.partition(".")[0]
+    known = function.__qualname__.partition(".")[0]
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
         except SetupError as error:
-            raise named_by_parameters(error, cast(Function, own) if own in _OWN else name) from error
+            raise named_by_parameters(error, cast(Function, known) if known in _OWN else name) from error
 
     return call
 
@@ -86,8 +86,8 @@ def result_in_python(result: MessageResult, function: Function) -> MessageResult
 def _parameter_names(text: Any, function: Function) -> Any:
     if not isinstance(text, str) or "--" not in text:
         return text
-    own = _OWN.get(function, {})
-    return _OPTION.sub(lambda match: own.get(match[1]) or _PARAMETERS[match[1]], text)
+    known = _OWN.get(function, {})
+    return _OPTION.sub(lambda match: known.get(match[1]) or _PARAMETERS[match[1]], text)
 
 
 _OPTION = re.compile(rf"(?<![\w'\"-])({'|'.join(_PARAMETERS)})(?![\w-])(?: (?=['\"])|(?<=--format) (?=[a-z]))?")

@@ -44,10 +44,10 @@ _compiled = lru_cache(256)(compile_record)
 """Each plan of a table asks for all its versions."""
 
 
-def registered_versions(schemas: Schemas, id_: TableId, whole: bool = False) -> RegisteredVersions:
-    """whole: with the schemas of other tables, for which all of the registry is listed."""
+def registered_versions(schemas: Schemas, id_: TableId, complete: bool = False) -> RegisteredVersions:
+    """complete: with the schemas of other tables, for which all of the registry is listed."""
     name = record_of(id_)
-    entries = list(schemas.all() if whole else schemas.all(name))
+    entries = list(schemas.all() if complete else schemas.all(name))
     ours, unreadable, others = [], [], []
     for entry in entries:
         if isinstance(entry.id, int) and entry.id not in _IDS:

@@ -42,9 +42,9 @@ class CodecConfig:
 
     @property
     def uses_schemas(self) -> bool:
-        """Whether its messages may have registered schemas."""
-        side_format = format_named(self.format)
-        return side_format.needs_schemas or side_format.uses_schemas
+        """True if its messages may have registered schemas."""
+        format_ = format_named(self.format)
+        return format_.needs_schemas or format_.uses_schemas
 
     def context(self) -> Context:
         schemas = with_strategy(self.schemas, self.strategy)
@@ -59,11 +59,11 @@ class CodecConfig:
         return format_named(self.format).encoder(self.context())
 
 
-def check_any_order(side: CodecConfig) -> None:
+def check_any_order(config: CodecConfig) -> None:
     """SetupError USAGE where Spark, which splits its input, would keep from a message what it needs of earlier ones."""
-    if format_named(side.format).in_order and side.tables is None:
+    if format_named(config.format).in_order and config.tables is None:
         details = (
-            f"{side.format} messages may need earlier messages, and Spark reads them independently: "
+            f"{config.format} messages may need earlier messages, and Spark reads them independently: "
             "give table definitions (--ddl), or run without Spark"
         )
         raise SetupError("USAGE", details=details)

@@ -91,7 +91,7 @@ def text_converter(old: Column, new: Column) -> Callable[[object], str | None]:
 
 
 def _is_wider(old: Column, new: Column) -> bool:
-    """Whether a column of the same family holds each value as it was written."""
+    """True if a column of the same family holds each value as it was written."""
     if old.elements != new.elements:
         return new.elements[: len(old.elements)] == old.elements  # elements added
     if old.type.kind is Kind.DECIMAL:
@@ -136,9 +136,9 @@ def _number(value: Value) -> Decimal:
 
 
 def _to_integer(value: Value, _old: Column, new: Column) -> Value:
-    whole = int(_ROOMY.quantize(_number(value), Decimal(1)))
-    values.check_range(whole, new.type.bits, new.unsigned)
-    return str(whole)
+    integer = int(_ROOMY.quantize(_number(value), Decimal(1)))
+    values.check_range(integer, new.type.bits, new.unsigned)
+    return str(integer)
 
 
 def _text_to_integer(value: Value, old: Column, new: Column) -> Value:
@@ -151,9 +151,9 @@ def _double_to_integer(value: Value, _old: Column, new: Column) -> Value:
     number = values.real(_str(value))
     if number * 2 == int(number * 2) != 2 * int(number):
         raise ValueError("halves are rounded in more than one way")
-    whole = round(number)
-    values.check_range(whole, new.type.bits, new.unsigned)
-    return str(whole)
+    integer = round(number)
+    values.check_range(integer, new.type.bits, new.unsigned)
+    return str(integer)
 
 
 def _to_year(value: Value, _old: Column, _new: Column) -> Value:
@@ -299,19 +299,19 @@ def _text_to_time(value: Value, old: Column, new: Column) -> Value:
 
 def _digits(value: Value, _old: Column, new: Column) -> Value:
     """Fraction digits as the column has them now; rounded half up where they are fewer."""
-    whole, _, fraction = _str(value).partition(".")
+    integer, _, fraction = _str(value).partition(".")
     scale = new.scale or 0
     if not fraction[scale:].strip("0"):
         digits = fraction[:scale].ljust(scale, "0")
-        return f"{whole}.{digits}" if scale else whole
+        return f"{integer}.{digits}" if scale else integer
     if new.type.kind is Kind.TIMESTAMP:
         raise ValueError("rounding may cross a change of the zone's clocks")
     unit = 10 ** (6 - scale)
     if new.type.kind is Kind.TIME:
-        micros = values.micros_of_time(f"{whole}.{fraction}")
+        micros = values.micros_of_time(f"{integer}.{fraction}")
         rounded = (abs(micros) + unit // 2) // unit * unit
         return values.time_of_micros(rounded if micros >= 0 else -rounded, scale)
-    rounded = (values.micros_of_datetime(f"{whole}.{fraction}") + unit // 2) // unit * unit
+    rounded = (values.micros_of_datetime(f"{integer}.{fraction}") + unit // 2) // unit * unit
     return values.datetime_of_micros(rounded, scale)
 
 

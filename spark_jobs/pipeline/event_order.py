@@ -44,15 +44,15 @@ def change_id(event: RowChange, origin: Message, number: int) -> bytes:
     Without a key or a commit_ts: topic, partition, offset and number in the message; b"" where these are not known.
     """
     row = (event.before if event.op == "d" else event.after) or {}
-    parts: tuple[Any, ...]
+    pieces: tuple[Any, ...]
     if event.key and event.commit_ts is not None and all(name in row for name in event.key):
         values = tuple(row[name] for name in event.key)
-        parts = (event.db, event.table_name, event.key, values, event.commit_ts, event.op)
+        pieces = (event.db, event.table_name, event.key, values, event.commit_ts, event.op)
     elif origin.offset is None:
         return b""
     else:
-        parts = (origin.topic, origin.partition, origin.offset, number)
-    return blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).digest()
+        pieces = (origin.topic, origin.partition, origin.offset, number)
+    return blake2b(repr(pieces).encode("utf-8", "backslashreplace"), digest_size=16).digest()
 
 
 def split_key_change(event: RowChange) -> Iterator[RowChange]:

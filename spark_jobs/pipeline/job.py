@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout, TablePlace
+from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout, TableOutput
 
 WithoutKey = Literal["refuse", "append"]
 Order = Literal["commit_ts", "offset"]
@@ -37,18 +37,20 @@ class Job:
     current: bool = True
     changelog: str | None = None
     versions: str | None = None
-    places: tuple[TablePlace, ...] = ()
+    places: tuple[TableOutput, ...] = ()
     layout: TableLayout = NO_LAYOUT
     without_key: WithoutKey = "refuse"
     order: Order = "commit_ts"
 
     @property
     def needs_order(self) -> bool:
-        """Whether the stages need the marks of events."""
+        """True if the stages need the marks of events."""
         return self.dedupe or self.until_resolved
 
     @property
-    def more_places(self) -> list[str]:
+    def more_locations(self) -> list[str]:
         """Places in the lake, or rules that name them, beside the job's output."""
-        own = (place for one in self.places for place in (one.location, one.changelog, one.versions))
-        return [place for place in (self.changelog, self.versions, *own) if place is not None]
+        table_locations = (
+            output for location in self.places for output in (location.location, location.changelog, location.versions)
+        )
+        return [location for location in (self.changelog, self.versions, *table_locations) if location is not None]

@@ -21,7 +21,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import topic_by_rule
 
 
-def decode_one(
+def decode_message(
     decoder: Decoder, message: Message, verify_checksum: bool = False, marked: bool = False,
     chosen: TableChoice | None = None,
 ) -> MessageResult:  # fmt: skip
@@ -54,7 +54,9 @@ def _verify(result: MessageResult, message: Message) -> None:
 
 def position_text(message: Message) -> str:
     """topic/partition/offset, `-` for what is not known."""
-    return "/".join("-" if part is None else str(part) for part in (message.topic, message.partition, message.offset))
+    return "/".join(
+        "-" if piece is None else str(piece) for piece in (message.topic, message.partition, message.offset)
+    )
 
 
 def _decode(decoder: Decoder, message: Message) -> MessageResult:
@@ -80,7 +82,7 @@ def _leave_out(result: MessageResult, chosen: TableChoice) -> None:
         result.skipped += [OTHER_TABLE] * len(out)
 
 
-def transcode_one(
+def transcode_message(
     decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None, marked: bool = False,
     chosen: TableChoice | None = None,
 ) -> MessageResult:  # fmt: skip
@@ -120,8 +122,8 @@ def _with_topic(topic: str | None, event: Event, message: Message, encoder: Enco
     if topic is not None:
         return replace(message, topic=topic_by_rule(topic, event))
     topic_of: Callable[[Event], str | None] | None = getattr(encoder, "topic_of", None)
-    own = topic_of(event) if topic_of else None
-    return message if own is None else replace(message, topic=own)
+    chosen = topic_of(event) if topic_of else None
+    return message if chosen is None else replace(message, topic=chosen)
 
 
 def _encode(encoder: Encoder, events: list[Event], origin: Message, result: MessageResult) -> None:

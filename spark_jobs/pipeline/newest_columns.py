@@ -17,31 +17,33 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 _SHOWN = 5
 
 
-def newest_table(side: CodecConfig, id_: TableId) -> Table:
+def newest_table(config: CodecConfig, id_: TableId) -> Table:
     """The columns of the table as it is now: from its definitions, else from its newest registered value schema."""
-    if side.tables is not None:
-        version = side.tables.at(id_, None)
+    if config.tables is not None:
+        version = config.tables.at(id_, None)
         if version is not None:
             return version.table
     from ticdc_bridge.spark_jobs.pipeline.avro_versions import newest_of, registered_versions
 
-    versions = registered_versions(side.schemas, id_)
+    versions = registered_versions(config.schemas, id_)
     if not versions.values:
-        more = ", or a registry with its value schemas" if side.format == "avro" else ""
+        more = ", or a registry with its value schemas" if config.format == "avro" else ""
         details = f"table {id_}: its columns are not known; give its definitions (--ddl, --history){more}"
         details += "".join(f"; {e.subject} version {e.version}: {error.detail}" for e, error in versions.unreadable)
-        details += _others(side, id_)
+        details += _others(config, id_)
         raise SetupError("USAGE", details=details)
     return newest_of(versions.values)
 
 
-def _others(side: CodecConfig, id_: TableId) -> str:
+def _others(config: CodecConfig, id_: TableId) -> str:
     """The tables whose columns are known, those first that are called much the same."""
-    if isinstance(side.tables, TableDefinitions | HistoryTables):
-        names = sorted({str(one) for one in side.tables.table_ids()})
+    if isinstance(config.tables, TableDefinitions | HistoryTables):
+        names = sorted({str(entry) for entry in config.tables.table_ids()})
     else:
-        entries = side.schemas.all() if side.format == "avro" else ()  # Debezium's records are called Key and Envelope
-        names = sorted({".".join(name) for one in entries if (name := name_of(one.schema)) is not None})
+        entries = (
+            config.schemas.all() if config.format == "avro" else ()
+        )  # Debezium's records are called Key and Envelope
+        names = sorted({".".join(name) for entry in entries if (name := name_of(entry.schema)) is not None})
     if not names:
         return ""
     near = get_close_matches(str(id_), names, _SHOWN)
@@ -50,18 +52,18 @@ def _others(side: CodecConfig, id_: TableId) -> str:
     return f". Known tables: {', '.join(shown)}{more}"
 
 
-def with_newest(side: CodecConfig) -> CodecConfig:
+def with_newest(config: CodecConfig) -> CodecConfig:
     """The side, its view with the newest columns of its table. SetupError USAGE where they are not known."""
-    view = side.view
+    view = config.view
     assert view is not None
-    return replace(side, view=replace(view, table=newest_table(side, view.table.id)))
+    return replace(config, view=replace(view, table=newest_table(config, view.table.id)))
 
 
-def zone_of(side: CodecConfig) -> str:
+def zone_of(config: CodecConfig) -> str:
     """The zone of the TIMESTAMP text that a side decodes to. SetupError USAGE where each message has another."""
-    zone = side.options.time_zone
-    types = side.view.types if side.view else EXACT
-    if side.format == "auto" and types != EXACT and zone.upper() not in ("UTC", "Z"):
+    zone = config.options.time_zone
+    types = config.view.types if config.view else EXACT
+    if config.format == "auto" and types != EXACT and zone.upper() not in ("UTC", "Z"):
         details = "--types typed with --format auto: TIMESTAMP text has a zone for each format; name the format"
         raise SetupError("USAGE", details=details)
-    return format_named(side.format).zone or zone
+    return format_named(config.format).zone or zone

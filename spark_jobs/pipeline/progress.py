@@ -56,7 +56,7 @@ def step(command: str, text: str) -> Iterator[None]:
 
 
 @contextmanager
-def tell_slow_work(text: str, after: float = 2.0, state: Callable[[], str] = str) -> Iterator[None]:
+def report_slow_steps(text: str, after: float = 2.0, state: Callable[[], str] = str) -> Iterator[None]:
     """A line on stderr where the work takes longer than `after` seconds, and another each half minute of it.
 
     state: how far it is, in words that go into the line; "" where that is not known.
@@ -97,22 +97,24 @@ def batch_line(command: str, number: int, summary: Summary, lag: int | None, rat
     """A micro-batch in one line: rows in and out, dead letters by reason, lag in messages, messages a second."""
     dead = ", ".join(f"{code} {n}" for code, n in sorted(summary.errors.items()))
     skipped = ", ".join(f"{kind} {n}" for kind, n in sorted(summary.skipped.items()))
-    parts = [f"in {summary.messages}", f"out {summary.out}", f"dead {summary.errors.total() - summary.dropped}"]
-    parts[-1] += f" ({dead})" if dead else ""
-    parts += [f"skipped {skipped}"] * bool(skipped) + [f"dropped {summary.dropped}"] * bool(summary.dropped)
-    parts += [f"held {summary.held}"] * bool(summary.held) + [
+    pieces = [f"in {summary.messages}", f"out {summary.out}", f"dead {summary.errors.total() - summary.dropped}"]
+    pieces[-1] += f" ({dead})" if dead else ""
+    pieces += [f"skipped {skipped}"] * bool(skipped) + [f"dropped {summary.dropped}"] * bool(summary.dropped)
+    pieces += [f"held {summary.held}"] * bool(summary.held) + [
         f"lag {'unknown' if lag is None else lag}",
         f"{rate:,.0f}/s",
     ]
-    return f"{command}: batch {number}: " + ", ".join(parts)
+    return f"{command}: batch {number}: " + ", ".join(pieces)
 
 
 def table_lines(command: str, tables: Sequence[TableProgress]) -> list[str]:
     """A line for each table of a batch, those with most rows; of the others how many there are."""
-    shown = sorted(tables, key=lambda one: -one.rows)[:_MOST_TABLES]
-    lines = [f"{command}:   {one.name}: rows {one.rows}, out {one.out}{_newest(one.newest_ts)}" for one in shown]
+    shown = sorted(tables, key=lambda entry: -entry.rows)[:_MOST_TABLES]
+    lines = [
+        f"{command}:   {entry.name}: rows {entry.rows}, out {entry.out}{_newest(entry.newest_ts)}" for entry in shown
+    ]
     if len(tables) > len(shown):
-        rest = sum(one.rows for one in tables) - sum(one.rows for one in shown)
+        rest = sum(table.rows for table in tables) - sum(entry.rows for entry in shown)
         lines.append(f"{command}:   and {len(tables) - len(shown)} more tables: rows {rest}")
     return lines
 

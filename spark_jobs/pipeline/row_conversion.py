@@ -39,20 +39,20 @@ class ColumnStep(NamedTuple):
 
     @property
     def widens(self) -> bool:
-        """Whether it is a number that the newest column's Spark type holds as the same number."""
+        """True if it is a number that the newest column's Spark type holds as the same number."""
         if not self.certain or self.new.type.kind not in _NUMBERS or self.own.type.kind not in _NUMBERS:
             return False
         is_rounded = self.new.type.kind is Kind.DOUBLE and self.new.scale is not None
-        own, new = spark_type(self.own), spark_type(self.new)
-        return not is_rounded and new != "string" and widens(own, new)
+        source, new = spark_type(self.own), spark_type(self.new)
+        return not is_rounded and new != "string" and widens(source, new)
 
     def detail(self, value: Value, error: Exception) -> str:
         """Why a value has no place in the newest column."""
         text = repr(value[:40]) if isinstance(value, str | bytes) else repr(value)
-        own, new = type_text(self.own), type_text(self.new)
+        source, new = type_text(self.own), type_text(self.new)
         if self.certain:
-            return f"{text} of {own} has no certain value as {new}, which the column is now: {error}"
-        return f"{text} is no {new}; the message has it as {self.own.vague or own} (--on-lossy flag makes it NULL)"
+            return f"{text} of {source} has no certain value as {new}, which the column is now: {error}"
+        return f"{text} is no {new}; the message has it as {self.own.vague or source} (--on-lossy flag makes it NULL)"
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ class RowConversion:
         exact: it is not certain that they are older.
         """
         pairs, lacking, unclear = same_columns(table, newest)
-        names: dict[str, str | None] = {one.name: c.name for one, c in pairs if one.name != c.name}
+        names: dict[str, str | None] = {entry.name: c.name for entry, c in pairs if entry.name != c.name}
         taken = {c.name.lower() for c in newest.columns if not c.virtual}
-        paired = {one.name for one, _ in pairs}
+        paired = {entry.name for entry, _ in pairs}
         names |= {c.name: None for c in table.columns if c.name.lower() in taken and c.name not in paired}
-        made = (_step(one, c, older, exact) for one, c in pairs if not _same_type(one, c))
+        made = (_step(entry, c, older, exact) for entry, c in pairs if not _same_type(entry, c))
         steps = tuple(step for step in made if step is not None)
         certain = {step.new.name for step in steps if step.certain}
         return cls(
@@ -94,13 +94,13 @@ class RowConversion:
             names,
             steps,
             lacking,
-            {c.name: one.type.kind for one, c in pairs if c.name not in certain},
+            {c.name: entry.type.kind for entry, c in pairs if c.name not in certain},
             unclear if older else None,
         )
 
     @property
     def renames(self) -> bool:
-        """Whether columns have other names, or may have: such rows are not read many at once."""
+        """True if columns have other names, or may have: such rows are not read many at once."""
         return bool(self.names) or self.unclear is not None
 
     def rename(self, row: dict[str, Value]) -> dict[str, Value]:
@@ -110,26 +110,26 @@ class RowConversion:
         return {new: value for name, value in row.items() if (new := self.names.get(name, name)) is not None}
 
 
-def _same_type(own: Column, new: Column) -> bool:
-    if own is new:
+def _same_type(column: Column, new: Column) -> bool:
+    if column is new:
         return True
-    a, b = ((c.type, c.unsigned, c.length, c.scale, c.elements, c.charset) for c in (own, new))
-    return not own.vague and a == b
+    a, b = ((c.type, c.unsigned, c.length, c.scale, c.elements, c.charset) for c in (column, new))
+    return not column.vague and a == b
 
 
-def _step(own: Column, new: Column, older: bool, exact: bool) -> ColumnStep | None:
-    if older and not own.vague:
-        convert = converter(own, new)
+def _step(column: Column, new: Column, older: bool, exact: bool) -> ColumnStep | None:
+    if older and not column.vague:
+        convert = converter(column, new)
         if convert is not None and exact:
-            convert = partial(_convert_exactly, convert, converter(new, own))
-        return None if convert is None else ColumnStep(own, new, convert, certain=True)
-    if not own.vague and own.type.kind is not new.type.kind:
-        return ColumnStep(own, new, _refuse, certain=False)
-    if own.type.kind is new.type.kind is Kind.BIT:  # without a length: its fewest bytes
-        convert = converter(own, new)
-        return None if convert is None else ColumnStep(own, new, convert, certain=False)
+            convert = partial(_convert_exactly, convert, converter(new, column))
+        return None if convert is None else ColumnStep(column, new, convert, certain=True)
+    if not column.vague and column.type.kind is not new.type.kind:
+        return ColumnStep(column, new, _refuse, certain=False)
+    if column.type.kind is new.type.kind is Kind.BIT:  # without a length: its fewest bytes
+        convert = converter(column, new)
+        return None if convert is None else ColumnStep(column, new, convert, certain=False)
     check = partial(_check_integer, new) if new.type.kind is Kind.INTEGER else _CHECKS.get(new.type.kind, check_of(new))
-    return None if check is None else ColumnStep(own, new, partial(_keep, check), certain=False)
+    return None if check is None else ColumnStep(column, new, partial(_keep, check), certain=False)
 
 
 def _convert_exactly(convert: _Convert, back: _Convert | None, value: Value) -> Value:

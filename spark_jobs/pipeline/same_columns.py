@@ -32,18 +32,18 @@ def same_columns(table: Table, newest: Table) -> SameColumns:
     return _by_names(table, visible, is_same_table=not (table.created_ts and newest.created_ts))
 
 
-def _by_ids(own: Mapping[int, Column], visible: Sequence[Column]) -> SameColumns:
-    pairs = [(own[c.id], c) for c in visible if c.id in own]
-    lacking = tuple(c for c in visible if c.id not in own)
-    unclear = next(((own[id_], c) for c in lacking for id_ in c.may_be if id_ in own), None)
+def _by_ids(by_id: Mapping[int, Column], visible: Sequence[Column]) -> SameColumns:
+    pairs = [(by_id[c.id], c) for c in visible if c.id in by_id]
+    lacking = tuple(c for c in visible if c.id not in by_id)
+    unclear = next(((by_id[id_], c) for c in lacking for id_ in c.may_be if id_ in by_id), None)
     return SameColumns(pairs, lacking, unclear and _renamed_or_dropped(*unclear))
 
 
 def _by_names(table: Table, visible: Sequence[Column], is_same_table: bool = True) -> SameColumns:
-    own = {c.name.lower(): c for c in table.columns}
+    by_name = {c.name.lower(): c for c in table.columns}
     names = {c.name.lower() for c in visible}
-    pairs = [(own[c.name.lower()], c) for c in visible if c.name.lower() in own]
-    lacking = tuple(c for c in visible if c.name.lower() not in own)
+    pairs = [(by_name[c.name.lower()], c) for c in visible if c.name.lower() in by_name]
+    lacking = tuple(c for c in visible if c.name.lower() not in by_name)
     gone = next((c for c in table.columns if c.name.lower() not in names and not c.virtual), None)
     unclear = _renamed_or_dropped(gone, lacking[0]) if is_same_table and gone and lacking else None
     return SameColumns(pairs, lacking, unclear)
@@ -67,7 +67,7 @@ def _by_registered(table: Table, newest: Table, visible: list[Column]) -> SameCo
         text = "it was dropped and added again, and the registered schemas do not say whether this row is from before"
         unclear = again.name, f"{text}. {_DDL}"
     return SameColumns(
-        [(one, columns[c.name]) for one, c in same.pairs], tuple(columns[c.name] for c in same.lacking), unclear
+        [(entry, columns[c.name]) for entry, c in same.pairs], tuple(columns[c.name] for c in same.lacking), unclear
     )
 
 
@@ -78,9 +78,9 @@ def _registered_version(table: Table, newest: Table) -> dict[str, Column] | None
     by_columns = [v for v in newest.registered if exact <= {_without_key(c) for c in v.columns}]
     by_names = [v for v in newest.registered if names <= v.by_name.keys()]
     for some in (by_columns, by_names):
-        whole = [v for v in some if len(v.columns) == len(table.columns)]
-        if whole or some:
-            return (whole or some)[-1].by_name
+        complete = [v for v in some if len(v.columns) == len(table.columns)]
+        if complete or some:
+            return (complete or some)[-1].by_name
     return None
 
 

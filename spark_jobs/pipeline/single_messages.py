@@ -31,7 +31,7 @@ from ticdc_bridge.spark_jobs.pipeline.arguments import (
     with_parameter_names,
 )
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, encode_event
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, encode_event
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import check_topic_rule
 
@@ -73,7 +73,7 @@ class Decoder:
         on_lossy: Literal["flag", "error"] = "flag",
     ) -> None:
         learn = ddl == "stream"
-        side = CodecConfig(
+        config = CodecConfig(
             format_named(format).name,
             _schemas(format, registry),
             Options.of({"time_zone": time_zone, "on_lossy": on_lossy, **options}),
@@ -81,7 +81,7 @@ class Decoder:
             claims_of(claim_checks),
             learn=learn,
         )
-        self._decoder = LearningDecoder(side).decoder
+        self._decoder = LearningDecoder(config).decoder
 
     def decode(
         self,
@@ -105,7 +105,7 @@ class Decoder:
         """
         _check_bytes({"key": key, "value": value})
         message = Message(key, value, topic, partition, offset, timestamp, _pairs(headers))
-        result = decode_one(self._decoder, message)
+        result = decode_message(self._decoder, message)
         if result.error is not None:
             raise named_by_parameters(result.error, "Decoder")
         return result.events
@@ -148,8 +148,8 @@ class Encoder:
             raise SetupError("USAGE", details=details)
         schemas, tables = _schemas(format, registry), tables_of(ddl, history)
         settings = Options.of({"time_zone": time_zone, "on_lossy": on_lossy, **options})
-        side = CodecConfig(format_named(format).name, schemas, settings, tables, strategy=subject_strategy)
-        self._encoder, self._topic = side.encoder(), topic
+        config = CodecConfig(format_named(format).name, schemas, settings, tables, strategy=subject_strategy)
+        self._encoder, self._topic = config.encoder(), topic
         self._objects = CodecConfig(PLAIN_FORMAT.name, schemas, settings, tables).decoder()
 
     def encode(
@@ -185,7 +185,9 @@ class Encoder:
                 events = self._objects.decode(line)
             else:
                 events = [event]
-            return [message for one in events for message in encode_event(self._encoder, one, origin, self._topic).out]
+            return [
+                message for entry in events for message in encode_event(self._encoder, entry, origin, self._topic).out
+            ]
         except WireError as error:
             raise named_by_parameters(error, "Encoder") from error
 
@@ -208,24 +210,24 @@ def _pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
 
 def _check_values(event: Mapping[str, Any]) -> None:
     """WireError INVALID_VALUE for a value of a row that is not in the form of JSON rows."""
-    for side in ("before", "after"):
-        row = event.get(side)
+    for image in ("before", "after"):
+        row = event.get(image)
         for name, value in row.items() if isinstance(row, Mapping) else ():
             if not isinstance(value, str | Mapping | None):
                 details = f'it is of type {type(value).__name__}: a text, null or {{"hex": …}} is needed'
                 raise WireError("INVALID_VALUE", column=str(name), details=details)
 
 
-def _check_bytes(parts: Mapping[str, Any]) -> None:
-    for name, part in parts.items():
-        if not isinstance(part, bytes | None):
-            raise SetupError("USAGE", details=f"{name} is of type {type(part).__name__}: bytes are needed")
+def _check_bytes(pieces: Mapping[str, Any]) -> None:
+    for name, piece in pieces.items():
+        if not isinstance(piece, bytes | None):
+            raise SetupError("USAGE", details=f"{name} is of type {type(piece).__name__}: bytes are needed")
 
 
 def _schemas(format: str, registry: Registry | None) -> Schemas:
     """SetupError USAGE for what is no registry."""
     if isinstance(registry, Mapping):
-        texts = {id_: one if isinstance(one, str) else json.dumps(one) for id_, one in registry.items()}
+        texts = {id_: value if isinstance(value, str) else json.dumps(value) for id_, value in registry.items()}
         return FileSchemas([RegisteredSchema(f"id {id_}", 1, id_, text) for id_, text in texts.items()])
     if isinstance(registry, str) and "://" in registry:
         return schemas_of(format, registry, None)

@@ -43,8 +43,8 @@ class StreamDefinitions:
             self._apply(event)
             return
         self._catalog, self._versions = new_catalog(), {}
-        for _, _, one in self._events:
-            self._apply(one)
+        for _, _, item in self._events:
+            self._apply(item)
 
     def _apply(self, event: DdlEvent) -> None:
         assert event.commit_ts is not None
@@ -88,12 +88,12 @@ class StreamDefinitions:
 class LearningDecoder:
     """A side's decoder; where the side learns, from the DDL it reads, so that it needs the messages in order."""
 
-    def __init__(self, side: CodecConfig) -> None:
-        self.tables: TableSource | None = side.tables
-        self.decoder: Decoder = side.decoder()
-        if side.learn:
-            self.tables = learned = StreamDefinitions(side.tables)
-            self.decoder = _DdlDecoder(replace(side, tables=learned).decoder(), learned)
+    def __init__(self, config: CodecConfig) -> None:
+        self.tables: TableSource | None = config.tables
+        self.decoder: Decoder = config.decoder()
+        if config.learn:
+            self.tables = learned = StreamDefinitions(config.tables)
+            self.decoder = _DdlDecoder(replace(config, tables=learned).decoder(), learned)
 
 
 class _DdlDecoder:

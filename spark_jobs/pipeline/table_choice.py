@@ -29,7 +29,7 @@ class TableChoice:
     @staticmethod
     def of(texts: Iterable[str]) -> TableChoice:
         """From lists with commas, such as "shop.*,!shop.tmp_*". SetupError USAGE."""
-        choice = TableChoice(tuple(one.strip() for text in texts for one in _COMMA.findall(text) if one.strip()))
+        choice = TableChoice(tuple(match.strip() for text in texts for match in _COMMA.findall(text) if match.strip()))
         if not choice.patterns:
             raise SetupError("USAGE", details="--tables: db.table or a pattern such as 'shop.*' is needed")
         try:
@@ -52,7 +52,7 @@ class TableChoice:
         return self.patterns[0] if len(self.patterns) == 1 and _PLAIN.fullmatch(self.patterns[0]) else None
 
     def takes(self, id_: TableId) -> bool:
-        """Whether the table is one of them."""
+        """True if the table is one of them."""
         taken = self._answers.get(id_)
         if taken is None:
             taken = not self.patterns or self._filter.matches(id_.db, id_.table)
@@ -89,14 +89,14 @@ class TableLayout:
     def of(partition_by: str | None, cluster_by: str | None) -> TableLayout:
         """From lists with commas."""
         texts = (partition_by or "", cluster_by or "")
-        return TableLayout(*(tuple(one.strip() for one in text.split(",") if one.strip()) for text in texts))
+        return TableLayout(*(tuple(word.strip() for word in text.split(",") if word.strip()) for text in texts))
 
 
 NO_LAYOUT: Final = TableLayout()
 
 
 @dataclass(frozen=True)
-class TablePlace:
+class TableOutput:
     """The places of some tables, before --out, --changelog and --versions: with {schema} and {table} where these are
     several; None: as the other tables have it, which `layout` may be too.
     """
@@ -108,9 +108,9 @@ class TablePlace:
     versions: str | None = None
 
 
-def is_rule(place: str) -> bool:
-    """Whether a location in the lake has a place for each table: {schema} or {table} in it."""
-    return place.startswith(("delta:", "iceberg:")) and bool({"schema", "table"} & {*_FIELDS.findall(place)})
+def is_rule(location: str) -> bool:
+    """True if a location in the lake has a place for each table: {schema} or {table} in it."""
+    return location.startswith(("delta:", "iceberg:")) and bool({"schema", "table"} & {*_FIELDS.findall(location)})
 
 
 def check_rule(rule: str, option: str = "--out") -> None:

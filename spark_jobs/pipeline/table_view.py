@@ -57,15 +57,15 @@ class TableView:
         conversion = self._find_conversion(event, tables)
         if conversion.unclear is not None:
             raise WireError("TYPE_UNKNOWN", column=conversion.unclear[0], details=conversion.unclear[1])
-        for side in ("before", "after"):
-            row = getattr(event, side)
+        for image in ("before", "after"):
+            row = getattr(event, image)
             if row is None:
                 continue
             row = self._convert(event, row, conversion)
             if self.missing == "default" and not event.key_only:
                 defaults = ((c.name, default_of(c, event.zone)) for c in conversion.lacking)
                 row = {**row, **{name: value for name, value in defaults if value is not None}}
-            setattr(event, side, row)
+            setattr(event, image, row)
         check_names(event, self.table, tables)
         if conversion.names:
             event.key = tuple(conversion.names.get(name) or name for name in event.key)
@@ -104,7 +104,7 @@ class TableView:
         if entry is None or entry.table is not table or entry.target is not target:
             pair = table, target
             if older and isinstance(tables, TableLineage):
-                pair = tables.in_one_history(table, target)
+                pair = tables.in_same_history(table, target)
             entry = replace(RowConversion.of(*pair, older, exact), table=table, target=target)
             entry = self._conversions[key] = entry if typed else replace(entry, steps=())
         return entry
@@ -127,11 +127,11 @@ class TableView:
         return {**row, **changed} if changed else row
 
     def _check(
-        self, event: RowChange, column: Column, value: Value, read: Callable[[str, str], Any] | None, own: Kind
+        self, event: RowChange, column: Column, value: Value, read: Callable[[str, str], Any] | None, source: Kind
     ) -> None:
         try:
             if read is None:
-                check_number(column, value, own)
+                check_number(column, value, source)
                 return
             if not isinstance(value, str):
                 raise ValueError(value)
@@ -150,7 +150,7 @@ class TableView:
         return f"{text} is no value of Spark's {spark_type(column, self.types)}"
 
     def has(self, id_: TableId) -> bool:
-        """Whether a name, in any letters, is the table's."""
+        """True if a name, in any letters, is the table's."""
         return id_ == self.table.id or id_.folded == self._folded_id or self.table.id == ANY_TABLE
 
     def row(self, row: Mapping[str, Value] | None, zone: str) -> dict[str, Any] | None:
@@ -169,7 +169,7 @@ class TableView:
 
     @cached_property
     def _conversions(self) -> BoundedCache[tuple[int, int, bool, bool, bool, bool], RowConversion]:
-        return BoundedCache(1024, 1 << 20, lambda _, one: len(one.table.columns))
+        return BoundedCache(1024, 1 << 20, lambda _, entry: len(entry.table.columns))
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
@@ -229,8 +229,8 @@ def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> 
     if not newest.columns:
         version = tables.at(event.table.id, None)
         newest = version.table if version else newest
-    sides = (event.after, event.before)
-    strange = next((name for row in sides for name in row or () if name not in newest.by_name), None)
+    images = (event.after, event.before)
+    strange = next((name for row in images for name in row or () if name not in newest.by_name), None)
     if strange is not None and tables.at(event.table.id, event.commit_ts) is not None:
         details = f"column {strange!r} is not in the table's definition; give what is missing (--ddl, --history)"
         raise WireError("MALFORMED", where=str(event.table.id), details=details)
@@ -261,10 +261,10 @@ def plain_default(column: Column) -> Value:
     return value
 
 
-def check_number(column: Column, value: Value, own: Kind) -> None:
+def check_number(column: Column, value: Value, source: Kind) -> None:
     """ValueError where the column's Spark type does not hold the number; an older version may have held others.
 
-    own: what its own version's column is (a FLOAT that was damaged on the way has its flag).
+    source: what its own version's column is (a FLOAT that was damaged on the way has its flag).
     """
     if not isinstance(value, str):
         raise ValueError(value)
@@ -277,9 +277,9 @@ def check_number(column: Column, value: Value, own: Kind) -> None:
         number = Decimal(value)
         if number.adjusted() >= precision - scale or number != number.quantize(_ONE.scaleb(-scale), context=_WIDE):
             raise ValueError(value)
-    elif kind == "float" and own is not Kind.FLOAT:
+    elif kind == "float" and source is not Kind.FLOAT:
         values.parse_float32(value)
-    elif kind == "double" and own not in (Kind.FLOAT, Kind.DOUBLE) and not values.survives_double(value):
+    elif kind == "double" and source not in (Kind.FLOAT, Kind.DOUBLE) and not values.survives_double(value):
         raise ValueError(value)
 
 

@@ -24,8 +24,8 @@ class WatermarkBuffer(Generic[T]):
     topic is read partition by partition, for all but the last partition.
     """
 
-    def __init__(self, work: Job, summary: Summary) -> None:
-        self._work, self._summary = work, summary
+    def __init__(self, job: Job, summary: Summary) -> None:
+        self._job, self._summary = job, summary
         self._seen: set[bytes] = set()
         self._held: list[tuple[int, int, int, list[T]]] = []
         self._resolved: dict[int | None, int] = {}
@@ -36,7 +36,7 @@ class WatermarkBuffer(Generic[T]):
         self, items: Iterable[T], marks: Sequence[EventOrder], partition: int | None, resolved: int | None
     ) -> Iterator[T]:
         """What is to be written now of the items of one message."""
-        if not self._work.needs_order:
+        if not self._job.needs_order:
             yield from items
             return
         self._partitions.add(partition)
@@ -44,38 +44,38 @@ class WatermarkBuffer(Generic[T]):
             self._resolved[partition] = max(resolved, self._resolved.get(partition, 0))
         following = iter(items)
         for mark in marks:
-            one = list(islice(following, mark.count))
-            if self._work.dedupe and mark.id:
+            entry = list(islice(following, mark.count))
+            if self._job.dedupe and mark.id:
                 if mark.id in self._seen:
                     self._summary.skipped["duplicate"] += 1
                     continue
                 self._seen.add(mark.id)
-            if not self._work.until_resolved:
-                yield from one
+            if not self._job.until_resolved:
+                yield from entry
                 continue
             if mark.commit_ts is None and mark.is_row:
                 details = "--until-resolved: a change without commit_ts has no place before or after a watermark"
                 raise SetupError("USAGE", details=details)
             if mark.commit_ts is None:
-                yield from one
+                yield from entry
                 continue
             self._number += 1
-            self._held.append((mark.commit_ts, mark.rank, self._number, one))
+            self._held.append((mark.commit_ts, mark.rank, self._number, entry))
 
     def rest(self) -> Iterator[T]:
         """At the end of the input: what the watermarks of all partitions cover, in the order of commit_ts.
 
         SetupError USAGE where no watermark came.
         """
-        if not self._work.until_resolved:
+        if not self._job.until_resolved:
             return
         if self._held and not self._resolved:
             raise no_watermark_error()
         covered = self._partitions <= self._resolved.keys()
         resolved = min(self._resolved.values(), default=0) if covered else -1
-        for commit_ts, _, _, one in sorted(self._held, key=lambda entry: entry[:3]):
+        for commit_ts, _, _, item in sorted(self._held, key=lambda entry: entry[:3]):
             if commit_ts <= resolved:
-                yield from one
+                yield from item
             else:
                 self._summary.held += 1
 
@@ -85,11 +85,11 @@ def no_watermark_error() -> SetupError:
     return SetupError("USAGE", details=details)
 
 
-def handle_failure(work: Job, error: WireError, message: Message, dead: DeadLetters | None, summary: Summary) -> None:
+def handle_failure(job: Job, error: WireError, message: Message, dead: DeadLetters | None, summary: Summary) -> None:
     """A message that failed goes where the job sends it. SetupError STOPPED with on_error=fail."""
-    if work.on_error == "fail":
+    if job.on_error == "fail":
         raise SetupError("STOPPED", where=position_text(message), details=f"{error.code}: {error.detail}")
-    if work.on_error == "drop":
+    if job.on_error == "drop":
         summary.dropped += 1
     elif dead is not None:
         dead.write(error, message)

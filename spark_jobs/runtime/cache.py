@@ -14,8 +14,8 @@ def cache_dir() -> Path:
 
     Out: an absolute path; the folder may not exist yet.
     """
-    if own := os.environ.get("BRIDGE_CACHE"):
-        return Path(own).expanduser().absolute()
+    if folder := os.environ.get("BRIDGE_CACHE"):
+        return Path(folder).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache").absolute() / "ticdc-bridge"
 

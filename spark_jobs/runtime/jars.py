@@ -108,10 +108,10 @@ def _java(arguments: Sequence[str], folder: Path) -> str:
 
 
 def _settings(folder: Path) -> Path:
-    if own := os.environ.get("BRIDGE_IVY_SETTINGS"):
-        path = Path(own).expanduser().absolute()
+    if settings_file := os.environ.get("BRIDGE_IVY_SETTINGS"):
+        path = Path(settings_file).expanduser().absolute()
         if not path.is_file():
-            raise SetupError("JAR_MISSING", details=f"BRIDGE_IVY_SETTINGS names {own}, which is not a file")
+            raise SetupError("JAR_MISSING", details=f"BRIDGE_IVY_SETTINGS names {settings_file}, which is not a file")
         return path
     path = folder / "settings.xml"
     path.write_text(_SETTINGS, encoding="utf-8")
@@ -188,20 +188,20 @@ def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Pat
     if name not in SETS:
         raise SetupError("USAGE", details=f"no set of jars is named {name!r}: choose from {', '.join(SETS)}")
     kind, name = name, _set_for(name) if name in _BY_SPARK else name
-    if kind in _NOT_PINNED and any(one.startswith(_RUNTIMES[kind]) for one in brought):
+    if kind in _NOT_PINNED and any(entry.startswith(_RUNTIMES[kind]) for entry in brought):
         return []
     if kind in _NOT_PINNED and name not in SETS:
         raise SetupError("JAR_MISSING", details=_NOT_PINNED[kind].format(version=installed_version()))
     jar_set = [jar for jar in table() if name in jar.sets and jar.artifact not in brought]
     if kind != "spark" and len(jar_set) < sum(name in jar.sets for jar in table()):
         return []
-    own = own_jars(os.environ.get("BRIDGE_JARS", ""))
-    chosen = {jar: _own_for(jar, own) for jar in jar_set}
+    given = given_jars(os.environ.get("BRIDGE_JARS", ""))
+    chosen = {jar: _given_for(jar, given) for jar in jar_set}
     fetched = _fetch([jar for jar, path in chosen.items() if path is None])
     paths = [path if path is not None else fetched[jar] for jar, path in chosen.items()]
     if kind == "spark":
         pinned = {jar.file_name for jar in table()}  # a copied cache also holds the broker's, which Spark must not get
-        paths += [path for path in own if path not in paths and path.name not in pinned]
+        paths += [path for path in given if path not in paths and path.name not in pinned]
     return paths
 
 
@@ -211,7 +211,7 @@ def _set_for(kind: str) -> str:
     return kind if version == PINNED else f"{kind}-{version[0]}.{version[1]}"
 
 
-def own_jars(setting: str) -> list[Path]:
+def given_jars(setting: str) -> list[Path]:
     """The jars that `BRIDGE_JARS` names: a comma list of files and folders (their `*.jar`).
 
     Errors: SetupError JAR_MISSING for a name that is neither.
@@ -228,8 +228,8 @@ def own_jars(setting: str) -> list[Path]:
     return list(dict.fromkeys(paths))
 
 
-def is_whole(path: Path, jar: Jar) -> bool:
-    """Whether the file is there and is, to the byte, what the table says."""
+def is_complete(path: Path, jar: Jar) -> bool:
+    """True if the file is there and is, to the byte, what the table says."""
     try:
         if path.stat().st_size != jar.size:
             return False
@@ -239,22 +239,22 @@ def is_whole(path: Path, jar: Jar) -> bool:
         return False
 
 
-def _own_for(jar: Jar, own: Sequence[Path]) -> Path | None:
+def _given_for(jar: Jar, given: Sequence[Path]) -> Path | None:
     """The user's file for this row: of the same name, or of the same artifact in another version (theirs to judge)."""
     shared = sum(row.artifact == jar.artifact and bool(row.sets & jar.sets) for row in table()) > 1
     version = re.compile(rf"{re.escape(jar.artifact)}-[0-9]")
-    others = (path for path in own if not shared and version.match(path.name))
-    return next((path for path in own if path.name == jar.file_name), None) or next(others, None)
+    others = (path for path in given if not shared and version.match(path.name))
+    return next((path for path in given if path.name == jar.file_name), None) or next(others, None)
 
 
 def _fetch(jar_set: Sequence[Jar]) -> dict[Jar, Path]:
     paths = {jar: cache_dir() / "jars" / jar.file_name for jar in jar_set}
-    if all(is_whole(path, jar) for jar, path in paths.items()):
+    if all(is_complete(path, jar) for jar, path in paths.items()):
         return paths
     folder = cache_dir() / "jars"
     try:
         with lock_file(folder / ".locks" / "fetch"):
-            missing = [jar for jar, path in paths.items() if not is_whole(path, jar)]
+            missing = [jar for jar, path in paths.items() if not is_complete(path, jar)]
             if missing:
                 _say(f"fetching {len(missing)} jars ({sum(jar.size for jar in missing) / 1e6:.1f} MB) into {folder}")
             # biggest first, dealt out in turn: the runs take about equally long
@@ -283,7 +283,7 @@ def _fetch_together(jar_set: Sequence[Jar], folder: Path) -> None:
 def _take(jar: Jar, source: Path, target: Path) -> None:
     if not source.exists():
         return
-    if not is_whole(source, jar):
+    if not is_complete(source, jar):
         details = (
             f"{jar.coordinates} arrived, but its {source.stat().st_size} bytes are not the pinned ones (sha256 "
             f"{jar.sha256}). The repository or a mirror serves another file. Set BRIDGE_IVY_SETTINGS to another "

@@ -40,10 +40,10 @@ class SparkSettings:
                 advice = f"Spark's settings begin with spark. (one of Hadoop is spark.hadoop.{name})"
                 raise SetupError("USAGE", details=f"--conf {name}: {advice}")
             pairs[name] = value
-        coordinates = tuple(part.strip() for text in packages for part in text.split(",") if part.strip())
-        for one in coordinates:
-            if not _COORDINATES.fullmatch(one):
-                raise SetupError("USAGE", details=f"--packages {one}: GROUP:ARTIFACT:VERSION is needed")
+        coordinates = tuple(word.strip() for text in packages for word in text.split(",") if word.strip())
+        for coordinate in coordinates:
+            if not _COORDINATES.fullmatch(coordinate):
+                raise SetupError("USAGE", details=f"--packages {coordinate}: GROUP:ARTIFACT:VERSION is needed")
         return cls(master, pairs, coordinates)
 
     def over(self, ours: Mapping[str, str]) -> SparkSettings:
@@ -55,12 +55,12 @@ class SparkSettings:
     def artifacts(self) -> frozenset[str]:
         """The artifacts that the user brings by --packages or --conf spark.jars.packages, by their names."""
         given = [*self.packages, *self.conf.get(PACKAGES, "").split(",")]
-        return frozenset(one.split(":")[1] for one in given if _COORDINATES.fullmatch(one.strip()))
+        return frozenset(entry.split(":")[1] for entry in given if _COORDINATES.fullmatch(entry.strip()))
 
 
 def join_lists(*lists: str) -> str:
     """Comma lists as one, without repetitions."""
-    return ",".join(dict.fromkeys(part.strip() for text in lists for part in text.split(",") if part.strip()))
+    return ",".join(dict.fromkeys(word.strip() for text in lists for word in text.split(",") if word.strip()))
 
 
 DEFAULT = SparkSettings()

@@ -31,7 +31,7 @@ def variables_for_nameless_user(make_folder: Callable[[], Path]) -> dict[str, st
         return {}
     except KeyError:
         pass
-    library = next((path for one in _FOLDERS for path in sorted(Path(one).glob(f"**/{_LIBRARY}"))), None)
+    library = next((path for folder in _FOLDERS for path in sorted(Path(folder).glob(f"**/{_LIBRARY}"))), None)
     if library is None:
         details = (
             f"user id {os.getuid()} has no name on this machine, and Spark needs one: add it to /etc/passwd, install "

@@ -100,20 +100,20 @@ def decode(
         check=(check, ("exact", "header")), missing=(missing, ("null", "default")), types=(types, ("exact", "typed")),
         time=(time, ("text", "interval")), on_lossy=(on_lossy, (None, "error", "flag")),
     )  # fmt: skip
-    side = CodecConfig(
+    config = CodecConfig(
         format_named(format).name,
         schemas_of(format, registry, schemas),
         Options.of({"time_zone": time_zone, "on_lossy": on_lossy or "flag", "craft_float": craft_float, **options}),
         tables_of(ddl, history, table),
         claims_of(claim_checks),
     )
-    check_any_order(side)
+    check_any_order(config)
     if table is not None:
         view = SparkTypes(types, time), missing, on_lossy or "error"
-        return typed_changes_of(kafka_columns(messages), side, table_id(table), check, view)
+        return typed_changes_of(kafka_columns(messages), config, table_id(table), check, view)
     if (types, time, missing) != ("exact", "text", "null"):
         raise SetupError("USAGE", details="types=, time= and missing= go with table=")
-    return decoded_changes(kafka_columns(messages), side)
+    return decoded_changes(kafka_columns(messages), config)
 
 
 def count_changes(changes: DataFrame) -> dict[str, int]:
@@ -195,8 +195,10 @@ def transcode(
     check_frame(messages, "messages")
     _check_written(to_format, topic, subject_strategy)
     read_schemas = schemas_of(from_format, registry, schemas)
-    has_own = to_registry is not None or to_schemas is not None
-    write_schemas = schemas_of(to_format, to_registry if has_own else registry, to_schemas if has_own else schemas)
+    has_schemas = to_registry is not None or to_schemas is not None
+    write_schemas = schemas_of(
+        to_format, to_registry if has_schemas else registry, to_schemas if has_schemas else schemas
+    )
     read = CodecConfig(
         format_named(from_format).name,
         read_schemas,
@@ -243,8 +245,8 @@ def encode(
     _check_written(format, topic, subject_strategy)
     events = _events(changes)
     write_schemas = schemas_of(format, registry, schemas)
-    has_own = from_registry is not None or from_schemas is not None
-    read_schemas = schemas_of("avro", from_registry, from_schemas) if has_own else write_schemas
+    has_schemas = from_registry is not None or from_schemas is not None
+    read_schemas = schemas_of("avro", from_registry, from_schemas) if has_schemas else write_schemas
     read = CodecConfig("avro", read_schemas, Options.of({}, time_zone=time_zone), tables_of(ddl, history))
     write = CodecConfig(
         format_named(format).name,

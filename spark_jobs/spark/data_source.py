@@ -77,7 +77,7 @@ def register(spark: SparkSession) -> None:
 
 
 @dataclass(frozen=True)
-class FilePart(InputPartition):
+class FilePartition(InputPartition):
     """The messages of a file; of JSON lines those that begin in [start, end)."""
 
     path: str
@@ -86,7 +86,7 @@ class FilePart(InputPartition):
 
 
 @dataclass(frozen=True)
-class TopicPart(InputPartition):
+class TopicRange(InputPartition):
     """The messages of a partition with offsets in [start, end)."""
 
     partition: int
@@ -113,29 +113,29 @@ class SourceOptions:
     @cached_property
     def side(self) -> CodecConfig:
         """The side read; with a table, its rows in the table's columns. SetupError USAGE names the source's options."""
-        return with_parameter_names(self._read_side)()
+        return with_parameter_names(self._read_config)()
 
-    def _read_side(self) -> CodecConfig:
+    def _read_config(self) -> CodecConfig:
         options = self.given
         chosen = {"time_zone": "UTC", "on_lossy": "flag", "craft_float": "auto"}
-        side = CodecConfig(
+        config = CodecConfig(
             format_named(options["format"]).name,
             schemas_of(options["format"], options.get("registry"), options.get("schemas")),
             Options.of({name: options.get(name, default) for name, default in chosen.items()}),
             tables_of(options.get("ddl"), options.get("history"), options.get("table")),
             claims_of(options.get("claim_checks")),
         )
-        check_any_order(side)
+        check_any_order(config)
         if "table" not in options:
             if options.keys() & {"missing", "types", "time"}:
                 raise SetupError("USAGE", details="types, time and missing go with table")
-            return side
+            return config
         types = SparkTypes(options.get("types", "exact"), options.get("time", "text"))  # type: ignore[arg-type]
-        table = newest_table(side, table_id(options["table"]))
+        table = newest_table(config, table_id(options["table"]))
         view = TableView(table, types, options.get("missing", "null"), options.get("on_lossy", "error"))  # type: ignore[arg-type]
-        side = replace(side, view=view)
-        zone_of(side)  # says so where there is none
-        return side
+        config = replace(config, view=view)
+        zone_of(config)  # says so where there is none
+        return config
 
     @cached_property
     def schema(self) -> StructType:
@@ -160,7 +160,7 @@ def _drop_empty_profiles() -> None:
     """In a worker of Spark's that plans a read: it would send two profiles although nothing is profiled, which
     `spark-pipelines` of Spark 4.2.1 and 4.3.0 takes for an error after a run that is complete (SPARK-59135).
     """
-    for number in [number for number, one in _accumulatorRegistry.items() if number < 0 and not one._value]:
+    for number in [number for number, value in _accumulatorRegistry.items() if number < 0 and not value._value]:
         del _accumulatorRegistry[number]
 
 
@@ -192,21 +192,21 @@ class _PartitionDecoder:
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._topic, self._kafka = options.given.get("topic"), options.settings if "topic" in options.given else {}
-        self._side, self._schema = options.side, schema
-        if self._side.tables is not None or self._side.format == "avro":
-            (warm_changes if self._side.view is None else warm_table_rows)(self._side.format)
+        self._config, self._schema = options.side, schema
+        if self._config.tables is not None or self._config.format == "avro":
+            (warm_changes if self._config.view is None else warm_table_rows)(self._config.format)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         schema = arrow_schema_of(self._schema)
-        reader, items = ChangeReader(self._side, schema), self._items(partition)
+        reader, items = ChangeReader(self._config, schema), self._items(partition)
         while chunk := list(batch_items(items)):
             batch, start = batch_of_messages(chunk, timed=True), 0
             if batch is None:
                 yield from self._read_slowly(reader, chunk, schema)
                 continue
-            for part, fast, rest in reader.parts(batch):
+            for selected, fast, rest in reader.parts(batch):
                 some = [chunk[start + at] for at in rest.tolist()]
-                start += part.num_rows
+                start += selected.num_rows
                 if fast is None:
                     yield from self._read_slowly(reader, some, schema)
                 else:
@@ -219,18 +219,18 @@ class _PartitionDecoder:
             yield pa.RecordBatch.from_pylist(some, schema=schema)
 
     def _items(self, part: InputPartition) -> Iterator[Read]:
-        if isinstance(part, TopicPart):
+        if isinstance(part, TopicRange):
             from ticdc_bridge.clients.kafka import read_range
 
             assert self._topic is not None
             return read_range(self._topic, part.partition, part.start, part.end, self._kafka)
-        assert isinstance(part, FilePart)
-        return read_source(part.path, _NO_KAFKA, self._side.options) if part.end is None else _lines(part, part.end)
+        assert isinstance(part, FilePartition)
+        return read_source(part.path, _NO_KAFKA, self._config.options) if part.end is None else _lines(part, part.end)
 
     def _rows(self, reader: ChangeReader, item: Read) -> Iterator[dict[str, Any]]:
         message = item if isinstance(item, Message) else item[1]
         result = reader.one(item) if isinstance(item, Message) else MessageResult(error=item[0])
-        return all_rows(result_in_python(result, "decode"), message, self._side.view)
+        return all_rows(result_in_python(result, "decode"), message, self._config.view)
 
 
 class _Reader(_PartitionDecoder, DataSourceReader):
@@ -239,12 +239,14 @@ class _Reader(_PartitionDecoder, DataSourceReader):
         if "topic" in options.given:
             first = int(options.given.get("from_offset", "0"))
             ranges = ((p, max(low, first), high) for p, (low, high) in options.extents().items())
-            self._parts: list[InputPartition] = [TopicPart(*part) for part in ranges if part[1] < part[2]]
+            self._partitions: list[InputPartition] = [
+                TopicRange(*partition) for partition in ranges if partition[1] < partition[2]
+            ]
         else:
-            self._parts = list(_file_parts(path_of(options.given["path"])))
+            self._partitions = list(_file_partitions(path_of(options.given["path"])))
 
     def partitions(self) -> list[InputPartition]:
-        return self._parts or [FilePart("/dev/null")]  # Spark needs one
+        return self._partitions or [FilePartition("/dev/null")]  # Spark needs one
 
 
 class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
@@ -269,15 +271,15 @@ class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
                 details = f"offsets from {begin} are gone (the topic was deleted or truncated); nothing was skipped"
                 raise SetupError("STOPPED", where=f"topic {self._topic} partition {partition}", details=details)
         ranges = ((int(p), start.get(p, lows.get(p, 0)), high) for p, high in end.items())
-        return [TopicPart(*part) for part in ranges if part[1] < part[2]]
+        return [TopicRange(*part) for part in ranges if part[1] < part[2]]
 
 
-def _file_parts(path: Path) -> Iterator[FilePart]:
+def _file_partitions(path: Path) -> Iterator[FilePartition]:
     """A file in ranges; of a folder, each file, and a storage sink's as a whole, in order. SetupError USAGE when there
     is none.
     """
     if is_storage_folder(str(path)):
-        yield FilePart(str(path.absolute()))
+        yield FilePartition(str(path.absolute()))
         return
     files = [path]
     if path.is_dir():
@@ -290,22 +292,22 @@ def _file_parts(path: Path) -> Iterator[FilePart]:
             raise SetupError("USAGE", details=f"{file}: No such file")
         size = file.stat().st_size
         if file.suffix == ".parquet" or not is_plain_lines(file):
-            yield FilePart(str(file.absolute()))
+            yield FilePartition(str(file.absolute()))
             continue
         for start in range(0, size, _RANGE):
-            yield FilePart(str(file.absolute()), start, min(start + _RANGE, size))
+            yield FilePartition(str(file.absolute()), start, min(start + _RANGE, size))
 
 
-def _lines(part: FilePart, end: int) -> Iterator[Read]:
+def _lines(partition: FilePartition, end: int) -> Iterator[Read]:
     """The lines that begin in the range; one that is no message comes with its error."""
-    with path_of(part.path).open("rb") as file:
-        if part.start:
-            file.seek(part.start - 1)
+    with path_of(partition.path).open("rb") as file:
+        if partition.start:
+            file.seek(partition.start - 1)
             while (skipped := file.readline(MAX_LINE)) and not skipped.endswith(b"\n"):
                 pass
         while file.tell() < end and (line := file.readline(MAX_LINE)):
             if line.strip():
                 try:
-                    yield parse_line(line, path_of(part.path).name)
+                    yield parse_line(line, path_of(partition.path).name)
                 except WireError as error:
                     yield error, Message(None, line.rstrip(b"\r\n"))

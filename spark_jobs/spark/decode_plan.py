@@ -29,43 +29,43 @@ ViewOptions = tuple[SparkTypes, Missing, OnLossy]
 
 
 def typed_changes_of(
-    frame: DataFrame, side: CodecConfig, id_: TableId, check: str, view_options: ViewOptions
+    frame: DataFrame, config: CodecConfig, id_: TableId, check: str, view_options: ViewOptions
 ) -> DataFrame:
     """Messages with Kafka's columns → change events of one table, with structs. view_options: as TableView has them."""
-    if side.format == "avro" and side.tables is None:
+    if config.format == "avro" and config.tables is None:
         from ticdc_bridge.spark_jobs.spark.avro_jvm.plan import AvroPlan
 
         # A stream meets ids that nobody knows yet: the kernels read them like others, the JVM's reader leaves them.
         exact, types, missing = check == "exact" or frame.isStreaming, *view_options[:2]
-        plan = AvroPlan.of(side, id_, exact=exact, missing=missing)
+        plan = AvroPlan.of(config, id_, exact=exact, missing=missing)
         if plan is not None:
-            side = replace(side, view=TableView(plan.table, *view_options))
+            config = replace(config, view=TableView(plan.table, *view_options))
             kernels = warm_table_rows("avro")
             if types == EXACT and not (frame.isStreaming and kernels):
-                changes = replace(plan, side=side).decode(frame)
+                changes = replace(plan, side=config).decode(frame)
                 if changes is not None:
                     return changes
             if kernels:
-                return _decode_in_workers(plan.without_others(frame), side, plan.key, others="late_tables")
-    table = newest_table(side, id_)
-    key = tuple(c.name for c in table.columns if c.name in table.handle_key) if side.tables is not None else None
-    if side.tables is not None or side.format == "avro":
-        warm_table_rows(side.format)
-    return _decode_in_workers(frame, replace(side, view=TableView(table, *view_options)), key)
+                return _decode_in_workers(plan.without_others(frame), config, plan.key, others="late_tables")
+    table = newest_table(config, id_)
+    key = tuple(c.name for c in table.columns if c.name in table.handle_key) if config.tables is not None else None
+    if config.tables is not None or config.format == "avro":
+        warm_table_rows(config.format)
+    return _decode_in_workers(frame, replace(config, view=TableView(table, *view_options)), key)
 
 
 def _decode_in_workers(
-    frame: DataFrame, side: CodecConfig, key: tuple[str, ...] | None, others: str = "other_tables"
+    frame: DataFrame, config: CodecConfig, key: tuple[str, ...] | None, others: str = "other_tables"
 ) -> DataFrame:
     """By kernels and, for what they leave, the codec. key: of the table. others: the metric of what is of others."""
-    assert side.view is not None
-    view, headers = side.view, "headers" in frame.columns
+    assert config.view is not None
+    view, headers = config.view, "headers" in frame.columns
     reader = None if view.types.kinds else avro_jvm.class_of(frame.sparkSession, "BinaryRows")
-    kind = change_type(tidb_row(view.table, view.types, certain=side.tables is not None), headers)
+    kind = change_type(tidb_row(view.table, view.types, certain=config.tables is not None), headers)
     if reader is not None:  # the structs come so from Python, too: no plan pays for their metadata
         kind = kind.add(BINARY["before"], BinaryType()).add(BINARY["after"], BinaryType())
-    changes = map_messages(frame, DecodeBatches(side, arrow_schema_of(kind), key), kind)
-    if side.format != "avro":  # each of whose messages has an event, or is an error
+    changes = map_messages(frame, DecodeBatches(config, arrow_schema_of(kind), key), kind)
+    if config.format != "avro":  # each of whose messages has an event, or is an error
         changes = without_skipped(changes, F.col("kind"), f".{view.table.id}")
     ours = F.col("kind").isNull() | F.col("kind").isin("error", "watermark")
     ours = ours | F.coalesce(is_of(view.table.id, F.col("db"), F.col("table")), F.lit(False))
@@ -92,22 +92,22 @@ def _read_binary(changes: DataFrame, reader: Any, name: str) -> Column:
     return Column(spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(row))
 
 
-def decoded_changes(frame: DataFrame, side: CodecConfig) -> DataFrame:
+def decoded_changes(frame: DataFrame, config: CodecConfig) -> DataFrame:
     """Messages with Kafka's columns → change events with plain maps."""
-    if side.tables is not None or side.format == "avro":
-        warm_changes(side.format)
+    if config.tables is not None or config.format == "avro":
+        warm_changes(config.format)
     headers = "headers" in frame.columns
-    changes = map_messages(frame, DecodeBatches(side, change_schema(headers=headers)), change_type(headers=headers))
+    changes = map_messages(frame, DecodeBatches(config, change_schema(headers=headers)), change_type(headers=headers))
     return without_skipped(changes, F.col("kind"))
 
 
-def apply_view(events: DataFrame, side: CodecConfig) -> DataFrame:
+def apply_view(events: DataFrame, config: CodecConfig) -> DataFrame:
     """Change events with plain maps → before and after as structs of the table that the side has in view; other
     tables' events are left out, and counted.
     """
-    assert side.view is not None
-    table = side.view.table
-    row = tidb_row(table, certain=side.tables is not None)
+    assert config.view is not None
+    table = config.view.table
+    row = tidb_row(table, certain=config.tables is not None)
     ours = F.col("kind").isin("error", "watermark")
     ours = ours | F.coalesce(is_of(table.id, F.col("db"), F.col("table")), F.lit(False))
     columns = [
@@ -115,4 +115,4 @@ def apply_view(events: DataFrame, side: CodecConfig) -> DataFrame:
         for name in events.columns
     ]
     counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))
-    return typed_view(counted.where(ours).select(*columns), side)
+    return typed_view(counted.where(ours).select(*columns), config)

@@ -15,12 +15,12 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 
 
 def is_worker_death(error: Exception) -> bool:
-    """Whether a Python worker was killed, as often as Spark tries a task."""
+    """True if a Python worker was killed, as often as Spark tries a task."""
     return "Python worker exited unexpectedly" in str(error)
 
 
 def is_kafka_away(error: Exception) -> bool:
-    """Whether Kafka was away, rather than that its data are gone, it refuses what it is given, or the job is wrong."""
+    """True if Kafka was away, rather than that its data are gone, it refuses what it is given, or the job is wrong."""
     text = str(error)
     losses = ("data loss", "failOnDataLoss", "UnknownTopicOrPartition", "OffsetOutOfRange", "PARTITION_OFFSET_CHANGED")
     away = ("TimeoutException", "DisconnectException", "org.apache.kafka.common.errors", "Connection refused")
@@ -33,7 +33,7 @@ _REFUSED = (
     "UnsupportedVersionException", "UnsupportedCompressionTypeException", "InvalidTimestampException",
 )  # fmt: skip
 """Kafka's exceptions that come again however often something is tried."""
-_TOLD = re.compile(rf"(\w*(?:{'|'.join(_REFUSED)}))(?::\s*([^\n]+))?")
+_REPORTED = re.compile(rf"(\w*(?:{'|'.join(_REFUSED)}))(?::\s*([^\n]+))?")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] ([^\n]+?)(?: SQLSTATE: \w+)?(?:\n|$)")
 _LOST = re.compile(r"Some data may have been lost|failOnDataLoss")
 _WHICH = re.compile(r"Reason: (.+?)(?:\n|with consumer group|$)|(Partition\(s\)? .+? offset was changed[^\n]*)")
@@ -41,7 +41,7 @@ _WHICH = re.compile(r"Reason: (.+?)(?:\n|with consumer group|$)|(Partition\(s\)?
 
 def kafka_refusal(error: Exception) -> str | None:
     """What Kafka refuses, and why; None where it is another error."""
-    match = _TOLD.search(str(error))
+    match = _REPORTED.search(str(error))
     return None if match is None else match[1] + (f": {match[2].strip()[:500]}" if match[2] else "")
 
 
@@ -110,7 +110,7 @@ def _name_end(code: int) -> str:
 
 
 def _is_behind(error: BaseException | None, *kinds: type[Exception]) -> bool:
-    """Whether this error is of one of the kinds, or one that it came of."""
+    """True if this error is of one of the kinds, or one that it came of."""
     while error is not None:
         if isinstance(error, kinds):
             return True
@@ -142,7 +142,7 @@ _STORE_ERRORS = {
     "SdkClientException: Unable to execute HTTP request": "the store can't be reached: is there a network, and is "
     "AWS_ENDPOINT_URL right?",
 }
-_STORE_PLACE = re.compile(r"\b(?:s3a|gs|abfss)://[^\s:,;\'\"]+")
+_STORE_LOCATION = re.compile(r"\b(?:s3a|gs|abfss)://[^\s:,;\'\"]+")
 """What the exceptions of a store's driver mean, and the place that they name."""
 
 
@@ -179,7 +179,7 @@ def _wrong_package(error: Exception) -> str | None:
     return f"the Python of Spark's workers has no package {absent[2]}: install there what 'ticdc-bridge[spark]' brings"
 
 
-_OF_PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+_LOCATION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
 """Of a file's name, a folder's rights or a mount: no defect of ours, wherever it comes up."""
 
 
@@ -188,7 +188,7 @@ def error_of(error: Exception) -> SetupError | None:
     text = str(error)
     if (end := java_end(error)) is not None:
         return end
-    if isinstance(error, OSError) and error.errno in _OF_PLACES and error.filename is not None:
+    if isinstance(error, OSError) and error.errno in _LOCATION_ERRORS and error.filename is not None:
         return SetupError("USAGE", details=f"{error.filename}: {reason_of(error)}")
     if (ours := raised_message(error)) is not None:
         return SetupError("USAGE", details=ours)
@@ -198,9 +198,9 @@ def error_of(error: Exception) -> SetupError | None:
         return SetupError("JAR_MISSING", details=_NO_FILE_SYSTEM_TEXT.format(what=missing[0]))
     if (connector := missing_connector(error)) is not None:
         return connector
-    if (why := next((told for words, told in _STORE_ERRORS.items() if words in text), None)) is not None:
-        place = _STORE_PLACE.search(text)
-        return SetupError("STORE_UNREACHABLE", place=place[0] if place else "an object store", details=why)
+    if (why := next((detail for words, detail in _STORE_ERRORS.items() if words in text), None)) is not None:
+        match = _STORE_LOCATION.search(text)
+        return SetupError("STORE_UNREACHABLE", place=match[0] if match else "an object store", details=why)
     if any(words in text for words in _NO_MASTER):
         return SetupError("USAGE", details=f"--master: {shorten_message(error)}")
     for words, why in _STOPPED.items():

@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.endpoints import lines_file
 from ticdc_bridge.spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
 from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
-from ticdc_bridge.spark_jobs.io.stores import spark_place
+from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
@@ -41,11 +41,11 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
     A line that is no message object fails the query: use the command line for files that nobody vouches for.
     """
-    place = spark_place(path)
+    location = spark_location(path)
     if path.endswith(".parquet"):
-        return _add_kafka_columns(spark.read.parquet(place), path)
+        return _add_kafka_columns(spark.read.parquet(location), path)
     header = "struct(h[0] as key, unbase64(h[1]) as value)"
-    return spark.read.schema(_LINE).option("mode", "FAILFAST").json(place).selectExpr(
+    return spark.read.schema(_LINE).option("mode", "FAILFAST").json(location).selectExpr(
         "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "`offset`",
         "timestamp_millis(timestamp) as timestamp", f"transform(headers, h -> {header}) as headers",
     )  # fmt: skip
@@ -177,7 +177,7 @@ def read_kafka(
 
 def input_of_job(
     spark: SparkSession,
-    place: str,
+    location: str,
     topics: TopicChoice | None,
     settings: Mapping[str, str] | None,
     from_offset: int,
@@ -192,11 +192,11 @@ def input_of_job(
     if topics is not None and settings is not None:
         # Sorted by partition and offset, as a reader without Spark goes through the topic.
         return with_position(read_kafka(spark, topics, settings, from_offset), sources)
-    if place.endswith(".parquet"):
-        if not path_of(place).is_file():
-            raise SetupError("USAGE", details=f"{place}: No such file or directory")
-        place = str(path_of(place).absolute())  # the JVM may have been started elsewhere
-        return read_files(spark, place).selectExpr("*", "monotonically_increasing_id() as position")
-    file = lines_file(place, read.options, read.format == PLAIN, stated_tables(read.tables))
-    lines = spark.read.option("lineSep", "\n").text(spark_place(str(file.absolute())))
+    if location.endswith(".parquet"):
+        if not path_of(location).is_file():
+            raise SetupError("USAGE", details=f"{location}: No such file or directory")
+        location = str(path_of(location).absolute())  # the JVM may have been started elsewhere
+        return read_files(spark, location).selectExpr("*", "monotonically_increasing_id() as position")
+    file = lines_file(location, read.options, read.format == PLAIN, stated_tables(read.tables))
+    lines = spark.read.option("lineSep", "\n").text(spark_location(str(file.absolute())))
     return lines.selectExpr("cast(value as binary) as line", "monotonically_increasing_id() as position")

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
+from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.runtime.jars import jars
 from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
 from ticdc_bridge.spark_jobs.runtime.spark_settings import PACKAGES, SparkSettings, join_lists
@@ -126,7 +126,7 @@ def spark_session(
     # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
     master = master or config.get("spark.master") or "local[*,4]"
     settings = _settings(master, config, packages)
-    with _environment(_variables(local=_is_local(master))), tell_slow_work("starting Spark"):
+    with _environment(_variables(local=_is_local(master))), report_slow_steps("starting Spark"):
         return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
 
 
@@ -179,7 +179,7 @@ def _executor_options(settings: Mapping[str, str]) -> str:
 
 
 def is_connect(session: SparkSession) -> bool:
-    """Whether the session is of Spark Connect: the JVM, `sparkContext` and what is made of them are elsewhere."""
+    """True if the session is of Spark Connect: the JVM, `sparkContext` and what is made of them are elsewhere."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
@@ -209,7 +209,7 @@ def check_running(session: SparkSession, settings: SparkSettings) -> None:
 
 
 def _can_set(session: SparkSession, name: str) -> bool:
-    """Whether a session takes a setting at run time; Spark does not know Delta's."""
+    """True if a session takes a setting at run time; Spark does not know Delta's."""
     return name.startswith("spark.databricks.delta.") or bool(session.conf.isModifiable(name))
 
 
@@ -242,8 +242,8 @@ def _settings(master: str, config: Mapping[str, str], packages: Sequence[str] = 
         ours["spark.jars"] = join_lists(*map(str, jars("spark", brought)), config.get("spark.jars", ""))
     if packages:
         ours[PACKAGES] = join_lists(config.get(PACKAGES, ""), *packages)
-        if own := os.environ.get("BRIDGE_IVY_SETTINGS"):
-            ours.setdefault("spark.jars.ivySettings", own)
+        if settings_file := os.environ.get("BRIDGE_IVY_SETTINGS"):
+            ours.setdefault("spark.jars.ivySettings", settings_file)
     if _is_local(master):
         ours.setdefault("spark.executorEnv.PYTHONPATH", _python_path())
     return ours
@@ -275,16 +275,16 @@ def _shuffles() -> dict[str, str]:
     """Into how many parts this machine shuffles: 200 and 50, as Spark and Delta have it, are a cluster's, and cost each
     small query a second or more. A part of many rows spills to the disk.
     """
-    parts = str(max(8, 4 * (os.cpu_count() or 1)))
-    return {"spark.sql.shuffle.partitions": parts, "spark.databricks.delta.snapshotPartitions": parts}
+    pieces = str(max(8, 4 * (os.cpu_count() or 1)))
+    return {"spark.sql.shuffle.partitions": pieces, "spark.databricks.delta.snapshotPartitions": pieces}
 
 
 def _variables(*, local: bool) -> dict[str, str]:
     """What pyspark and the JVM read from the environment while they start."""
-    own = {"JAVA_HOME": str(spark_java_home()), **variables_for_nameless_user(_scratch)}
+    variables = {"JAVA_HOME": str(spark_java_home()), **variables_for_nameless_user(_scratch)}
     if local:
-        return {**own, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    return {**own, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+        return {**variables, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    return {**variables, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
 
 
 @contextmanager

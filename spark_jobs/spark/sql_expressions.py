@@ -20,11 +20,11 @@ def is_of(id_: TableId, db: SparkColumn, table: SparkColumn) -> SparkColumn:
     return (F.lower(db) == id_.folded.db) & (F.lower(table) == id_.folded.table)
 
 
-def typed_row(side: str, table: Table) -> str:
-    """SQL: map<string,string> column `side` in plain form → struct of the table's row; NULL stays NULL."""
+def typed_row(image: str, table: Table) -> str:
+    """SQL: map<string,string> column `image` in plain form → struct of the table's row; NULL stays NULL."""
     names = ((c, sql_literal(c.name)) for c in table.columns if not c.virtual)
-    fields = ", ".join(f"{name}, {_typed_sql(f'{side}[{name}]', c)}" for c, name in names)
-    return f"CASE WHEN {side} IS NOT NULL THEN named_struct({fields}) END"
+    fields = ", ".join(f"{name}, {_typed_sql(f'{image}[{name}]', c)}" for c, name in names)
+    return f"CASE WHEN {image} IS NOT NULL THEN named_struct({fields}) END"
 
 
 def unfit_sql(table: Table) -> str | None:
@@ -38,8 +38,8 @@ def unfit_sql(table: Table) -> str | None:
         fits = _FITS.get(column.type.kind)
         if fits is None:
             continue
-        for side in ("before", "after"):
-            value = f"{side}[{sql_literal(column.name)}]"
+        for image in ("before", "after"):
+            value = f"{image}[{sql_literal(column.name)}]"
             cases.append(f"WHEN {value} IS NOT NULL AND NOT coalesce({fits(value, column)}, false)"
                          f" THEN {sql_literal(column.name)}")  # fmt: skip
     return f"CASE {' '.join(cases)} END" if cases else None

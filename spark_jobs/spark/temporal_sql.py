@@ -19,7 +19,7 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import zone_of
 from ticdc_bridge.spark_jobs.pipeline.table_view import FOLD, NOT_TYPED, TableView, transition_dates
 
-_SIDES = {"before": "_b", "after": "_a"}
+_IMAGES = {"before": "_b", "after": "_a"}
 _CLOCK = r"\d\d:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"
 
 
@@ -30,14 +30,16 @@ def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
     columns = [c for c in view.table.columns if c.type.kind in view.types.kinds and not c.virtual]
     if not columns:
         return frame
-    cells = [(short, n, F.col(side)[c.name], c) for side, short in _SIDES.items() for n, c in enumerate(columns)]
+    cells = [
+        (short, n, F.col(row_image)[c.name], c) for row_image, short in _IMAGES.items() for n, c in enumerate(columns)
+    ]
     casts = [READ[c.type.kind](text, zone).alias(f"{short}{n}") for short, n, text, c in cells]
     typed = frame.select("*", _barrier(casts[0]), *casts[1:])
     bad = [(c, text, text.isNotNull() & F.col(f"{short}{n}").isNull()) for short, n, text, c in cells]
     out: dict[str, Column] = {name: F.col(name) for name in frame.columns}
-    for side in _SIDES:
-        row = F.struct(*_row(view, side, columns, certain=read.tables is not None))
-        out[side] = F.when(F.col(side).isNotNull(), row)
+    for image in _IMAGES:
+        row = F.struct(*_row(view, image, columns, certain=read.tables is not None))
+        out[image] = F.when(F.col(image).isNotNull(), row)
     flags = [F.when(b, F.lit(f"{NOT_TYPED}:{c.name}")) for c, _, b in bad] if view.on_lossy == "flag" else []
     flags += [F.when(_folds(t, zone), F.lit(f"{FOLD}:{c.name}")) for c, t, _ in bad if _may_fold(c, zone)]
     if flags:
@@ -45,7 +47,10 @@ def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
     if view.on_lossy == "error":
         typed = typed.withColumn("_wrong", F.coalesce(*(F.when(b, _detail(view, c, t)) for c, t, b in bad)))
         wrong = F.col("_wrong")
-        out |= {side: F.when(wrong.isNotNull(), F.raise_error(wrong)).otherwise(out[side]) for side in _SIDES}
+        out |= {
+            row_image: F.when(wrong.isNotNull(), F.raise_error(wrong)).otherwise(out[row_image])
+            for row_image in _IMAGES
+        }
     return typed.select(*(column.alias(name) for name, column in out.items()))
 
 
@@ -55,17 +60,17 @@ def _barrier(column: Column) -> Column:
     Else a filter on the result would be pushed below the conversions, with a copy of all of them and of what they are
     made from, again and again.
     """
-    return F.when(F.spark_partition_id() >= 0, column).alias(f"{_SIDES['before']}0")
+    return F.when(F.spark_partition_id() >= 0, column).alias(f"{_IMAGES['before']}0")
 
 
-def _row(view: TableView, side: str, typed: list[TableColumn], certain: bool) -> list[Column]:
+def _row(view: TableView, image: str, typed: list[TableColumn], certain: bool) -> list[Column]:
     numbers = {c.name: n for n, c in enumerate(typed)}
     out = []
     for column in view.table.columns:
         if column.virtual:
             continue
         name = column.name
-        value = F.col(f"{_SIDES[side]}{numbers[name]}") if name in numbers else F.col(side)[name]
+        value = F.col(f"{_IMAGES[image]}{numbers[name]}") if name in numbers else F.col(image)[name]
         out.append(value.alias(name, metadata=metadata_of(column, certain)))
     return out
 
@@ -99,9 +104,9 @@ def _timestamp(text: Column, zone: str) -> Column:
 def _time(text: Column, _zone: str) -> Column:
     minus = text.startswith("-")
     sign = F.when(minus, F.lit(-1)).otherwise(F.lit(1))
-    parts = F.split(F.when(minus, F.substring(text, 2, 20)).otherwise(text), ":")
-    hours, minutes = (parts[n].try_cast("int") * sign for n in (0, 1))
-    seconds = parts[2].try_cast("decimal(8,6)") * sign
+    words = F.split(F.when(minus, F.substring(text, 2, 20)).otherwise(text), ":")
+    hours, minutes = (words[n].try_cast("int") * sign for n in (0, 1))
+    seconds = words[2].try_cast("decimal(8,6)") * sign
     interval = F.make_dt_interval(F.lit(0), hours, minutes, seconds.cast("decimal(18,6)"))
     return F.when(text.rlike(r"^-?\d{2,3}:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"), interval)
 

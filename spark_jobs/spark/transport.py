@@ -37,8 +37,8 @@ def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFr
 
     if "headers" in frame.columns:
         # Both parts in base64: a key that is not UTF-8 is not changed on the way.
-        parts = F.transform("headers", lambda h: F.struct(h["key"].cast("binary").alias("key"), h["value"]))
-        frame = frame.withColumn("headers", F.when(F.size("headers") > 0, F.to_json(parts)))
+        pieces = F.transform("headers", lambda h: F.struct(h["key"].cast("binary").alias("key"), h["value"]))
+        frame = frame.withColumn("headers", F.when(F.size("headers") > 0, F.to_json(pieces)))
     return frame.mapInArrow(WithHeaders(run), schema)
 
 
@@ -57,14 +57,14 @@ def with_headers(batch: Any) -> Any:
     """A batch of messages with its headers as lists; one of lines as it is."""
     if "key" not in batch.schema.names:
         return batch
-    place = batch.schema.get_field_index("headers")
-    if place < 0:
+    index = batch.schema.get_field_index("headers")
+    if index < 0:
         return batch.append_column("headers", _none(batch.num_rows))
-    texts = batch.column(place)
+    texts = batch.column(index)
     if texts.null_count == len(texts):
-        return batch.set_column(place, "headers", _none(len(texts)))
+        return batch.set_column(index, "headers", _none(len(texts)))
     lists = [[] if text is None else list(map(_header, json.loads(text))) for text in texts.to_pylist()]
-    return batch.set_column(place, "headers", pa.array(lists, HEADERS))
+    return batch.set_column(index, "headers", pa.array(lists, HEADERS))
 
 
 def _none(count: int) -> Any:

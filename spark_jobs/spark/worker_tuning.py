@@ -60,9 +60,9 @@ def _leave_zips() -> None:
     """Forgets the importers of Spark's own zips and jars; an import that looks there makes new ones, for little."""
     if _SPARK is None:
         return
-    for place, importer in list(sys.path_importer_cache.items()):
+    for path, importer in list(sys.path_importer_cache.items()):
         if isinstance(importer, zipimporter) and importer.archive.startswith(_SPARK):
-            del sys.path_importer_cache[place]
+            del sys.path_importer_cache[path]
 
 
 def _installation() -> str | None:

@@ -11,7 +11,7 @@ from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, co
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, table_location_of, topic_of_location, topics_of_location
 from ticdc_bridge.spark_jobs.pipeline.codec_config import check_any_order
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import tell_slow_work
+from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import table_of
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
@@ -71,5 +71,5 @@ def _run(
     spark = session_of(job, settings, out if isinstance(out, str) else "", dead)
     frame = input_of_job(spark, source, topics, client, kafka.from_offset, job.read, sources)
     runner = MicroBatchRunner(spark, job, out, dead, kafka, None, table_of(table), statements)
-    with tell_slow_work(f"Spark works on {source}", after=10, state=lambda: running_tasks(spark)):
+    with report_slow_steps(f"Spark works on {source}", after=10, state=lambda: running_tasks(spark)):
         return runner.process(frame, 0).summary

@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, path_of, remove_folder
-from ticdc_bridge.spark_jobs.io.stores import spark_place
+from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.runtime.cache import write_atomically
 
 
@@ -51,11 +51,11 @@ class Checkpoint:
     @property
     def spark(self) -> str:
         """Where Spark keeps offsets and commits."""
-        return spark_place(str(self.folder / "spark"))
+        return spark_location(str(self.folder / "spark"))
 
     @property
     def is_new(self) -> bool:
-        """Whether no micro-batch has begun."""
+        """True if no micro-batch has begun."""
         return not any((self.folder / "spark" / "offsets").glob("[0-9]*"))
 
     def same_topic(self, topic: str, id_: str | None) -> None:
@@ -97,12 +97,12 @@ class Checkpoint:
         self._keep(f"files/{what}.json", number)
 
     def has_written(self, what: str, number: int) -> bool:
-        """Whether an earlier try of the newest micro-batch wrote its file. Early releases kept nothing: it may have."""
+        """True if an earlier try of the newest micro-batch wrote its file. Early releases kept nothing: it may have."""
         return bool(self._read(f"files/{what}.json", number) == number)
 
     # ---- what failed in the newest micro-batch
     def has_other_failures(self, number: int, failures: str) -> bool:
-        """Whether an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
+        """True if an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
         record = self._read("failures.json", {})
         if record.get("batch") == number:
             return bool(record["failures"] != failures)
@@ -167,7 +167,7 @@ class Checkpoint:
     def rows(self, kind: str, number: int) -> str | None:
         """The folder of `held` or `seen` rows of a batch; None where it has none."""
         path = self.folder / kind / f"batch={number}"
-        return spark_place(str(path)) if (path / "_SUCCESS").exists() else None
+        return spark_location(str(path)) if (path / "_SUCCESS").exists() else None
 
     def count_held(self) -> int:
         """How many rows the newest micro-batch that ended held back."""
@@ -179,12 +179,12 @@ class Checkpoint:
         return sum(parquet.read_metadata(arrow_source(path)).num_rows for path in files)
 
     def rows_at(self, kind: str, number: int) -> str:
-        return spark_place(str(self.folder / kind / f"batch={number}"))
+        return spark_location(str(self.folder / kind / f"batch={number}"))
 
     def rows_before(self, kind: str, number: int) -> list[str]:
         """All folders of the batches before this one."""
         folders = (self.folder / kind).glob("batch=*")
-        return [spark_place(str(p)) for p in folders if int(p.name[6:]) < number and (p / "_SUCCESS").exists()]
+        return [spark_location(str(p)) for p in folders if int(p.name[6:]) < number and (p / "_SUCCESS").exists()]
 
     def forget(self, kind: str, number: int) -> None:
         remove_folder(self.folder / kind / f"batch={number}")

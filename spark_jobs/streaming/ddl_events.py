@@ -17,7 +17,7 @@ from ticdc_bridge.spark_jobs.arrow.messages import RowFinder
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.spark.transport import map_messages
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class DdlBatches:
     def _events(self, decoder: Any, input_row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         try:
             item = message_of_input(input_row, self.job.read.format == PLAIN)
-            events = decode_one(decoder, item).events if isinstance(item, Message) else []
+            events = decode_message(decoder, item).events if isinstance(item, Message) else []
         except BridgeError:
             return
         for number, event in enumerate(events):

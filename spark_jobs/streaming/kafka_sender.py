@@ -156,9 +156,9 @@ class SendBatches:
             try:
                 out = [
                     merge_in_order(
-                        part, rest, self.schema, read_row, self._kernel_rows(part, fast), fast and fast.origin
+                        chunk, rest, self.schema, read_row, self._kernel_rows(chunk, fast), fast and fast.origin
                     )
-                    for part, fast, rest in worker.parts(batch, batch_counts)
+                    for chunk, fast, rest in worker.parts(batch, batch_counts)
                 ]
             except SetupError as error:
                 self.reports.add({self.attempt: SendReport(fatal=row_of_error(error))})
@@ -175,21 +175,21 @@ class SendBatches:
             yield from out
 
     def _rows(self, result: MessageResult, message: Message, position: int) -> Iterator[dict[str, Any]]:
-        for part, written in enumerate(result.out):
+        for chunk, written in enumerate(result.out):
             topic = self.topic or written.topic
             count = self.counts.get(topic or "")
             partition = message.partition % count if count and message.partition is not None else None
             row = {**message_row(written), "topic": topic, "partition": partition}
-            yield row | {"position": position, "part": part}
+            yield row | {"position": position, "part": chunk}
 
-    def _kernel_rows(self, part: Any, fast: KernelOutput | None) -> Any:
+    def _kernel_rows(self, chunk: Any, fast: KernelOutput | None) -> Any:
         if fast is None:
             return None
-        return fast.record_batch(part, self.schema, partition=self._partitions(fast, part), part=pa.array(fast.part))
+        return fast.record_batch(chunk, self.schema, partition=self._partitions(fast, chunk), chunk=pa.array(fast.part))
 
-    def _partitions(self, fast: KernelOutput, part: Any) -> Any:
+    def _partitions(self, fast: KernelOutput, chunk: Any) -> Any:
         """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
-        source = np.asarray(part.column("partition"))[fast.origin].astype(np.int32)
+        source = np.asarray(chunk.column("partition"))[fast.origin].astype(np.int32)
         if self.topic is not None:
             count = self.counts.get(self.topic, 0)
             return pa.array(source % count) if count else pa.nulls(len(source), pa.int32())

@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.io.locations import table_location_of
 from ticdc_bridge.spark_jobs.lake.name_history import RenameChain
 from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace, location_by_rule
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput, location_by_rule
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
@@ -79,15 +79,15 @@ class ManyTables:
     """
 
     def __init__(
-        self, choice: TableChoice, rules: Mapping[str, str | None], places: Sequence[TablePlace], most: int,
+        self, choice: TableChoice, rules: Mapping[str, str | None], locations: Sequence[TableOutput], most: int,
         follows: bool, checkpoint: Checkpoint | None,
     ) -> None:  # fmt: skip
-        self._choice, self._rules, self._given = choice, rules, places
+        self._choice, self._rules, self._given = choice, rules, locations
         self._most, self._follows = most, follows
         self._checkpoint, self.cut_off = checkpoint, threading.Event()
         earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
         self._earlier = [TableChoice(tuple(patterns)) for patterns in earlier]
-        self._places = checkpoint.table_locations() if checkpoint else {}
+        self._states = checkpoint.table_locations() if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
         self._histories = TableHistories([])
 
@@ -163,7 +163,7 @@ class ManyTables:
             and task.refused is None
             and len(task.statements) > 1
             and self._locations_of(task.chain).get("history") != task.digest
-            and any(map(_may_be_there, task.places))
+            and any(map(_may_exist, task.places))
         ]
 
     def _task_of(self, chain: RenameChain) -> TableTask | None:
@@ -182,10 +182,10 @@ class ManyTables:
                 setattr(tasks, kind, str(location[kind]))
         return tasks
 
-    def _rule(self, kind: str, given: TablePlace | None) -> str | None:
+    def _rule(self, kind: str, given: TableOutput | None) -> str | None:
         return (getattr(given, kind) if given else None) or self._rules[kind]
 
-    def _given_locations(self, chain: RenameChain) -> TablePlace | None:
+    def _given_locations(self, chain: RenameChain) -> TableOutput | None:
         """By the name that the table's places have; else by its newest."""
         names = (self._first_name(chain), chain.name)
         given = (task for name in names if name for task in self._given if task.tables.takes(name))
@@ -200,11 +200,11 @@ class ManyTables:
         name = self._first_name(chain)
         assert name is not None
         self._check_always_chosen(name)
-        given, location = self._given_locations(chain), self._places.get(str(name.folded), {})
+        given, location = self._given_locations(chain), self._states.get(str(name.folded), {})
         for kind in ("location", *_BESIDE):
             if kind not in location and (rule := self._rule(kind, given)) is not None:
                 location[kind] = location_by_rule(rule, name)
-        return self._places.setdefault(str(name.folded), location)
+        return self._states.setdefault(str(name.folded), location)
 
     def _check_always_chosen(self, name: TableId) -> None:
         """SetupError STOPPED for a table whose earlier changes the stream read when it was not chosen."""
@@ -232,11 +232,11 @@ class ManyTables:
                 )
                 errors[task.id] = errors[other.id] = SetupError("STOPPED", where=str(task.id), details=details)
 
-        def write_one(task: TableTask) -> None:
+        def write_batch(task: TableTask) -> None:
             task.out = write_table(task)
 
         held, able = summary.held, [task for task in tasks if task.id not in errors]
-        errors |= _run_together(write_one, able, self._most, session, self.cut_off)
+        errors |= _run_together(write_batch, able, self._most, session, self.cut_off)
         if self.cut_off.is_set():
             raise WaitInterrupted("stopped while the tables of a batch were written")
         for task in tasks:
@@ -246,14 +246,14 @@ class ManyTables:
                 summary.out += task.out
         summary.held = held
         if self._checkpoint is not None:
-            self._checkpoint.keep_table_locations(self._places)
+            self._checkpoint.keep_table_locations(self._states)
         if errors:
             _raise_first(errors, len(tasks))
         return tasks
 
 
-def _may_be_there(location: str) -> bool:
-    """Whether a table can be at a place; looked up where that costs nothing."""
+def _may_exist(location: str) -> bool:
+    """True if a table can be at a place; looked up where that costs nothing."""
     table = table_location_of(location)
     is_folder = table is not None and table.format == "delta" and "://" not in table.name
     return table is None or not is_folder or Path(table.name, "_delta_log").exists()
@@ -266,7 +266,7 @@ def _run_together(
     """Runs for each table, `most` at a time, until it is cut off; what failed, by table."""
     errors = dict[TableId, Exception]()
 
-    def run_one(task: TableTask) -> None:
+    def run_batch(task: TableTask) -> None:
         if cut_off.is_set():
             return
         try:
@@ -277,13 +277,13 @@ def _run_together(
             errors[task.id] = error
 
     if len(tasks) == 1:
-        run_one(tasks[0])
+        run_batch(tasks[0])
         return errors
     if tasks:
         inherit = inheritable_thread_target(session)
         with ThreadPoolExecutor(min(most, len(tasks)), "table") as pool:
             try:
-                wait([pool.submit(inherit(run_one), task) for task in tasks])
+                wait([pool.submit(inherit(run_batch), task) for task in tasks])
             except BaseException:  # Ctrl-C: those that are being written end
                 cut_off.set()
                 raise

@@ -61,7 +61,7 @@ class MicroBatchRunner:
             self._tables = ManyTables(chosen, rules, job.places, job.at_once, job.merge is not None, checkpoint)
             job = replace(job, read=replace(job.read, chosen=None))  # renames may bring others in
         self._job = job
-        locations = (*([out] if isinstance(out, str) else []), *job.more_places)
+        locations = (*([out] if isinstance(out, str) else []), *job.more_locations)
         self._has_commit_facts = any(location.startswith("iceberg:") for location in locations)
         self._definitions = DefinitionLearner(job, table, statements, checkpoint)
         self._stages: list[Stage] = [drop_repeats] if job.dedupe else []
@@ -109,7 +109,7 @@ class MicroBatchRunner:
 
     @property
     def asks_partitions(self) -> bool:
-        """Whether `process` needs the partitions of the topic."""
+        """True if `process` needs the partitions of the topic."""
         return self._job.until_resolved or self._has_commit_facts
 
     def cut_off(self) -> None:

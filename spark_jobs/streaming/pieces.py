@@ -30,7 +30,7 @@ from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_ro
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
 from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder, order_of
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def message_function(job: Job) -> Callable[[Message], MessageResult]:
     """Message → what becomes of it. Compiled once a task."""
     decoder, marked = job.read.decoder(), job.needs_order
     if job.write is None:
-        return lambda m: decode_one(decoder, m, job.read.verify_checksum, marked, job.read.chosen)
+        return lambda m: decode_message(decoder, m, job.read.verify_checksum, marked, job.read.chosen)
     encoder = job.write.encoder()
-    return lambda m: transcode_one(decoder, encoder, m, job.topic, marked, job.read.chosen)
+    return lambda m: transcode_message(decoder, encoder, m, job.topic, marked, job.read.chosen)
 
 
 def row_of_error(error: BridgeError) -> dict[str, str]:
@@ -119,9 +119,9 @@ class PieceBatches:
                         yield {**piece, "position": row["position"]}
 
             try:
-                for part, fast, rest in worker.parts(batch, counts):
+                for chunk, fast, rest in worker.parts(batch, counts):
                     made = merge_in_order(
-                        part, rest, self.schema, read_row, self._kernel_pieces(part, fast), fast and fast.origin
+                        chunk, rest, self.schema, read_row, self._kernel_pieces(chunk, fast), fast and fast.origin
                     )
                     yield self._join_lines(made) if self.form == "text" and not self.job.needs_order else made
                     if stopped:
@@ -132,14 +132,14 @@ class PieceBatches:
             counts_row = {**counts.row(), "position": last, "number": batch.num_rows}
             yield pa.RecordBatch.from_pylist([counts_row], schema=self.schema)
 
-    def _kernel_pieces(self, part: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
+    def _kernel_pieces(self, chunk: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
         """What the kernels wrote or read, as pieces."""
         if fast is None:
             return None
         count, zeros = len(fast.origin), pa.array(np.zeros(len(fast.origin), np.int32))
         columns = {
             "kind": pa.repeat("out", count), "part": zeros, "number": zeros, "rank": zeros,
-            "position": part.column("position").take(pa.array(fast.origin)),
+            "position": chunk.column("position").take(pa.array(fast.origin)),
         }  # fmt: skip
         if isinstance(fast, LineBatch):
             columns |= {"number": pa.array(fast.part), "line": fast.lines}
@@ -148,13 +148,13 @@ class PieceBatches:
             values = pa.StructArray.from_arrays(fast.rows.columns, fields=list(kind))
             columns |= {"number": fast.rows.column("row"), "change": values}
         elif self.form == "text":
-            written = fast.record_batch(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))
+            written = fast.record_batch(chunk, pa.schema([f for f in chunk.schema if f.name in _CARRIED]))
             lines = [json_line(message_line(message_of_row(row))) for row in rows_of(written)]
             columns |= {"part": pa.array(fast.part), "line": pa.array(lines, pa.string())}
         else:
             kind = self.schema.field("message").type
             values = pa.StructArray.from_arrays(
-                fast.record_batch(part, pa.schema(list(kind))).columns, fields=list(kind)
+                fast.record_batch(chunk, pa.schema(list(kind))).columns, fields=list(kind)
             )
             columns |= {"part": pa.array(fast.part), "message": values}
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.schema]
@@ -286,9 +286,9 @@ class BatchCounts:
         }  # fmt: skip
 
 
-def _order_row(mark: EventOrder, number: int, part: int) -> dict[str, Any]:
+def _order_row(mark: EventOrder, number: int, index: int) -> dict[str, Any]:
     return {
-        "kind": "out", "number": number, "part": part, "commit_ts": mark.commit_ts, "rank": mark.rank,
+        "kind": "out", "number": number, "part": index, "commit_ts": mark.commit_ts, "rank": mark.rank,
         "id": mark.id or None,
     }  # fmt: skip
 

@@ -150,7 +150,7 @@ class TableSink:
 
     def __init__(self, location: TableLocation, checkpoint: Checkpoint | None, dead: bool) -> None:
         if location.format == "delta":
-            delta_files.check_place(location.name)
+            delta_files.check_folder(location.name)
         self._location, self._checkpoint, self._dead = location, checkpoint, dead
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
@@ -308,7 +308,7 @@ def session_of(job: Job, settings: SparkSettings, out: str, dead: str | None) ->
     if has_delta_letters and job.merge == "deltalake":
         raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
     by = "delta-spark" if has_delta_letters else job.merge or "delta-spark"
-    others = map(table_location_of, job.more_places)
+    others = map(table_location_of, job.more_locations)
     written = [location for location in (target, *others) if location is not None]
     formats = sorted({location.format for location in (*written, *([letters] if letters else []))})
     spark = tables.session(settings, formats, by=by, shared=is_rule(out))

@@ -29,7 +29,7 @@ from ticdc_bridge.spark_jobs.io.locations import KafkaClient, topics_of_location
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, table_lines, tell_slow_work, tell_summary
+from ticdc_bridge.spark_jobs.pipeline.progress import batch_line, report_slow_steps, table_lines, tell_summary
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
 from ticdc_bridge.spark_jobs.spark.errors import (
@@ -250,7 +250,7 @@ class _RunningStream:
             known_partitions = self._source.partitions() if self._runner.asks_partitions else frozenset[int]()
             frame = with_position(frame.where(f"`offset` >= {self._stream.kafka.from_offset}"), self._source.numbers)
             text = f"{self._stream.command}: batch {number}: working"
-            with tell_slow_work(text, after=10, state=lambda: running_tasks(frame.sparkSession)):
+            with report_slow_steps(text, after=10, state=lambda: running_tasks(frame.sparkSession)):
                 outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)
         except BridgeError as error:

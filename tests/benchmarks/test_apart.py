@@ -28,7 +28,7 @@ json.dump({"figures": [{"name": name, "given": sys.argv[2:-2]}]}, open(target, "
 def test_the_others_figures_are_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    hangs, dies, fails, first, last = (one.name for one in BENCHMARKS[:5])
+    hangs, dies, fails, first, last = (benchmark.name for benchmark in BENCHMARKS[:5])
     head = f"HANGS, DIES, FAILS = {hangs!r}, {dies!r}, {fails!r}\n"
     monkeypatch.setattr(apart.run, "__defaults__", ((sys.executable, "-c", head + STAND_IN),))
     monkeypatch.setattr(apart, "_GRACE", 5.0)

@@ -17,7 +17,7 @@ from benchmarks.cpu import Stopwatch, tree_seconds
 from benchmarks.figures import HEADER, Figure, Run
 from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 SOURCES = (rows.customers(), rows.wide())
 
@@ -50,7 +50,7 @@ def test_rows_are_what_the_decoder_reads(source: rows.Source) -> None:
     decoder = CodecConfig("avro", source.schemas, rows.OPTIONS).decoder()
     ops, ids = set(), set()
     for made in rows.messages(source, range(300)):
-        found = decode_one(decoder, made.message)
+        found = decode_message(decoder, made.message)
         assert found.error is None
         (event,) = found.events
         assert isinstance(event, RowChange)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.dockerfile import CleanRoots, Image, can_make_roots, command_in, run_in
 from tests.support.service import ROOT
-from ticdc_bridge.service.server.health import READY, Place, check_health
+from ticdc_bridge.service.server.health import READY, Address, check_health
 
 _DEBIAN = "trixie"  # as the Dockerfile's base image
 _PYTHON = ("ca-certificates", "python3", "python3-venv")
@@ -63,7 +63,7 @@ def check_files(image: Image) -> None:
     for source in (image.root / "opt/ticdc-bridge/schemas").rglob("*.py"):
         assert list((source.parent / "__pycache__").glob(f"{source.stem}.*.pyc")), source
     bill = json.loads((image.root / "opt/ticdc-bridge/sbom.cdx.json").read_text(encoding="utf-8"))
-    names = {one["name"] for one in bill["components"]}
+    names = {component["name"] for component in bill["components"]}
     assert {"libc6", "tini", "confluent-kafka"} <= names
     state = (image.root / "var/lib/ticdc-bridge").stat()
     assert (state.st_uid, state.st_gid, state.st_mode & 0o777) == (10001, 0, 0o770)
@@ -83,7 +83,7 @@ def check_service(image: Image, volume: Path) -> None:
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         try:
             deadline = time.monotonic() + 60
-            while check_health(Place("127.0.0.1", port))[0] != READY:
+            while check_health(Address("127.0.0.1", port))[0] != READY:
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
             asked = run_in(
@@ -147,6 +147,6 @@ def test_the_bill_of_materials_of_this_python() -> None:
     )
     bill = json.loads(done.stdout)
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
-    purls = {one.get("purl") for one in bill["components"]}
+    purls = {component.get("purl") for component in bill["components"]}
     assert any(str(purl).startswith("pkg:pypi/pyspark@4.1") for purl in purls)
     assert any(str(purl).startswith("pkg:maven/") for purl in purls)

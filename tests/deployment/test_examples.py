@@ -28,9 +28,9 @@ _OF_OTHERS = ("BRIDGE_CACHE", "BRIDGE_REGISTRY", "BRIDGE_JAVA_HOME", "BRIDGE_IVY
 
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:
     for path in KUBERNETES:
-        for one in yaml.safe_load_all(path.read_text(encoding="utf-8")):
-            if one["kind"] != "Kustomization":
-                yield path.name, one
+        for entry in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            if entry["kind"] != "Kustomization":
+                yield path.name, entry
 
 
 def test_kubernetes_takes_it() -> None:
@@ -66,7 +66,7 @@ def test_every_container_has_probes_resources_and_few_rights() -> None:
 def test_what_pods_refer_to_is_among_the_manifests() -> None:
     """So the example starts as it is written: each secret, config map and host of this namespace is made by it."""
     every = list(documents())
-    made = {(one["kind"], one["metadata"]["name"]) for _, one in every}
+    made = {(entry["kind"], entry["metadata"]["name"]) for _, entry in every}
     text = "\n".join(path.read_text(encoding="utf-8") for path in KUBERNETES)
     for kind, pattern in (
         ("Secret", r"secretRef:\s+name: (\S+)|secretName: (\S+)"),
@@ -77,7 +77,9 @@ def test_what_pods_refer_to_is_among_the_manifests() -> None:
     hosts = set(re.findall(r"@([a-z-]+):\d+", text))
     assert hosts
     assert {("Service", host) for host in hosts} <= made
-    users = next(one for _, one in every if one["metadata"]["name"] == "ticdc-bridge-users")["stringData"]["users"]
+    users = next(entry for _, entry in every if entry["metadata"]["name"] == "ticdc-bridge-users")["stringData"][
+        "users"
+    ]
     assert credentials.read(users, "users").names == set()
 
 
@@ -89,53 +91,53 @@ def _rendered(alternative: str) -> list[dict[str, Any]]:
     (whole,) = yaml.safe_load_all((ROOT / "examples/kubernetes/kustomization.yaml").read_text(encoding="utf-8"))
     assert whole.keys() == {"apiVersion", "kind", "namespace", "resources"}
     files = {alternative if name == "transcode.yaml" else name for name in whole["resources"]}
-    return [one for file, one in documents() if file in files]
+    return [entry for file, entry in documents() if file in files]
 
 
 @pytest.mark.parametrize("alternative", ["transcode.yaml", _ALTERNATIVE])
 def test_names_agree_among_what_is_applied(alternative: str) -> None:
     """Each object once, in one namespace; selectors, ports and accounts are those of pods that there are."""
     every = _rendered(alternative)
-    ids = [(one["kind"], one["metadata"]["name"]) for one in every]
+    ids = [(entry["kind"], entry["metadata"]["name"]) for entry in every]
     assert len(ids) == len({*ids})
     assert ("Namespace", "ticdc-bridge") in ids
-    assert all("namespace" not in one["metadata"] for one in every)
-    pods = [one["spec"]["template"] for one in every if one["kind"] in ("Deployment", "StatefulSet")]
+    assert all("namespace" not in entry["metadata"] for entry in every)
+    pods = [entry["spec"]["template"] for entry in every if entry["kind"] in ("Deployment", "StatefulSet")]
 
     def chosen(labels: dict[str, str]) -> list[dict[str, Any]]:
         some = [pod["spec"] for pod in pods if labels.items() <= pod["metadata"]["labels"].items()]
         assert some, labels
         return some
 
-    def check(one: dict[str, Any]) -> None:
-        spec = one.get("spec", {})
+    def check(entry: dict[str, Any]) -> None:
+        spec = entry.get("spec", {})
         labels = spec.get("podSelector") or spec.get("selector") or {}
         specs = chosen(labels.get("matchLabels", labels)) if labels else []
         ports = {port["name"] for some in specs for c in some["containers"] for port in c.get("ports", ())}
         asked = [port["targetPort"] for port in spec.get("ports", ())]
         asked += [port["port"] for rule in spec.get("ingress", ()) for port in rule["ports"]]
         assert {*asked} <= ports
-        if one["kind"] == "StatefulSet":
+        if entry["kind"] == "StatefulSet":
             assert ("Service", spec["serviceName"]) in ids
-        if one["kind"] in ("Deployment", "StatefulSet"):
+        if entry["kind"] in ("Deployment", "StatefulSet"):
             account = spec["template"]["spec"].get("serviceAccountName")
             assert account is None or ("ServiceAccount", account) in ids
             listed = (*spec["template"]["spec"]["volumes"], *spec.get("volumeClaimTemplates", ()))
             volumes = {volume.get("metadata", volume)["name"] for volume in listed}
             assert {m["name"] for c in spec["template"]["spec"]["containers"] for m in c["volumeMounts"]} <= volumes
-        if one["kind"] == "RoleBinding":
-            assert {(who["kind"], who["name"]) for who in (*one["subjects"], one["roleRef"])} <= {*ids}
-            assert all("namespace" not in who for who in one["subjects"])  # kustomize would leave it as it is
+        if entry["kind"] == "RoleBinding":
+            assert {(who["kind"], who["name"]) for who in (*entry["subjects"], entry["roleRef"])} <= {*ids}
+            assert all("namespace" not in who for who in entry["subjects"])  # kustomize would leave it as it is
 
-    check_rows(every, check, lambda one: f"{one['kind']} {one['metadata']['name']}")
+    check_rows(every, check, lambda entry: f"{entry['kind']} {entry['metadata']['name']}")
 
 
 def test_the_job_with_executors_is_the_job() -> None:
     """It reads and writes the same, by the same volume; its executor's template is a pod."""
-    one, other = (dict(documents_of(name)) for name in ("transcode.yaml", _ALTERNATIVE))
-    jobs_ = [file["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"] for file in (one, other)]
+    left, other = (dict(documents_of(name)) for name in ("transcode.yaml", _ALTERNATIVE))
+    jobs_ = [file["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"] for file in (left, other)]
     assert jobs_[1][: len(jobs_[0])] == jobs_[0]
-    volumes = [file["StatefulSet"]["spec"]["volumeClaimTemplates"] for file in (one, other)]
+    volumes = [file["StatefulSet"]["spec"]["volumeClaimTemplates"] for file in (left, other)]
     assert volumes[0] == volumes[1]
     files = other["ConfigMap"]["data"]
     pod = yaml.safe_load(files["executor.yaml"])
@@ -146,7 +148,7 @@ def test_the_job_with_executors_is_the_job() -> None:
 
 
 def documents_of(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    return ((one["kind"], one) for file, one in documents() if file == name)
+    return ((entry["kind"], entry) for file, entry in documents() if file == name)
 
 
 def compose() -> dict[str, Any]:
@@ -193,7 +195,7 @@ def test_images_copy_what_is_there() -> None:
 
     def check(source: str) -> None:
         assert (ROOT / source).exists()
-        assert any(source == one or source.startswith(f"{one}/") for one in kept)
+        assert any(source == entry or source.startswith(f"{entry}/") for entry in kept)
 
     check_rows(sources, check)
 
@@ -225,7 +227,7 @@ def test_images_keep_what_they_promise() -> None:
 
 @each("name", ["service", "transcode"])
 def test_compose_runs_read_only_without_rights(name: str) -> None:
-    one = compose()["services"][name]
-    assert one["read_only"]
-    assert one["cap_drop"] == ["ALL"]
-    assert "/tmp" in one["tmpfs"]
+    entry = compose()["services"][name]
+    assert entry["read_only"]
+    assert entry["cap_drop"] == ["ALL"]
+    assert "/tmp" in entry["tmpfs"]

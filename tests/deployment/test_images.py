@@ -93,8 +93,8 @@ def _run_condition(stage: str, argument: str, value: str, folder: Path) -> None:
     assert f'{argument}=""' in stages[stage].texts("ARG")
     text = " ".join(stages[stage].texts("RUN"))
     (condition,) = re.findall(rf'if \[ -n "\${argument}" \]; then .*?;\s+fi\b', text)
-    for place in ("/etc/apt/sources.list.d", "/usr/local/share/ca-certificates"):
-        condition = condition.replace(place, str(folder))
+    for position in ("/etc/apt/sources.list.d", "/usr/local/share/ca-certificates"):
+        condition = condition.replace(position, str(folder))
     condition = condition.replace("update-ca-certificates", "true")
     subprocess.run(["sh", "-euc", condition], cwd=folder, env={"PATH": "/usr/bin:/bin", argument: value}, check=True)
 
@@ -120,7 +120,7 @@ def test_a_mirror_of_maven_central(tmp_path: Path) -> None:
     """A settings file of Ivy's, under the name that the build gives to what fetches jars."""
     _run_condition("spark-packages", "MAVEN_MIRROR", "https://mirror.example/maven/", tmp_path)
     settings = ET.fromstring((tmp_path / "ivy.xml").read_text())
-    resolvers = {one.get("name"): one.get("root") for one in settings.iter("ibiblio")}
+    resolvers = {entry.get("name"): entry.get("root") for entry in settings.iter("ibiblio")}
     default = settings.find("settings")
     assert default is not None
     assert resolvers == {default.get("defaultResolver"): "https://mirror.example/maven/"}

@@ -51,8 +51,8 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
         assert client.send("POST", "/history/snapshot", table).status == 200
         texts = [client.get("/metrics").body.decode()]
     opened, trackers = open_store(store), CollectorRegistry()
-    one = Counter({"x": 1})
-    progress = Progress("shop", 1, events=one, errors=one, skipped=one, lag={("topic", 0): 1})
+    entry = Counter({"x": 1})
+    progress = Progress("shop", 1, events=entry, errors=entry, skipped=entry, lag={("topic", 0): 1})
     trackers.register(TrackerMetrics(HistoryStore(opened), lambda: [(progress, 1.0)]))
     texts += [generate_latest(trackers).decode(), jobs_text(folder / "jobs.prom")]
     opened.close()
@@ -63,12 +63,14 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
     return {name: frozenset(labels) for name, labels in found.items()}
 
 
-def jobs_text(place: Path) -> str:
-    one = Counter({"x": 1})
+def jobs_text(path: Path) -> str:
+    entry = Counter({"x": 1})
     used = Counter[Used]({("topic", "shop", "t", None, None): 1})
-    summary = Summary(1, rows=one, errors=one, skipped=one, flags=one, used=used, merges={"shop.t": TableMerge(1.0, 1)})
-    JobMetrics(str(place), "orders").update(summary, 1.0, {"topic": 1})
-    return place.read_text(encoding="utf-8")
+    summary = Summary(
+        1, rows=entry, errors=entry, skipped=entry, flags=entry, used=used, merges={"shop.t": TableMerge(1.0, 1)}
+    )
+    JobMetrics(str(path), "orders").update(summary, 1.0, {"topic": 1})
+    return path.read_text(encoding="utf-8")
 
 
 def rules() -> Iterator[dict[str, Any]]:
@@ -133,9 +135,9 @@ def test_panels_show_something(series: Series) -> None:
     check_rows(targets(), check, lambda row: row[0])
     panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
-    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
-    assert len(set(places)) == len(places)
-    variables = {one["name"] for one in DASHBOARD["templating"]["list"]} | {"__rate_interval", "__range"}
+    positions = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+    assert len(set(positions)) == len(positions)
+    variables = {entry["name"] for entry in DASHBOARD["templating"]["list"]} | {"__rate_interval", "__range"}
     assert set(re.findall(r"\$\{?(\w+)", json.dumps(panels))) <= variables
 
 
@@ -151,5 +153,7 @@ def test_the_configuration_scrapes_what_rules_and_panels_name() -> None:
     assert set(re.findall(r'\bjob="([^"]+)"', " ".join(expressions))) <= jobs.keys()
     for scrape in jobs.values():
         assert scrape.keys() <= {"job_name", "static_configs", "metrics_path", "scheme", "basic_auth"}
-        assert all(re.fullmatch(r"[\w.]+:\d+", target) for one in scrape["static_configs"] for target in one["targets"])
+        assert all(
+            re.fullmatch(r"[\w.]+:\d+", target) for config in scrape["static_configs"] for target in config["targets"]
+        )
     assert all(_DURATION.fullmatch(time) for time in CONFIG["global"].values())

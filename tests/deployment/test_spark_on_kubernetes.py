@@ -24,7 +24,7 @@ MANIFEST = ROOT / "examples" / "kubernetes" / "transcode-executors.yaml"
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_driver_and_executor(kafka: Kafka, tmp_path: Path) -> None:
-    made = {one["kind"]: one for one in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))}
+    made = {entry["kind"]: entry for entry in yaml.safe_load_all(MANIFEST.read_text(encoding="utf-8"))}
     for name, text in made["ConfigMap"]["data"].items():
         (tmp_path / name).write_text(text)
     image = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
@@ -38,7 +38,7 @@ def test_driver_and_executor(kafka: Kafka, tmp_path: Path) -> None:
         shop.register(registry)
         orders = [message for message in shop.messages() if message.topic == "tidb_shop_orders"]
         send(kafka, source, orders)
-        places = {
+        positions = {
             "$(BRIDGE_REGISTRY)": registry, "kafka.kafka.svc:9092": kafka.bootstrap_servers,
             "kafka:tidb_shop_orders_debezium": f"kafka:{target}", "kafka:tidb_shop_orders": f"kafka:{source}",
             "kafka:tidb_dead": f"kafka:{kafka.topic_name()}", "/var/lib/ticdc-bridge": str(tmp_path),
@@ -47,7 +47,7 @@ def test_driver_and_executor(kafka: Kafka, tmp_path: Path) -> None:
             "$(POD_NAMESPACE)": "ticdc-bridge", "$(POD_NAME)": "transcode-0", "$(POD_IP)": "127.0.0.1",
         }  # fmt: skip
         words = made["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"]
-        words = [placed(word, places) for word in words if not word.startswith("--metrics-host")]
+        words = [placed(word, positions) for word in words if not word.startswith("--metrics-host")]
         done = subprocess.run(
             [sys.executable, "-m", "ticdc_bridge", *words], cwd=tmp_path, env=image, capture_output=True, text=True,
             check=False,
@@ -61,8 +61,8 @@ def test_driver_and_executor(kafka: Kafka, tmp_path: Path) -> None:
     assert asked <= {(verb, kind) for verb in rules["verbs"] for kind in rules["resources"]}
 
 
-def placed(word: str, places: dict[str, str]) -> str:
+def placed(word: str, positions: dict[str, str]) -> str:
     """A word of the manifest with what stands for its places here."""
-    for old, new in places.items():
+    for old, new in positions.items():
         word = word.replace(old, new)
     return word

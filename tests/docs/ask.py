@@ -17,7 +17,7 @@ def main(port: str, python: str, *words: str) -> int:
     if list(words[:2]) not in OURS:
         os.execv(python, [python, *words])
     question = [os.getcwd(), words[1:], sys.stdin.buffer.read().decode()]
-    with socket.create_connection(("127.0.0.1", int(port))) as there, there.makefile("rwb") as both:
+    with socket.create_connection(("127.0.0.1", int(port))) as existing, existing.makefile("rwb") as both:
         both.write(json.dumps(question).encode() + b"\n")
         both.flush()
         code, out, err = json.loads(both.readline())

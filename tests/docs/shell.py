@@ -91,7 +91,7 @@ def _answer(folder: str, words: list[str], given: str) -> tuple[int, str, str]:
             patch.delenv(name)
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode()), "utf-8"))
         said = io.BytesIO(), io.BytesIO()
-        out, err = (io.TextIOWrapper(one, "utf-8", write_through=True) for one in said)
+        out, err = (io.TextIOWrapper(entry, "utf-8", write_through=True) for entry in said)
         with redirect_stdout(out), redirect_stderr(err):
             code = main(words[1:], prog)
         return code, said[0].getvalue().decode(), said[1].getvalue().decode()

@@ -44,88 +44,90 @@ class Place:
     database: Callable[[], str]  # the URL of an empty one
 
 
-def files(place: Place) -> None:
+def files(position: Place) -> None:
     """messages.jsonl, schemas.jsonl: TiCDC's messages of the shop, and their schemas."""
     for name in ("messages", "schemas"):
-        (place.folder / f"{name}.jsonl").write_bytes((SHOP / f"shop.{name}.jsonl").read_bytes())
+        (position.folder / f"{name}.jsonl").write_bytes((SHOP / f"shop.{name}.jsonl").read_bytes())
 
 
-def service(place: Place) -> None:
+def service(position: Place) -> None:
     """A service at localhost:8081 that has the shop's schemas under the ids of its messages."""
-    url = place.stack.enter_context(running_service(f"sqlite:///{place.folder / 'running.db'}"))
+    url = position.stack.enter_context(running_service(f"sqlite:///{position.folder / 'running.db'}"))
     fill(Client(url))
-    place.replaced |= {"localhost:8081": url.removeprefix("http://"), "127.0.0.1:8081": url.removeprefix("http://")}
+    position.replaced |= {"localhost:8081": url.removeprefix("http://"), "127.0.0.1:8081": url.removeprefix("http://")}
 
 
 def fill(client: Client) -> None:
     for line in (SHOP / "shop.schemas.jsonl").read_text(encoding="utf-8").splitlines():
-        one = json.loads(line)
-        answer = client.send("POST", f"/subjects/{quote(one['subject'], safe='')}/versions", {"schema": one["schema"]})
-        assert answer.json["id"] == one["id"]
+        entry = json.loads(line)
+        answer = client.send(
+            "POST", f"/subjects/{quote(entry['subject'], safe='')}/versions", {"schema": entry["schema"]}
+        )
+        assert answer.json["id"] == entry["id"]
 
 
-def kafka(place: Place) -> None:
+def kafka(position: Place) -> None:
     """A broker at localhost:9092 with the messages of the shop in the topic tidb_shop_orders."""
-    broker = place.broker()
-    place.replaced["localhost:9092"] = broker.bootstrap_servers
-    place.replaced["tidb_shop_orders"] = topic = broker.create_topic()
+    broker = position.broker()
+    position.replaced["localhost:9092"] = broker.bootstrap_servers
+    position.replaced["tidb_shop_orders"] = topic = broker.create_topic()
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5})
     for line in (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines():
-        one = json.loads(line)
-        key, value = (one[name] and base64.b64decode(one[name]) for name in ("key_b64", "value_b64"))
+        entry = json.loads(line)
+        key, value = (entry[name] and base64.b64decode(entry[name]) for name in ("key_b64", "value_b64"))
         if key.startswith(ORDERS):
             producer.produce(topic, key=key, value=value)
     assert producer.flush(60) == 0
 
 
-def old(place: Place) -> None:
+def old(position: Place) -> None:
     """A registry at old:8081 that has the shop's schemas, and the same as a topic `_schemas`."""
-    store = f"sqlite:///{place.folder / 'old.db'}"
-    url = place.stack.enter_context(running_service(store))
+    store = f"sqlite:///{position.folder / 'old.db'}"
+    url = position.stack.enter_context(running_service(store))
     fill(Client(url))
-    broker = place.broker()
+    broker = position.broker()
     topic = broker.create_topic(partitions=1)
     exported = Block(0, f"python -m service export {url} kafka:{topic} --bootstrap-servers {broker.bootstrap_servers}")
-    run(exported, place, DocPage(ROOT))
-    place.replaced |= {"old:8081": url.removeprefix("http://"), "kafka:_schemas": f"kafka:{topic}"}
-    place.replaced["localhost:9092"] = broker.bootstrap_servers
+    run(exported, position, DocPage(ROOT))
+    position.replaced |= {"old:8081": url.removeprefix("http://"), "kafka:_schemas": f"kafka:{topic}"}
+    position.replaced["localhost:9092"] = broker.bootstrap_servers
 
 
-def postgres(place: Place) -> None:
+def postgres(position: Place) -> None:
     """A store at postgresql://registry@db/registry that has the shop's schemas."""
-    url = place.database()
+    url = position.database()
     with running_service(url) as served:
         fill(Client(served))
-    place.replaced["postgresql://registry@db/registry"] = url
+    position.replaced["postgresql://registry@db/registry"] = url
 
 
-def tables(place: Place) -> None:
+def tables(position: Place) -> None:
     """shop.ddl: how the table of the examples was made. changefeed.toml: a topic for each table."""
     orders = {"commit_ts": 1, "db": "shop", "query": "CREATE TABLE orders (id BIGINT PRIMARY KEY, price DECIMAL(12,2))"}
-    (place.folder / "shop.ddl").write_text(json.dumps(orders) + "\n", encoding="utf-8")
+    (position.folder / "shop.ddl").write_text(json.dumps(orders) + "\n", encoding="utf-8")
     topics = "[sink]\ndispatchers = [{matcher = ['*.*'], topic = 'tidb_{schema}_{table}'}]\n"
-    (place.folder / "changefeed.toml").write_text(topics, encoding="utf-8")
+    (position.folder / "changefeed.toml").write_text(topics, encoding="utf-8")
 
 
-def access(place: Place) -> None:
+def access(position: Place) -> None:
     """acl.toml: the example of docs/registry.md."""
     text = (ROOT / "docs" / "registry.md").read_text(encoding="utf-8")
     example = re.search(r"```toml\n(\[roles\].*?)```", text, re.DOTALL)
     assert example
-    (place.folder / "acl.toml").write_text(example[1], encoding="utf-8")
+    (position.folder / "acl.toml").write_text(example[1], encoding="utf-8")
 
 
-def jobs(place: Place) -> None:
+def jobs(position: Place) -> None:
     """open.jsonl, debezium.jsonl: the same rows in two formats, and their DDL; out.jsonl.dead.jsonl: a dead letter."""
     for format_, case in (("open", "wide.default"), ("debezium", "wide.ext.schema")):
         for suffix in (".jsonl", ".meta.json"):
             data = (ROOT / "tests" / "golden" / format_ / f"{case}{suffix}").read_bytes()
-            (place.folder / f"{format_}{suffix}").write_bytes(data)
-    told = {"reason": "NOT_FRAMED", "detail": "no header", "origin": "shop/0/7", "attempt": "1"}
-    headers = [[f"bridge.{name}", base64.b64encode(text.encode()).decode()] for name, text in told.items()]
+            (position.folder / f"{format_}{suffix}").write_bytes(data)
+    reported = {"reason": "NOT_FRAMED", "detail": "no header", "origin": "shop/0/7", "attempt": "1"}
+    headers = [[f"bridge.{name}", base64.b64encode(text.encode()).decode()] for name, text in reported.items()]
     dead = {"topic": "shop", "partition": 0, "offset": 7, "timestamp": 1_767_607_800_000, "key_b64": None,
             "value_b64": base64.b64encode(b"?").decode(), "headers": headers}  # fmt: skip
-    (place.folder / "out.jsonl.dead.jsonl").write_text(json.dumps(dead) + "\n", encoding="utf-8")
+    (position.folder / "out.jsonl.dead.jsonl").write_text(json.dumps(dead) + "\n", encoding="utf-8")
 
 
 NEEDS: dict[str, Callable[[Place], None]] = {
@@ -165,13 +167,13 @@ def test_commands_do_what_the_page_says(page: DocPage, place: Place) -> None:
             run(block, place, page)
 
 
-def run(block: Block, place: Place, page: DocPage) -> None:
+def run(block: Block, position: Place, page: DocPage) -> None:
     text = block.text
-    for old, new in place.replaced.items():
+    for old, new in position.replaced.items():
         text = text.replace(old, new)
-    code, said = _interrupted(text, block.until, place.folder) if block.until else run_here(text, place.folder)
+    code, said = _interrupted(text, block.until, position.folder) if block.until else run_here(text, position.folder)
     assert code == block.exit, f"{page} line {block.line}: exit {code}\n{text}\n{said}"
-    lost = [part for line in block.said.splitlines() for part in line.split("…") if part.strip() not in said]
+    lost = [word for line in block.said.splitlines() for word in line.split("…") if word.strip() not in said]
     assert not lost, f"{page} line {block.line} does not say {lost}\n{said}"
 
 

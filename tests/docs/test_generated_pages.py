@@ -24,7 +24,7 @@ def test_parts_are_up_to_date() -> None:
 
 def test_the_reference_names_every_option_of_a_format_and_every_code() -> None:
     page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
-    names = {one.name for one in fields(Options)}
+    names = {field.name for field in fields(Options)}
     names |= ERRORS.keys()  # those of the REST API are a part of the page
     assert names - set(re.findall(r"`(\w+)`", page)) == set()
 

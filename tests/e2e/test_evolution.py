@@ -66,16 +66,16 @@ class Feed:
         """Inserts of a version of the table, which is registered now."""
         key = {"type": "record", "name": "orders", "namespace": "default.shop", "fields": [ID]}
         value = {**key, "fields": [ID, *columns, *EXTENSION]}
-        heads = [self._head(f"{self.topic}-{part}", schema) for part, schema in (("key", key), ("value", value))]
+        heads = [self._head(f"{self.topic}-{field}", schema) for field, schema in (("key", key), ("value", value))]
         out = []
         for row in found:
             self._ts += 1 << 18
-            told = {"_tidb_op": "c", "_tidb_commit_ts": self._ts, "_tidb_commit_physical_time": self._ts >> 18}
-            parts = [
-                head + _avro(schema, {**row, **told})
+            reported = {"_tidb_op": "c", "_tidb_commit_ts": self._ts, "_tidb_commit_physical_time": self._ts >> 18}
+            pieces = [
+                head + _avro(schema, {**row, **reported})
                 for head, schema in zip(heads, (key, value), strict=True)
             ]  # fmt: skip
-            out.append(Message(parts[0], parts[1], None, 0))
+            out.append(Message(pieces[0], pieces[1], None, 0))
         return out
 
     def _head(self, subject: str, schema: dict[str, Any]) -> bytes:
@@ -166,8 +166,8 @@ def test_schemas_of_one_table_that_do_not_fit_together(
     assert main([*typed, "--out", "delta:numbers", "--checkpoint", "c2", "--dead-letter", "dead"]) == 1
     assert "internal error" not in capsys.readouterr().err
     assert [r["total"] for r in delta(spark, "numbers")] == [Decimal("2.50"), Decimal("4.25")]
-    told = sorted((dict(m.headers)["bridge.origin"], dict(m.headers)["bridge.reason"]) for m in letters("dead"))
-    assert told == [(f"{source}/0/{offset}".encode(), b"INVALID_VALUE") for offset in (0, 2)]
+    reported = sorted((dict(m.headers)["bridge.origin"], dict(m.headers)["bridge.reason"]) for m in letters("dead"))
+    assert reported == [(f"{source}/0/{offset}".encode(), b"INVALID_VALUE") for offset in (0, 2)]
     send(kafka, source, feed.rows([text, column("note", "TEXT", "string")], {"id": 5, "total": "five"}))
     assert main([*typed, "--out", "delta:orders", "--checkpoint", "c3"]) == 0
     assert [r["total"] for r in delta(spark)] == ["1.125", "2.500", "three", "4.25", "five"]

@@ -43,8 +43,8 @@ def file(url: str) -> str:
     """The golden's DDL as a file for --ddl; the service has it too."""
     _given(url, OPEN)
     steps = [s for s in OPEN.meta["steps"] if s["kind"] == "ddl"]
-    told = [{"commit_ts": s["commit_ts"], "db": s["schema"], "query": s["sql"], "typed": True} for s in steps]
-    Path("ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in told))
+    reported = [{"commit_ts": s["commit_ts"], "db": s["schema"], "query": s["sql"], "typed": True} for s in steps]
+    Path("ddl.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in reported))
     return "ddl.jsonl"
 
 
@@ -90,13 +90,13 @@ def _lineage(url: str, job: str) -> Any:
 
 def test_explain(url: str, file: str, capsys: pytest.CaptureFixture[str]) -> None:
     source = written(only_rows())
-    told = []
+    reported = []
     for tables in (["--ddl", file], ["--history", url]):
         assert main(["explain", f"{source}#3", *tables, *ZONE, "--format-out", "json"]) == 0
-        told.append(json.loads(capsys.readouterr().out))
-    assert told[0] == told[1]
+        reported.append(json.loads(capsys.readouterr().out))
+    assert reported[0] == reported[1]
     assert main(["explain", f"{source}#3", *ZONE, "--format-out", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) != told[0]
+    assert json.loads(capsys.readouterr().out) != reported[0]
 
 
 def test_replay_tells_its_lineage(url: str) -> None:

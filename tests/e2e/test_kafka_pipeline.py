@@ -21,7 +21,7 @@ from ticdc_bridge.clients.kafka import read_topic
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
 from ticdc_bridge.spark_jobs.streaming.sinks import TopicSink
 
 if TYPE_CHECKING:
@@ -96,15 +96,15 @@ def test_streaming_decode_equals_the_codec(
     decoder = shop.avro_side().decoder()
     for message in produced:
         row = found[message.topic, message.partition, message.offset]
-        want = plain_lines(decode_one(decoder, message), message)[0]
+        want = plain_lines(decode_message(decoder, message), message)[0]
         if want["kind"] == "error":
             assert message.key == b"poison"
             assert (row["error"]["code"], row["error"]["value"]) == (want["code"], message.value)
             continue
         for name in ("op", "commit_ts", "db", "table", "schema_id", "key", "flags"):
             assert row[name] == want[name], name
-        for side in ("before", "after"):
-            assert row[side] == _texts(want[side])
+        for image in ("before", "after"):
+            assert row[image] == _texts(want[image])
 
 
 def _texts(row: dict[str, Any] | None) -> dict[str, str | None] | None:
@@ -147,7 +147,7 @@ def test_streaming_transcode_to_a_debezium_topic(
     decoder, encoder = shop.avro_side().decoder(), shop.debezium_side().encoder()
     want = defaultdict(list)
     for message in produced:
-        for written in transcode_one(decoder, encoder, message).out:
+        for written in transcode_message(decoder, encoder, message).out:
             want[written.headers].append((written.key, written.value))
     got = defaultdict(list)
     for message in read_topic(target, settings):
@@ -163,9 +163,9 @@ def test_a_streams_messages_end_with_their_ids(spark: SparkSession, kafka: Kafka
     headers = [None, [], [("a", b"1"), ("a", None), ("", b"")]]
     texts = [(None, b"v"), (b"", b""), (b"k", None)]
     rows = [
-        (key, value, own, part % 2 if part else None, (part << 48) + n, n % 4, part, "")
+        (key, value, header, index % 2 if index else None, (index << 48) + n, n % 4, index, "")
         for n, (key, value) in enumerate(texts)
-        for part, own in enumerate(headers)
+        for index, header in enumerate(headers)
     ]
     kind = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, position bigint"
     topic = kafka.create_topic(partitions=2)
@@ -180,11 +180,11 @@ def test_a_streams_messages_end_with_their_ids(spark: SparkSession, kafka: Kafka
     read = read_topic(topic, {"bootstrap.servers": kafka.bootstrap_servers})
     found = [(m.key, m.value, m.headers) for m in read]
     wanted = [
-        (key, value, (*(own or ()), ("bridge.id", f"{part}/{n}/{n % 4}/{part}".encode())))
+        (key, value, (*(header or ()), ("bridge.id", f"{index}/{n}/{n % 4}/{index}".encode())))
         for n, (key, value) in enumerate(texts)
-        for part, own in enumerate(headers)
+        for index, header in enumerate(headers)
     ]
-    wanted += [(None, b"v", (("bridge.id", f"{part}/0/0/{part}".encode()),)) for part in (0, 1)]
+    wanted += [(None, b"v", (("bridge.id", f"{piece}/0/0/{piece}".encode()),)) for piece in (0, 1)]
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
 
 
@@ -200,16 +200,16 @@ def test_command_line_reads_and_writes_topics(
     lines, written = [], []
     for name, more in (("plain", []), ("spark", ["--spark"])):
         out, dead = kafka.create_topic(f"out_{name}", 2), kafka.create_topic(f"dead_{name}", 1)
-        place = tmp_path / f"{name}.jsonl"
+        position = tmp_path / f"{name}.jsonl"
         runs = (
-            ["decode", "--format", "avro", *words, "--out", str(place), *more],
+            ["decode", "--format", "avro", *words, "--out", str(position), *more],
             ["transcode", "--from", "avro", "--to", "debezium", *words, "--time-zone", shop.ZONE, "--to-options",
              str(options), "--out", f"kafka:{out}", "--dead-letter", f"kafka:{dead}", *more],
         )  # fmt: skip
         for run in runs:
             assert main(run) == 1
             assert "errors 1 (TRUNCATED 1)" in capsys.readouterr().err
-        lines.append(place.read_bytes())
+        lines.append(position.read_bytes())
         written.append([(m.partition, m.key, m.value, m.headers) for m in read_topic(out, settings)])
         (letter,) = read_topic(dead, settings)
         assert (letter.key, letter.value) == (b"poison", b"\x00\x00\x00\x00\x04cut")

@@ -96,16 +96,16 @@ def _rows(kind: str, name: str, table_format: str) -> list[dict[str, Any]]:
 
 
 def _check(name: str, changes: Changes, table_format: str) -> None:
-    current = [(one["id"], _text(one["total"])) for one in _rows("now", name, table_format)]
+    current = [(row["id"], _text(row["total"])) for row in _rows("now", name, table_format)]
     assert sorted(current) == sorted(changes.table.items())
     log = Counter(
-        (one["_tidb_commit_ts"], one["_tidb_op"], one["id"], None if one["_tidb_op"] == "D" else _text(one["total"]))
-        for one in _rows("changes", name, table_format)
+        (row["_tidb_commit_ts"], row["_tidb_op"], row["id"], None if row["_tidb_op"] == "D" else _text(row["total"]))
+        for row in _rows("changes", name, table_format)
     )
     assert log == Counter((ts, {"c": "I", "u": "U", "d": "D"}[op], id_, total) for ts, op, id_, total in changes.made)
     past = [
-        (one["id"], one["_valid_from_ts"], one["_valid_to_ts"], _text(one["total"]))
-        for one in _rows("past", name, table_format)
+        (row["id"], row["_valid_from_ts"], row["_valid_to_ts"], _text(row["total"]))
+        for row in _rows("past", name, table_format)
     ]
     assert sorted(past, key=str) == sorted(_versions(changes), key=str)
 

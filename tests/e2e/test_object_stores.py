@@ -87,18 +87,18 @@ def test_spark_on_s3(tmp_path: Path, kafka: Kafka, monkeypatch: pytest.MonkeyPat
         assert sum(lake.get(f"dead/{file}").count(b"\n") for file in lake.keys("dead/")) == 1
 
 
-def _rows(url: str, place: str) -> list[tuple[object, ...]]:
+def _rows(url: str, location: str) -> list[tuple[object, ...]]:
     """The rows of a Delta table whose newest files are those that its log names; without columns of files."""
     store = fs.S3FileSystem(endpoint_override=url, access_key="test", secret_key="test", region="us-east-1")
     live: dict[str, None] = {}
-    logs = store.get_file_info(fs.FileSelector(f"{place}/_delta_log"))
-    for info in sorted((one for one in logs if one.path.endswith(".json")), key=lambda one: one.path):
+    logs = store.get_file_info(fs.FileSelector(f"{location}/_delta_log"))
+    for info in sorted((log for log in logs if log.path.endswith(".json")), key=lambda entry: entry.path):
         for line in store.open_input_stream(info.path).read().splitlines():
             action = json.loads(line)
             if "add" in action:
                 live[action["add"]["path"]] = None
             live.pop(action.get("remove", {}).get("path"), None)
-    tables = [parquet.read_table(f"{place}/{name}", filesystem=store) for name in live]
+    tables = [parquet.read_table(f"{location}/{name}", filesystem=store) for name in live]
     rows = [tuple(map(str, row.values())) for table in tables for row in table.to_pylist()]
     assert all(isinstance(table, pa.Table) for table in tables)
     return sorted(rows)

@@ -73,7 +73,7 @@ def test_of_every_format_in_one_stream(attempts: int, kafka: Kafka, capsys: pyte
     source, dead = kafka.create_topic(partitions=2), kafka.create_topic()
     golden = GOOD["avro"]
     good = [m for format_ in ("avro", "open", "debezium") for m in rows(format_)[:3]]
-    bad = {f"{f} {name}": one for f in GOOD for name, (one, _) in poison(f).items()}
+    bad = {f"{f} {name}": entry for f in GOOD for name, (entry, _) in poison(f).items()}
     marked = [replace(m, headers=(("what", name.encode()), ("x", b"\x00\xff"))) for name, m in bad.items()]
     sent = [replace(m, partition=n % 2, timestamp=None) for n, m in enumerate([*good, *marked])]
     send(kafka, source, sent)
@@ -88,10 +88,10 @@ def test_of_every_format_in_one_stream(attempts: int, kafka: Kafka, capsys: pyte
     assert len(lines("out")) >= len(good)
     read = {(x["partition"], x["offset"]) for x in lines("out")}
     for letter in letters:
-        told, before = _told(letter), in_topic[dict(letter.headers)["what"]]
+        reported, before = _told(letter), in_topic[dict(letter.headers)["what"]]
         assert (letter.key, letter.value, letter.headers[:2]) == (before.key, before.value, before.headers)
-        assert told[ORIGIN] == f"{source}/{before.partition}/{before.offset}"
-        assert (told[ATTEMPT], bool(told[DETAIL])) == ("1", True)
+        assert reported[ORIGIN] == f"{source}/{before.partition}/{before.offset}"
+        assert (reported[ATTEMPT], bool(reported[DETAIL])) == ("1", True)
         assert (before.partition, before.offset) not in read
     assert len(read) + len(letters) == len(sent)
 
@@ -118,7 +118,7 @@ def _counts(err: str) -> dict[str, int]:
     """The reasons in the summary."""
     (line,) = [x for x in err.splitlines() if x.startswith("decode: errors ")]
     listed = line.partition("(")[2].rstrip(")")
-    return {code: int(n) for code, _, n in (one.partition(" ") for one in listed.split(", "))}
+    return {code: int(n) for code, _, n in (word.partition(" ") for word in listed.split(", "))}
 
 
 def test_what_can_be_read_since_goes_through(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,8 +132,8 @@ def test_what_can_be_read_since_goes_through(capsys: pytest.CaptureFixture[str])
         sent = [replace(m, partition=0, offset=n) for n, m in enumerate(good)]
         assert main([*argv, "--in", written([*sent, other]), "--out", "rows.jsonl"]) == 1
         assert [_told(m)[REASON] for m in found("dead.jsonl")] == ["UNKNOWN_SCHEMA_ID"] * 2 + ["NOT_FRAMED"]
-        for one in sorted(registered, key=lambda one: int(one["id"])):
-            assert known.id_of(one["subject"], one["schema"]) == one["id"]
+        for entry in sorted(registered, key=lambda item: int(item["id"])):
+            assert known.id_of(entry["subject"], entry["schema"]) == entry["id"]
         letters = found("dead.jsonl")
         twice = written([*letters, *letters], "twice.jsonl")
         assert main(["replay", "--in", twice, "--out", "again.jsonl", "--reason", "UNKNOWN_SCHEMA_ID"]) == 0

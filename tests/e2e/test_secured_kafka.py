@@ -62,8 +62,8 @@ def test_every_way_to_read_and_write(
     source, target = secured.create_topic(partitions=2), secured.create_topic(partitions=2)
     send(secured, source, changes.lot(20))
     given = secured.client if names == "librdkafka" else settings_for_java(secured.client)
-    told = "".join(f"{name}={value.replace(chr(10), chr(92) + 'n')}\n" for name, value in given.items())
-    Path("client.properties").write_text(told)
+    reported = "".join(f"{name}={value.replace(chr(10), chr(92) + 'n')}\n" for name, value in given.items())
+    Path("client.properties").write_text(reported)
     common = ["--ddl", str(changes.ddl(Path("ddl.jsonl"))), "--bootstrap-servers", secured.bootstrap_servers]
     common += ["--kafka-config", "client.properties", "--in", f"kafka:{source}"]
     decode = ["decode", "--format", "open", *common]

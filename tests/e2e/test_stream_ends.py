@@ -102,7 +102,7 @@ def test_a_stream_that_waits_for_the_registry_ends_when_told(kafka: Kafka) -> No
         asked.set()
         return answer(503, {"error_code": 50301, "message": "away"})
 
-    def told() -> None:
+    def reported() -> None:
         assert asked.wait(120)
 
     source = kafka.create_topic()
@@ -111,7 +111,7 @@ def test_a_stream_that_waits_for_the_registry_ends_when_told(kafka: Kafka) -> No
         words = ["decode", "--format", "avro", "--registry", server.url, "--in", f"kafka:{source}",
                  "--patience", "600s",
                  "--table", "test.evo", "--out", "delta:rows", "--stream", "--checkpoint", "checkpoint"]  # fmt: skip
-        assert run_while([*words, "--trigger", "200ms"], told) == 0
+        assert run_while([*words, "--trigger", "200ms"], reported) == 0
         assert not stop_requested.is_set(), "what this process does next could not wait"
     assert commits() == []
 
@@ -244,15 +244,15 @@ def test_a_try_that_was_cut_off_leaves_no_row_out(
     Path("ddl.jsonl").write_text("")
     write = sinks._FolderSink.write
 
-    def cut(place: Any, frame: Any, number: int, by_time: bool) -> None:
-        if place._folder.name == "out":
+    def cut(position: Any, frame: Any, number: int, by_time: bool) -> None:
+        if position._folder.name == "out":
             raise _CutOff
-        write(place, frame, number, by_time)
+        write(position, frame, number, by_time)
 
     words = decode(source, "--dead-letter", dead)
     with monkeypatch.context() as patched, suppress(_CutOff):
         patched.setattr(sinks._FolderSink, "write", cut)
-        patched.setattr(sinks._FolderSink, "write_nothing", lambda place, number: cut(place, None, number, False))
+        patched.setattr(sinks._FolderSink, "write_nothing", lambda position, number: cut(position, None, number, False))
         main(words)
     assert commits() == []
     first = _dead(spark, dead)
@@ -276,15 +276,15 @@ def test_a_place_that_cannot_be_written_is_told_at_the_start(kafka: Kafka, capsy
     source = filled(kafka, Changes(), 2)
 
     def check(row: tuple[str, str, str]) -> None:
-        *words, told = row
+        *words, reported = row
         assert main(decode(source, *words)) == 2
-        assert told in capsys.readouterr().err
+        assert reported in capsys.readouterr().err
         assert not CHECKPOINT.exists() or commits() == []
         assert Path("file").read_text() == "something else"
 
-    places = [("--metrics", "absent/m.prom", "absent"), ("--dead-letter", "delta:file", "file"),
+    positions = [("--metrics", "absent/m.prom", "absent"), ("--dead-letter", "delta:file", "file"),
               ("--dead-letter", "file", "file")]  # fmt: skip
-    check_rows(places, check)
+    check_rows(positions, check)
 
 
 @pytest.mark.slow
@@ -294,13 +294,13 @@ def test_a_topic_rule_that_names_the_topic_that_is_read(kafka: Kafka, capsys: py
     rule = f"{kafka.topic_name()}_{{schema}}_{{table}}"
     source = kafka.create_topic(rule.replace("{schema}", "shop").replace("{table}", "orders"))
     send(kafka, source, changes.lot(10))
-    there = received(kafka, source)
+    existing = received(kafka, source)
     words = ["transcode", "--from", "open", "--to", "craft", "--in", f"kafka:{source}", "--ddl", "ddl.jsonl",
              "--time-zone", "UTC", "--out", "kafka:", "--topic", rule]  # fmt: skip
 
     def check(more: list[str]) -> None:
         assert main([*words, *more]) == 2
         assert f"the rule gives {source}, the topic that is read" in capsys.readouterr().err
-        assert received(kafka, source) == there
+        assert received(kafka, source) == existing
 
     check_rows([[], ["--spark"], ["--stream", "--checkpoint", "checkpoint", "--trigger", "200ms"]], check)

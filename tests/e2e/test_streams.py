@@ -57,9 +57,9 @@ def test_new_schema_ids_in_mid_stream_and_a_poison_message(
     source, out = kafka.create_topic(partitions=2), kafka.create_topic(partitions=2)
     with running_service() as url:
         known = HttpSchemas(url)
-        for one in AVRO.meta["registered_schemas"]:
-            known.id_of(one["subject"], one["schema"])
-        ids = {one["id"]: known.id_of(one["subject"], one["schema"]) for one in AVRO.meta["registered_schemas"]}
+        for schema in AVRO.meta["registered_schemas"]:
+            known.id_of(schema["subject"], schema["schema"])
+        ids = {entry["id"]: known.id_of(entry["subject"], entry["schema"]) for entry in AVRO.meta["registered_schemas"]}
         sent = [_renumbered(m, ids) for m in messages]
         common = ["--registry", url, "--in", f"kafka:{source}", "--max-per-batch", str(most)]
         ddl = ["--ddl", str(AVRO.meta_file), "--time-zone", "Asia/Shanghai"]
@@ -78,9 +78,9 @@ def test_new_schema_ids_in_mid_stream_and_a_poison_message(
     assert len({dict(m.headers)["bridge.id"] for m in written}) == len(sent)
     assert {m.partition for m in written} == {0}, "what was in one partition, in its order, stays in one"
     (dead,) = spark.read.format("delta").load(str(Path("dead").absolute())).collect()
-    told = {h["key"]: bytes(h["value"]) for h in dead["headers"]}
-    assert (bytes(dead["key"]), bytes(dead["value"]), told["x"]) == (BAD.key, BAD.value, b"\x00\xff")
-    assert (told[REASON], told[ORIGIN]) == (b"NOT_FRAMED", f"{source}/0/3".encode())
+    reported = {h["key"]: bytes(h["value"]) for h in dead["headers"]}
+    assert (bytes(dead["key"]), bytes(dead["value"]), reported["x"]) == (BAD.key, BAD.value, b"\x00\xff")
+    assert (reported[REASON], reported[ORIGIN]) == (b"NOT_FRAMED", f"{source}/0/3".encode())
     (again,) = read_messages(next(Path("bad").iterdir()))
     assert isinstance(again, Message)
     assert again.value == BAD.value
@@ -148,7 +148,7 @@ def test_messages_of_aborted_transactions_are_not_read(kafka: Kafka, tmp_path: P
     assert main([*argv, "--out", "a.jsonl"]) == main([*argv, "--out", "b.jsonl", "--spark"]) == 0
     for files in ([Path("a.jsonl")], [Path("b.jsonl")], sorted(Path("streamed").iterdir())):
         found = [json.loads(line) for path in files for line in path.read_text().splitlines()]
-        assert Counter(change_of(one) for one in found if one["kind"] == "row") == Counter(made.made), files
+        assert Counter(change_of(entry) for entry in found if entry["kind"] == "row") == Counter(made.made), files
 
 
 @pytest.mark.slow

@@ -47,9 +47,9 @@ def test_its_commands_are_ours(monkeypatch: pytest.MonkeyPatch) -> None:
         setattr(stand_in, name, task)
         monkeypatch.setitem(sys.modules, module, stand_in)
     runpy.run_path(str(DAG_FILE))
-    bash = [shlex.split(one["bash_command"]) for one in made if "bash_command" in one]
+    bash = [shlex.split(entry["bash_command"]) for entry in made if "bash_command" in entry]
     assert {words.pop(0) for words in bash} == {"ticdc-bridge"}
-    submitted = [one["application_args"] for one in made if "application_args" in one]
+    submitted = [entry["application_args"] for entry in made if "application_args" in entry]
     rows = [*submitted, *bash]
     assert [words[0] for words in rows] == ["merge", "decode", "replay"]
     check_rows(rows, parse_job, lambda words: words[0])

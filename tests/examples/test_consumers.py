@@ -88,8 +88,8 @@ def test_fastapi(topic: Topic) -> None:
     with subprocess.Popen(command, cwd=ROOT, env={**os.environ, **settings}) as process:
         try:
             until(lambda: health().get("messages") == topic.messages + 1, "all messages are read", 60)
-            told = client.get("/health").json
-            assert (told["failed"], told["errors"][0]["code"]) == (1, "NOT_FRAMED")
+            reported = client.get("/health").json
+            assert (reported["failed"], reported["errors"][0]["code"]) == (1, "NOT_FRAMED")
             changes = client.get("/changes?limit=5").json
             assert [change["table"] for change in changes] == ["orders"] * 5
             row = client.get("/rows/450000000008/1").json

@@ -3,6 +3,6 @@
 from tests.matrix import compatibility_page
 from tests.matrix.parts import PARTS
 
-for part, section in PARTS.items():
-    part.write(section())
+for name, section in PARTS.items():
+    name.write(section())
 compatibility_page.write()

@@ -80,7 +80,9 @@ def _rows() -> tuple[list[list[str]], list[str]]:
     found: dict[tuple[str, ...], list[str]] = {}
     for (name, _), cells in zip(columns, zip(*shared, strict=True), strict=True):
         found.setdefault(cells, []).append(name)
-    return [[", ".join(names), *cells] for cells, names in found.items()], [", ".join(one) for one in shared.values()]
+    return [[", ".join(names), *cells] for cells, names in found.items()], [
+        ", ".join(value) for value in shared.values()
+    ]
 
 
 def _columns() -> list[tuple[str, Column]]:

@@ -40,7 +40,7 @@ _ROWS = "INSERT INTO {t} SELECT /*+ COALESCE(1) */ id, cast(id AS INT), cast(id 
 _CHANGE = ("UPDATE {t} SET v = 'new' WHERE id = 1", "DELETE FROM {t} WHERE id = 2")
 _RENAMED = "ALTER TABLE {t} RENAME COLUMN v TO w"
 _WIDE = "'delta.enableTypeWidening' = 'true'"
-_ROW_LEVEL = ", ".join(f"'write.{one}.mode' = '{{mode}}'" for one in ("update", "delete", "merge"))
+_ROW_LEVEL = ", ".join(f"'write.{entry}.mode' = '{{mode}}'" for entry in ("update", "delete", "merge"))
 DELTA = (
     Case("Delta, no feature", _COLUMNS, "", (_ROWS, *_CHANGE)),
     Case("Delta, `timestampNtz` (DATETIME as `timestamp_ntz`)", "id BIGINT, at TIMESTAMP_NTZ", "",
@@ -92,16 +92,16 @@ def answers(spark: SparkSession, folder: Path) -> dict[str, dict[str, str]]:
         spark.conf.set(f"spark.sql.catalog.readers{name}", value)
     read: dict[str, dict[str, str]] = {}
     for number, case in enumerate(DELTA):
-        place = folder / f"d{number}"
-        read[case.name] = _answers(spark, case, f"delta.`{place}`", "delta", place, DELTA_READERS)
+        position = folder / f"d{number}"
+        read[case.name] = _answers(spark, case, f"delta.`{position}`", "delta", position, DELTA_READERS)
     for number, case in enumerate(ICEBERG):
-        place = folder / "db" / f"i{number}"
-        read[case.name] = _answers(spark, case, f"readers.db.i{number}", "iceberg", place, ICEBERG_READERS)
+        position = folder / "db" / f"i{number}"
+        read[case.name] = _answers(spark, case, f"readers.db.i{number}", "iceberg", position, ICEBERG_READERS)
     return read
 
 
 def _answers(
-    spark: SparkSession, case: Case, name: str, kind: str, place: Path, readers: Mapping[str, Reader]
+    spark: SparkSession, case: Case, name: str, kind: str, path: Path, readers: Mapping[str, Reader]
 ) -> dict[str, str]:
     properties = f" TBLPROPERTIES ({case.properties})" if case.properties else ""
     spark.sql(f"CREATE TABLE {name} ({case.columns}) USING {kind}{properties}")
@@ -109,12 +109,12 @@ def _answers(
         spark.sql(statement.replace("{t}", name))
     rows = [row.asDict() for row in spark.table(name).collect()]
     assert rows
-    return {reader: _answer(read, place, rows) for reader, read in readers.items()}
+    return {reader: _answer(read, path, rows) for reader, read in readers.items()}
 
 
-def _answer(read: Reader, place: Path, rows: Rows) -> str:
+def _answer(read: Reader, path: Path, rows: Rows) -> str:
     try:
-        found = read(place)
+        found = read(path)
     except Exception:  # each library has its own
         return "no"
     return "yes" if sorted(map(repr, found)) == sorted(map(repr, rows)) else "wrong"

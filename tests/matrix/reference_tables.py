@@ -19,7 +19,7 @@ def options() -> str:
     """The text of the part: a row for each option of the jobs."""
     found: dict[str, tuple[Any, list[str]]] = {}
     for command, letter in _LETTERS.items():
-        for option in (one for one in load(command).params if one.param_type_name == "option"):
+        for option in (parameter for parameter in load(command).params if parameter.param_type_name == "option"):
             for name in option.opts:
                 found.setdefault(name, (option, []))[1].append(letter)
     lines = ["| option | jobs | |", "|---|---|---|"]

@@ -25,7 +25,7 @@ from ticdc_bridge.schemas.model.errors import LossyError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 _EXT = {"enable_tidb_extension": True}
 _STRINGS = {"avro_decimal_handling_mode": "string", "avro_bigint_unsigned_handling_mode": "string"}
@@ -87,14 +87,14 @@ class Passage:
             ).encoder()
             for mode in ("error", "flag")
         ]
-        told = {k: v for k, v in chosen.items() if k in _TOLD and self.format in CONNECTORS}
-        self._reader = CodecConfig(self.format, registry, Options.of({**told, "time_zone": zone}), tables).decoder()
+        reported = {k: v for k, v in chosen.items() if k in _TOLD and self.format in CONNECTORS}
+        self._reader = CodecConfig(self.format, registry, Options.of({**reported, "time_zone": zone}), tables).decoder()
 
     def send(self, event: RowChange, origin: Message, lossy: bool = False) -> tuple[RowChange, RowChange | WireError]:
         """(the event with the flags it got, what comes back of it). WireError where it is not written."""
         event = replace(event, flags=list(event.flags))
         origin = replace(origin, topic=f"t.{event.db}.{event.table_name}")
-        result = transcode_one(Given(event), self._writers[lossy], origin)
+        result = transcode_message(Given(event), self._writers[lossy], origin)
         if result.error is not None:
             raise result.error
         return event, self._read(result.out)
@@ -129,8 +129,8 @@ class Passage:
                 self._explain(EventDifference("unread", None, event.op, str(seen)), sent, sent, tally)
                 return
             found = list(differences(sent, seen, self.defined, self.format))
-            for one in found:
-                self._explain(one, sent, seen, tally)
+            for entry in found:
+                self._explain(entry, sent, seen, tally)
             tally.same += not found
             return
 
@@ -155,9 +155,9 @@ class Passage:
         flags = {*sent.flags, *seen.flags}
         pair = ValuePair(found.cell.column if found.cell else None, found.first, found.second, sent, seen)
         for loss in LOSSES:
-            told = not loss.flag or {loss.flag, f"{loss.flag}:{column}"} & flags
+            reported = not loss.flag or {loss.flag, f"{loss.flag}:{column}"} & flags
             about = loss.where == found.where and applies(loss, self.form, self.defined)
-            if told and about and explains(loss, found.cell) and makes(loss, pair):
+            if reported and about and explains(loss, found.cell) and makes(loss, pair):
                 tally.used[loss.row, loss.what] += 1
                 return
         tally.unexplained.append(f"{found} {sorted(flags)}"[:400])
@@ -173,9 +173,9 @@ def read_all(golden: Golden, decoder: Decoder) -> list[tuple[Event, Message]]:
     """What a decoder reads of a golden case, with the messages it came in."""
     moments = _moments(golden)
     out: list[tuple[Event, Message]] = []
-    for place, message in enumerate(golden.messages()):
-        origin = replace(message, timestamp=moments[place], offset=place)
-        out += [(event, origin) for event in decode_one(decoder, origin).events]
+    for index, message in enumerate(golden.messages()):
+        origin = replace(message, timestamp=moments[index], offset=index)
+        out += [(event, origin) for event in decode_message(decoder, origin).events]
     return out
 
 
@@ -202,5 +202,5 @@ def _moments(golden: Golden) -> list[int]:
 
 
 def applies(loss: Loss, to: str, defined: bool) -> bool:
-    """Whether a loss can happen in a form of a format."""
+    """True if a loss can happen in a form of a format."""
     return (to in loss.to or to.partition("/")[0] in loss.to) and not (loss.undefined and defined)

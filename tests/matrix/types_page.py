@@ -17,7 +17,7 @@ Code: the type code of MySQL's protocol, which Open Protocol and Craft carry. Av
 def section() -> str:
     """The text of the part: types with one name in Avro and one type in Spark share a row."""
     shared: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    for row in (row for one in TYPES for row in _rows(one)):
+    for row in (row for type_ in TYPES for row in _rows(type_)):
         shared.setdefault(row[2:], []).append(row[:2])
     lines = []
     for rest, rows in shared.items():
@@ -26,10 +26,10 @@ def section() -> str:
     return _HEAD + "\n".join(lines) + "\n"
 
 
-def _rows(one: TidbType) -> list[tuple[str, ...]]:
-    spark = "decimal(p,s), text over 38 digits" if one.name == "decimal" else one.spark
-    found: list[tuple[str, ...]] = [(one.name.upper(), str(one.code), f"`{one.avro_name}`", spark)]
-    if one.avro_unsigned:
-        unsigned = one.spark_unsigned or spark
-        found.append((f"{one.name.upper()} UNSIGNED", str(one.code), f"`{one.avro_name} UNSIGNED`", unsigned))
+def _rows(entry: TidbType) -> list[tuple[str, ...]]:
+    spark = "decimal(p,s), text over 38 digits" if entry.name == "decimal" else entry.spark
+    found: list[tuple[str, ...]] = [(entry.name.upper(), str(entry.code), f"`{entry.avro_name}`", spark)]
+    if entry.avro_unsigned:
+        unsigned = entry.spark_unsigned or spark
+        found.append((f"{entry.name.upper()} UNSIGNED", str(entry.code), f"`{entry.avro_name} UNSIGNED`", unsigned))
     return found

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersio
 from ticdc_bridge.schemas.model.types import BY_NAME
 from ticdc_bridge.schemas.plain.reader import PlainDecoder, plain_message
 from ticdc_bridge.schemas.plain.writer import json_line, plain_event
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 G = Golden("debezium", "pk_int.ext.schema")
 
@@ -39,14 +39,14 @@ def compact(value: Any) -> bytes:
 def extra_field(text: str, **schema: Any) -> Message:
     """The good message with a column `f` of this schema and this JSON value."""
     message, whole = good()
-    for side in whole["schema"]["fields"][:2]:
-        side["fields"].append({"type": "double", "optional": True, "field": "f", **schema})
+    for image in whole["schema"]["fields"][:2]:
+        image["fields"].append({"type": "double", "optional": True, "field": "f", **schema})
     whole["payload"]["after"]["f"] = "@@"
     return replace(message, value=compact(whole).replace(b'"@@"', text.encode()))
 
 
 def decode(message: Message) -> Any:
-    return decode_one(G.side().decoder(), message)
+    return decode_message(G.side().decoder(), message)
 
 
 @each("commit_ts", [1 << 63, 1 << 64, 99_999_999_999_999_999_999])
@@ -56,7 +56,7 @@ def test_a3_commit_ts_of_more_than_63_bits_is_not_written_as_broken_avro(commit_
         message, value=re.sub(rb'"commit_ts":\d+', b'"commit_ts":%d' % commit_ts, message.value or b"", count=1)
     )
     pair = Pair("avro", enable_tidb_extension=True)
-    result = transcode_one(G.side().decoder(), pair.encoder, big)
+    result = transcode_message(G.side().decoder(), pair.encoder, big)
     assert result.error is not None
     assert "is no TSO" in result.error.detail or "no integer" in result.error.detail
 
@@ -90,12 +90,12 @@ def test_a6_an_escaped_surrogate_is_not_a_byte() -> None:
 
 def test_a7_tables_with_one_sanitised_name() -> None:
     """订单1 and 数据1 are one Avro name: their versions are mixed (and not in order of time): never a guess."""
-    one, two = TableId("d", "订1"), TableId("d", "数1")
+    entry, two = TableId("d", "订1"), TableId("d", "数1")
 
     def version(ts: int, id_: TableId, name: str) -> TableVersion:
         return TableVersion(ts, Table(id_, (Column("a", BY_NAME["int"]), Column(name, BY_NAME["int"]))))
 
-    found = TableDefinitions([version(10, one, "x"), version(30, one, "y"), version(20, two, "z")])
+    found = TableDefinitions([version(10, entry, "x"), version(30, entry, "y"), version(20, two, "z")])
     assert found.sanitised(TableId("d", "_1"), ("a",), 40) is None
 
 
@@ -185,7 +185,7 @@ def test_b7_name_with_a_lone_surrogate() -> None:
     message, whole = good()
     whole["payload"]["source"]["db"] = "@@"
     bad = replace(message, value=compact(whole).replace(b'"@@"', b'"\\ud800"'))
-    result = transcode_one(G.side().decoder(), Pair("debezium", on_lossy="flag").encoder, bad)
+    result = transcode_message(G.side().decoder(), Pair("debezium", on_lossy="flag").encoder, bad)
     assert result.error is not None
     assert "surrogate" in result.error.detail
 
@@ -212,8 +212,8 @@ def test_c2_spaces_in_json_change_nothing(separators: tuple[str, str]) -> None:
 )
 def test_c5_avro_ddl_fields_are_of_their_types(body: str) -> None:
     """NaN even reaches the output, which then is no JSON."""
-    side = Golden("avro", "pk_int.ext1").side()
-    result = decode_one(side.decoder(), Message(None, b"\x01" + body.encode()))
+    image = Golden("avro", "pk_int.ext1").side()
+    result = decode_message(image.decoder(), Message(None, b"\x01" + body.encode()))
     for event in result.events:
         json.loads(json_line(plain_event(event, Message(None, None))), parse_constant=lambda x: pytest.fail(x))
     assert result.error is not None

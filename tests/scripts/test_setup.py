@@ -110,7 +110,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copy:
 
 
 def _files(runs: list[str]) -> list[list[str]]:
-    return [[Path(part.split()[0]).name for part in line.split("-r ")[1:]] for line in runs]
+    return [[Path(word.split()[0]).name for word in line.split("-r ")[1:]] for line in runs]
 
 
 RUN, DEV = [["build.txt"], ["service.txt", "spark.txt"]], [["build.txt"], ["lock.txt"]]

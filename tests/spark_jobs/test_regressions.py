@@ -299,8 +299,8 @@ def test_s1_parquet_without_all_of_kafkas_columns_in_spark(
     headers = {"key": pa.array([b"k"]), "value": pa.array([b"v"]), "headers": pa.array([[{"x": 1}]])}
     for bad in (dict(zip(("key", "value"), texts, strict=True)), {"key": pa.array([b"k"])}, headers):
         pq.write_table(pa.table(bad), "t.parquet")
-        told = []
+        reported = []
         for more in ([], ["--spark"]):
             assert main([*argv, *more]) == 2
-            told.append(without_progress(capsys.readouterr().err).replace(f"{Path().absolute()}/", ""))
-        assert told[0] == told[1]
+            reported.append(without_progress(capsys.readouterr().err).replace(f"{Path().absolute()}/", ""))
+        assert reported[0] == reported[1]

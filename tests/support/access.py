@@ -36,8 +36,8 @@ def auth_lines() -> str:
 
 
 def rule(who: list[str], may: list[str], **where: list[str]) -> str:
-    parts = {"who": who, "may": may, **where}
-    return "[[rules]]\n" + "\n".join(f"{name} = {json.dumps(value)}" for name, value in parts.items()) + "\n"
+    pieces = {"who": who, "may": may, **where}
+    return "[[rules]]\n" + "\n".join(f"{name} = {json.dumps(value)}" for name, value in pieces.items()) + "\n"
 
 
 ADMIN = rule(["root"], ["admin"])

@@ -33,7 +33,7 @@ def batch_of(events: Sequence[tuple[int, RowChange]], columns: Sequence[Column])
         rows["commit_ts"].append(event.commit_ts)
         rows["partition"].append(event.extra.get("partition", event.extra.get("ptn", -1)))
         rows["key_only"].append(event.key_only)
-        for side, row in (("before", event.before), ("after", event.after)):
+        for image, row in (("before", event.before), ("after", event.after)):
             cells = None if row is None else {c.name: python_value(c, row.get(c.name)) for c in columns}
-            rows[side].append(cells)
+            rows[image].append(cells)
     return pa.RecordBatch.from_pydict(rows, schema=batch_schema(columns))

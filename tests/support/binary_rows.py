@@ -29,11 +29,11 @@ def binary_schema(table: Table) -> Any:
 
 def unpack_sides(row: dict[str, Any], schema: Any) -> None:
     """A change event: its sides that stand in bytes become values."""
-    for side, name in BINARY.items():
+    for image, name in BINARY.items():
         data = row.pop(name)
         if data is not None:
-            assert row[side] is None
-            row[side] = read_binary_row(data, schema.field(side).type)
+            assert row[image] is None
+            row[image] = read_binary_row(data, schema.field(image).type)
 
 
 def read_binary_row(data: bytes, kind: Any) -> dict[str, Any]:
@@ -48,18 +48,18 @@ def read_binary_row(data: bytes, kind: Any) -> dict[str, Any]:
         word, of = data[first + 8 * n : first + 8 * n + 8], field.type
         is_null, is_decimal = bool(nulls >> n & 1), pa.types.is_decimal(of)
         is_wide = is_decimal and of.precision > _COMPACT
-        size, place = struct.unpack("<ii", word)
+        size, position = struct.unpack("<ii", word)
         if is_wide or (not is_null and of in (pa.string(), pa.binary())):
             room = 16 if is_wide else (size + 7) // 8 * 8
-            assert place == tail, field
-            assert not any(data[place + size : place + room]), field
+            assert position == tail, field
+            assert not any(data[position + size : position + room]), field
             tail += room
         if is_null:
             assert size == 0, field
-            assert is_wide or place == 0, field
+            assert is_wide or position == 0, field
             row[field.name] = None
         elif is_wide:
-            number = int.from_bytes(data[place : place + size], "big", signed=True)
+            number = int.from_bytes(data[position : position + size], "big", signed=True)
             assert size == (number if number >= 0 else ~number).bit_length() // 8 + 1, field
             row[field.name] = Decimal(number).scaleb(-of.scale)
         elif is_decimal:
@@ -68,7 +68,7 @@ def read_binary_row(data: bytes, kind: Any) -> dict[str, Any]:
             (row[field.name],) = struct.unpack_from(_NUMBERS[of], word)
             assert not any(word[of.bit_width // 8 :]), field
         else:
-            content = data[place : place + size]
+            content = data[position : position + size]
             row[field.name] = content.decode() if of == pa.string() else content
     assert tail == len(data)
     return row

@@ -67,10 +67,10 @@ class Gate:
 
 
 def _is_worker(pid: int) -> bool:
-    """Whether Spark's daemon forked it; it has the daemon's command line then."""
+    """True if Spark's daemon forked it; it has the daemon's command line then."""
     try:
-        one = psutil.Process(pid)
-        above = one.parent()
-        return above is not None and not any(_DAEMONS.isdisjoint(p.cmdline()) for p in (one, above))
+        entry = psutil.Process(pid)
+        above = entry.parent()
+        return above is not None and not any(_DAEMONS.isdisjoint(p.cmdline()) for p in (entry, above))
     except psutil.Error:
         return False

@@ -36,8 +36,8 @@ TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 def to_run(changed: Iterable[str]) -> list[str]:
     """The files and folders to run, none within another. In: paths from the root of the repository."""
-    found = {one for path in changed for one in _tests_of(path)}
-    return sorted(one for one in found if not any(str(folder) in found for folder in PurePosixPath(one).parents))
+    found = {test for path in changed for test in _tests_of(path)}
+    return sorted(entry for entry in found if not any(str(folder) in found for folder in PurePosixPath(entry).parents))
 
 
 def _tests_of(path: str) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def _tests_of(path: str) -> tuple[str, ...]:
         own = PurePosixPath(path)
         if own.name.startswith("test_") and own.suffix == ".py":
             return (path,) if (ROOT / path).exists() else ()
-        folders = tuple(one for one in _FOLDERS if path.startswith(f"{one}/"))
+        folders = tuple(folder for folder in _FOLDERS if path.startswith(f"{folder}/"))
         return folders or (() if own.suffix in (".md", ".tsv") else ALL)
     return next((tests for start, tests in TESTS if path.startswith(start)), ALL)
 

@@ -58,8 +58,8 @@ class Changes:
             after = next(n for n, m in enumerate(out) if m is message)
             out.insert(self._chance.randint(after + 1, len(out)), message)
         for _ in range(self.poison):
-            place = self._chance.randrange(self.partitions)
-            out.insert(self._chance.randint(0, len(out)), _on(POISON, place))
+            index = self._chance.randrange(self.partitions)
+            out.insert(self._chance.randint(0, len(out)), _on(POISON, index))
         self.poisoned += self.poison
         return out + [_on(resolved(self._ts), n) for n in range(self.partitions)]
 

@@ -19,13 +19,13 @@ _MASK = (1 << 64) - 1
 def events_of(rows: Rows, format_: str) -> list[RowChange]:
     """The rows as a decoder of the format gives them, in their order; `extra` is empty."""
     readers = [tuple((column.name, _reader(column)) for column in shape.columns) for shape in rows.shapes]
-    place, length, data = rows.place, rows.length, rows.data
+    position, length, data = rows.place, rows.length, rows.data
     found = []
-    parts = (rows.shape, rows.commit_ts, rows.op, rows.after, rows.before, rows.step)
-    for number, (at, commit_ts, op, after, before, step) in enumerate(zip(*(p.tolist() for p in parts), strict=True)):
+    pieces = (rows.shape, rows.commit_ts, rows.op, rows.after, rows.before, rows.step)
+    for number, (at, commit_ts, op, after, before, step) in enumerate(zip(*(p.tolist() for p in pieces), strict=True)):
         shape = rows.shapes[at]
         new, old = (
-            None if first < 0 else _row(readers[at], place[first::step], length[first::step], data)
+            None if first < 0 else _row(readers[at], position[first::step], length[first::step], data)
             for first in (after, before)
         )
         flags = [name for name, which in rows.flags.items() if which[number]]
@@ -45,19 +45,19 @@ def _event(
 _Reader = Callable[[int, int, Any], Value]
 
 
-def _row(readers: tuple[tuple[str, _Reader], ...], place: Any, length: Any, data: Any) -> dict[str, Value]:
+def _row(readers: tuple[tuple[str, _Reader], ...], position: Any, length: Any, data: Any) -> dict[str, Value]:
     row: dict[str, Value] = {}
     for n, (name, read) in enumerate(readers):
         size = int(length[n])
         if size != ABSENT:
-            row[name] = None if size == NULL else read(int(place[n]), size, data)
+            row[name] = None if size == NULL else read(int(position[n]), size, data)
     return row
 
 
 def _reader(column: Column) -> _Reader:
     """(place, length, data) → plain value."""
     if column.type.kind is Kind.BIT:
-        return lambda place, _length, _data: bits_of(column, place & _MASK)
+        return lambda position, _length, _data: bits_of(column, position & _MASK)
     return _READERS[form_of(column)]
 
 
@@ -67,19 +67,19 @@ def bits_of(column: Column, number: int) -> bytes:
     return number.to_bytes(size, "big")
 
 
-def _number(place: int) -> float:
-    return float(_DOUBLE.unpack(_BITS.pack(place))[0])
+def _number(pos: int) -> float:
+    return float(_DOUBLE.unpack(_BITS.pack(pos))[0])
 
 
-def _span(place: int, length: int, data: Any) -> bytes:
-    return bytes(data[place : place + length])
+def _span(pos: int, length: int, data: Any) -> bytes:
+    return bytes(data[pos : pos + length])
 
 
 _READERS: dict[CellForm, _Reader] = {
-    CellForm.INT: lambda place, _length, _data: str(place),
-    CellForm.UINT: lambda place, _length, _data: str(place & _MASK),
-    CellForm.DOUBLE: lambda place, _length, _data: values.double_text(_number(place)),
-    CellForm.FLOAT: lambda place, _length, _data: values.float_text(_number(place)),
-    CellForm.TEXT: lambda place, length, data: _span(place, length, data).decode(),
+    CellForm.INT: lambda position, _length, _data: str(position),
+    CellForm.UINT: lambda position, _length, _data: str(position & _MASK),
+    CellForm.DOUBLE: lambda position, _length, _data: values.double_text(_number(position)),
+    CellForm.FLOAT: lambda position, _length, _data: values.float_text(_number(position)),
+    CellForm.TEXT: lambda position, length, data: _span(position, length, data).decode(),
     CellForm.BYTES: _span,
 }

@@ -28,7 +28,7 @@ class Cells:
         """Rows of events that cells can say, and which events they are."""
         made = _Maker()
         taken, shapes, heads = [], [], []
-        places: dict[int, int] = {}
+        positions: dict[int, int] = {}
         used: list[RowShape] = []
         for number, event in enumerate(events):
             try:
@@ -37,8 +37,8 @@ class Cells:
             except NoCell:
                 continue
             taken.append(number)
-            shapes.append(places.setdefault(id(shape), len(places)))
-            if len(places) > len(used):
+            shapes.append(positions.setdefault(id(shape), len(positions)))
+            if len(positions) > len(used):
                 used.append(shape)
         columns = [np.array([head[k] for head in heads], np.int64) for k in range(3)]
         step = 1 + len(taken) % 3
@@ -73,11 +73,11 @@ class _Maker:
 
     def row(self, event: RowChange, shape: RowShape) -> tuple[int, int, int]:
         """(commit_ts, after, before) of a row."""
-        sides = [[(c, _cell(c, row)) for c in shape.columns] for row in (event.after, event.before) if row is not None]
+        images = [[(c, _cell(c, row)) for c in shape.columns] for row in (event.after, event.before) if row is not None]
         starts = []
         for row in (event.after, event.before):
             starts.append(-1 if row is None else len(self.place))
-            for column, cell in sides.pop(0) if row is not None else ():
+            for column, cell in images.pop(0) if row is not None else ():
                 self._put(form_of(column), cell)
         return NO_COMMIT_TS if event.commit_ts is None else event.commit_ts, starts[0], starts[1]
 

@@ -31,5 +31,10 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 def option_names(command: Any) -> set[str]:
     """Every spelling of its options."""
-    names = {name for one in command.params for name in (*one.opts, *one.secondary_opts) if name.startswith("-")}
+    names = {
+        name
+        for parameter in command.params
+        for name in (*parameter.opts, *parameter.secondary_opts)
+        if name.startswith("-")
+    }
     return names | {"--help"}

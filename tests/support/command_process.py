@@ -71,13 +71,13 @@ class Command:
         with ThreadPoolExecutor(len(pipes)) as pool:
             reading = [pool.submit(pipe.read) for pipe in pipes]
             try:
-                told = [one.result(timeout) for one in reading]
+                reported = [entry.result(timeout) for entry in reading]
             except TimeoutError:
                 self.kill()
                 raise
         self.wait(timeout)
         self._close()
-        return told[0], "".join(told[1:])
+        return reported[0], "".join(reported[1:])
 
     def send_signal(self, number: int) -> None:
         """As Popen's; a process that has just died is no error: the server of forks says so a moment later."""

@@ -45,9 +45,9 @@ def avro_messages(name: str) -> list[Message]:
     out = []
     for offset, line in enumerate(_lines(f"{name}.avro_confluent")):
         if "key_error" not in line and "value_error" not in line:
-            key, value = (line.get(f"{part}_hex") for part in ("key", "value"))
-            parts = [None if text is None else bytes.fromhex(text) for text in (key, value)]
-            out.append(Message(parts[0], parts[1], line["topic"], 0, offset))
+            key, value = (line.get(f"{field}_hex") for field in ("key", "value"))
+            pieces = [None if text is None else bytes.fromhex(text) for text in (key, value)]
+            out.append(Message(pieces[0], pieces[1], line["topic"], 0, offset))
     return out
 
 
@@ -68,7 +68,7 @@ def schema_texts(name: str) -> list[tuple[str, str]]:
 
 def documents(name: str) -> list[str]:
     """All keys and values in JSON, without tombstones."""
-    return [line[part] for line in _lines(name) for part in ("key_json", "value_json") if line[part]]
+    return [line[piece] for line in _lines(name) for piece in ("key_json", "value_json") if line[piece]]
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.lake.tables import has_delta, lake_config
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.streaming.stream import refuse_connect
 
@@ -52,11 +52,11 @@ class Paths:
         for golden, ddl in ((AVRO, None), (OPEN, OPEN.definitions)):
             schemas = None if ddl else golden.schemas
             rows = decode(self._frame(golden), format=golden.format, time_zone=golden.zone, schemas=schemas, ddl=ddl)
-            told = [
+            reported = [
                 (r["kind"], r["op"], r["commit_ts"], r["before"], r["after"])
                 for r in rows.orderBy("source.offset", "row").collect()
             ]
-            assert told == [*_told(golden, ddl is not None)], golden
+            assert reported == [*_told(golden, ddl is not None)], golden
         cut = self._avro.selectExpr("key", "substring(value, 1, 9) as value").limit(1)
         (row,) = decode(cut, format="avro", schemas=AVRO.schemas).collect()
         assert (row["kind"], row["error"]["code"], len(row["error"]["value"])) == ("error", "TRUNCATED", 9)
@@ -68,11 +68,11 @@ class Paths:
         for arguments in more:
             rows = decode(self._avro, format="avro", schemas=AVRO.schemas, table=_TABLE, **arguments)
             assert dict(rows.select("after.*").dtypes)["id"] == "int"
-            told = [
+            reported = [
                 (r["op"], r["commit_ts"], *(s and str(s["id"]) for s in (r["before"], r["after"])))
                 for r in rows.orderBy("source.offset", "row").collect()
             ]
-            assert told == wanted, arguments
+            assert reported == wanted, arguments
 
     def counted(self) -> None:
         """What was left out of a result is counted."""
@@ -92,17 +92,17 @@ class Paths:
         """decode and encode again: the same bytes."""
         changes = decode(self._avro, format="avro", schemas=AVRO.schemas)
         out = encode(changes, format="avro", schemas=AVRO.schemas, options=_EXTENSION)
-        told = {(_bytes(r["key"]), _bytes(r["value"])) for r in out.where("error is null").collect()}
-        assert told == {(m.key, m.value) for m in AVRO.messages()}
+        error_text = {(_bytes(r["key"]), _bytes(r["value"])) for r in out.where("error is null").collect()}
+        assert error_text == {(m.key, m.value) for m in AVRO.messages()}
 
     def streamed(self) -> None:
         """decode (maps and typed) and transcode of a stream, from files to files."""
         source = str(self._folder / "stream")
         self._avro.coalesce(1).write.parquet(source)
         stream = self._spark.readStream.schema(self._avro.schema).parquet(source)
-        one, typed = (decode(stream, format="avro", schemas=AVRO.schemas, table=table) for table in (None, _TABLE))
+        entry, typed = (decode(stream, format="avro", schemas=AVRO.schemas, table=table) for table in (None, _TABLE))
         written = transcode(stream, from_format="avro", to_format="debezium", schemas=AVRO.schemas, options=_DEBEZIUM)
-        for name, frame in (("maps", one), ("typed", typed), ("other", written)):
+        for name, frame in (("maps", entry), ("typed", typed), ("other", written)):
             out = str(self._folder / f"out-{name}")
             writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{out}-at")
             writer.trigger(availableNow=True).start(out).awaitTermination()
@@ -111,8 +111,10 @@ class Paths:
                 assert sorted((_bytes(r["key"]), _bytes(r["value"])) for r in rows.collect()) == self._debezium()
             else:
                 changed = rows.where("kind = 'row'").orderBy("source.offset").collect()
-                told = [(r["op"], r["commit_ts"]) for r in changed]
-                assert told == [(e.op, e.commit_ts) for e in (self._ours if name == "typed" else self._events)], name
+                reported = [(r["op"], r["commit_ts"]) for r in changed]
+                assert reported == [(e.op, e.commit_ts) for e in (self._ours if name == "typed" else self._events)], (
+                    name
+                )
 
     def data_source(self) -> None:
         datasource.register(self._spark)
@@ -126,8 +128,8 @@ class Paths:
 
     def commands(self) -> None:
         """decode --spark as in this process; merge, twice; --stream, which Spark Connect is refused."""
-        place, out = self._lines("lines.jsonl"), self._folder / "rows"
-        common = ["--format", "avro", "--schemas", str(AVRO.meta_file), "--in", place]
+        position, out = self._lines("lines.jsonl"), self._folder / "rows"
+        common = ["--format", "avro", "--schemas", str(AVRO.meta_file), "--in", position]
         for more in ([], ["--spark"]):
             assert run_command(["decode", *common, "--out", f"{out}{len(more)}", *more]) == 0
         assert Path(f"{out}0").read_text() == Path(f"{out}1").read_text()
@@ -154,7 +156,7 @@ class Paths:
         read = AVRO.side()
         write = CodecConfig("debezium", AVRO.schemas, read.options.of(_DEBEZIUM))
         decoder, encoder = read.decoder(), write.encoder()
-        out = [m for one in _numbered(AVRO) for m in transcode_one(decoder, encoder, one).out]
+        out = [m for entry in _numbered(AVRO) for m in transcode_message(decoder, encoder, entry).out]
         return sorted((m.key, m.value) for m in out)
 
     def _merged(self, path: str) -> set[str]:
@@ -170,7 +172,7 @@ class Paths:
             row = event.after or event.before
             if row is not None:
                 rows[str(row["id"])] = event.op != "d"
-        return {key for key, there in rows.items() if there}
+        return {key for key, existing in rows.items() if existing}
 
 
 _DEBEZIUM, _EXTENSION = {"time_zone": "UTC"}, {"enable_tidb_extension": True}

@@ -49,16 +49,16 @@ def read_costs(table: Path = TABLE) -> dict[Part, Cost]:
     if not table.exists():
         return {}
     rows = (line.split("\t") for line in table.read_text().splitlines()[1:])
-    return {Part(file, part == "slow"): Cost(float(wall), float(cpu), int(n)) for file, part, wall, cpu, n in rows}
+    return {Part(file, piece == "slow"): Cost(float(wall), float(cpu), int(n)) for file, piece, wall, cpu, n in rows}
 
 
 def write_costs(measured: Mapping[Part, Cost], table: Path) -> None:
     """Writes the table: new rows for the parts that ran, the old ones for others whose file is still there."""
-    before = {part: cost for part, cost in read_costs(table).items() if (ROOT / part.file).exists()}
+    before = {name: cost for name, cost in read_costs(table).items() if (ROOT / name.file).exists()}
     rows = sorted({**before, **measured}.items(), key=lambda row: (row[0].file, row[0].slow))
     lines = [
-        (part.file, "slow" if part.slow else "quick", f"{cost.wall:.1f}", f"{cost.cpu:.1f}", str(cost.tests))
-        for part, cost in rows
+        (piece.file, "slow" if piece.slow else "quick", f"{cost.wall:.1f}", f"{cost.cpu:.1f}", str(cost.tests))
+        for piece, cost in rows
     ]
     table.write_text("".join("\t".join(line) + "\n" for line in (_HEAD, *lines)))
 
@@ -69,14 +69,14 @@ class Measuring:
     def __init__(self, table: Path) -> None:
         self._table = table
         self._costs: dict[Part, Cost] = {}
-        self._part: Part | None = None
+        self._partial: Part | None = None
         self._cpu = 0.0
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
         part = Part.of(item)
-        if part != self._part:
-            self._part, self._cpu = part, _cpu()
+        if part != self._partial:
+            self._partial, self._cpu = part, _cpu()
         began = time.monotonic()
         result = yield
         cost = self._costs.setdefault(part, Cost())

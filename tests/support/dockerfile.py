@@ -130,14 +130,14 @@ class CleanRoots:
         to = image.root / os.path.join(image.about.get("WORKDIR", "/"), target).lstrip("/")
         for source in sources:
             from_ = root / source.lstrip("/")
-            place = to / from_.name if target.endswith("/") else to
+            position = to / from_.name if target.endswith("/") else to
             if from_.is_dir():
                 ignored = shutil.ignore_patterns("__pycache__") if root == self._context else None
-                shutil.copytree(from_, place, symlinks=True, dirs_exist_ok=True, ignore=ignored)
+                shutil.copytree(from_, position, symlinks=True, dirs_exist_ok=True, ignore=ignored)
             else:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(from_, place)
-            run_in(image, ["chown", "-R", owner, f"/{place.relative_to(image.root)}"])
+                position.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(from_, position)
+            run_in(image, ["chown", "-R", owner, f"/{position.relative_to(image.root)}"])
 
 
 def run_in(
@@ -172,10 +172,10 @@ def command_in(
     """The command of this machine that runs `command` as `run_in` says, as the first process of its own."""
     root = shlex.quote(str(image.root))
     steps = [f"mount --bind {root} {root}"]
-    for source, place in {"/dev": "dev", "/sys": "sys"}.items():
-        steps.append(f"mount --rbind {source} {root}/{place}")
-    for place, volume in (volumes or {}).items():
-        steps.append(f"mount --bind {shlex.quote(str(volume))} {root}/{place.lstrip('/')}")
+    for source, value in {"/dev": "dev", "/sys": "sys"}.items():
+        steps.append(f"mount --rbind {source} {root}/{value}")
+    for name, volume in (volumes or {}).items():
+        steps.append(f"mount --bind {shlex.quote(str(volume))} {root}/{name.lstrip('/')}")
     if read_only:
         steps += [f"mount -o remount,ro,bind {root}", f"mount -t tmpfs tmpfs {root}/tmp"]
     steps += [f"mount -t proc proc {root}/proc"]

@@ -28,7 +28,7 @@ def each(
     """
     keys = (names,) if isinstance(names, str) else tuple(names)
     listed, more = list(rows), list(slow)
-    shown = None if ids is None or callable(ids) else [str(one) for one in ids]
+    shown = None if ids is None or callable(ids) else [str(id_) for id_ in ids]
     given = ids if callable(ids) else None
 
     def name(row: tuple[int, tuple[Any, ...]]) -> str:
@@ -56,8 +56,8 @@ def each(
 
         part = inspect.Parameter("part", inspect.Parameter.POSITIONAL_OR_KEYWORD)
         over_part.__signature__ = inspect.Signature([*kept, part])  # type: ignore[attr-defined]
-        parts = [pytest.param(listed, id="some"), pytest.param(more, id="rest", marks=pytest.mark.slow)]
-        marked: Test = pytest.mark.parametrize("part", parts)(over_part)
+        pieces = [pytest.param(listed, id="some"), pytest.param(more, id="rest", marks=pytest.mark.slow)]
+        marked: Test = pytest.mark.parametrize("part", pieces)(over_part)
         return marked
 
     return decorated

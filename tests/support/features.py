@@ -22,12 +22,12 @@ def features(text: str) -> dict[str, list[str]]:
 
 
 def has_quick_test(file: Path) -> bool:
-    """Whether one of its tests is not marked slow, as far as its text says."""
+    """True if one of its tests is not marked slow, as far as its text says."""
     module = ast.parse(file.read_bytes())
     if any(isinstance(node, ast.Assign) and _is_slow(node, "pytestmark") for node in module.body):
         return False
     classes = [node for node in module.body if isinstance(node, ast.ClassDef) and not _marked(node)]
-    bodies = [module.body, *(one.body for one in classes)]
+    bodies = [module.body, *(class_.body for class_ in classes)]
     made = [ast.unparse(node.targets[0]) for node in module.body if isinstance(node, ast.Assign)]
     return any(
         isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_") and not _marked(node)
@@ -37,7 +37,7 @@ def has_quick_test(file: Path) -> bool:
 
 
 def _marked(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-    return any(ast.unparse(one).startswith("pytest.mark.slow") for one in node.decorator_list)
+    return any(ast.unparse(entry).startswith("pytest.mark.slow") for entry in node.decorator_list)
 
 
 def _is_slow(node: ast.Assign, name: str) -> bool:

@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.formats.base import Decoder
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line, plain_error
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
 
 GIVEN = os.environ.get("BRIDGE_FUZZ")
@@ -117,7 +117,7 @@ def no_constant(text: str) -> Any:
 
 def lines(decoder: Decoder, message: Message) -> list[str]:
     """What the bridge prints of a message: UTF-8, and JSON. Any error but WireError is the test's failure."""
-    return checked(decode_one(decoder, message), message)
+    return checked(decode_message(decoder, message), message)
 
 
 def checked(result: MessageResult, message: Message) -> list[str]:
@@ -144,7 +144,7 @@ def peak(decoder: Decoder, message: Message) -> int:
     """Bytes that Python's allocator gave out at most while a message was decoded."""
     tracemalloc.start()
     try:
-        decode_one(decoder, message)
+        decode_message(decoder, message)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -107,12 +107,12 @@ class Golden:
     def events(self, ddl: bool = False) -> list[Event]:
         """The events of all messages; messages that can't be read (a record without key and value) are left out."""
         decoder = self.side(ddl).decoder()
-        return [event for message in self.messages() for event in decode_one(decoder, message).events]
+        return [event for message in self.messages() for event in decode_message(decoder, message).events]
 
     def plain(self, ddl: bool = False) -> list[dict[str, Any]]:
         """The plain form of all messages, as JSON gives it back."""
         decoder = self.side(ddl).decoder()
-        lines = [line for m in self.messages() for line in plain_lines(decode_one(decoder, m), m)]
+        lines = [line for m in self.messages() for line in plain_lines(decode_message(decoder, m), m)]
         return [dict(json.loads(json.dumps(line))) for line in lines]
 
 
@@ -164,9 +164,9 @@ def sampled(found: Iterable[Golden]) -> dict[str, Any]:
 def both(found: Iterable[Golden]) -> dict[str, Any]:
     """As sampled, for (golden, ddl): all cases without definitions, the sample with; the other cases with are slow."""
     listed = list(found)
-    parts = sampled(listed)
-    rows = [(g, False) for g in listed] + [(g, True) for g in parts["rows"]]
-    return {"rows": rows, "slow": [(g, True) for g in parts["slow"]]}
+    pieces = sampled(listed)
+    rows = [(g, False) for g in listed] + [(g, True) for g in pieces["rows"]]
+    return {"rows": rows, "slow": [(g, True) for g in pieces["slow"]]}
 
 
 def case_check(golden: Golden) -> Any:

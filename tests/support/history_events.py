@@ -32,7 +32,7 @@ def resolved(ts: int, **where: Any) -> Message:
 
 
 def line(message: Message) -> str:
-    key, value = (None if part is None else base64.b64encode(part).decode() for part in (message.key, message.value))
+    key, value = (None if field is None else base64.b64encode(field).decode() for field in (message.key, message.value))
     where = {"topic": message.topic, "partition": message.partition, "offset": message.offset}
     return json.dumps({**where, "key_b64": key, "value_b64": value}) + "\n"
 
@@ -45,9 +45,9 @@ def write(path: Path, messages: Iterable[Message]) -> Path:
 def scripts(name: str) -> dict[str, list[dict[str, Any]]]:
     """The recorded histories of a file, by script, without what TiDB refused."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for one in recorded(name):
-        if one["ok"] and one["wire"]:
-            found.setdefault(one["script"], []).append(one)
+    for entry in recorded(name):
+        if entry["ok"] and entry["wire"]:
+            found.setdefault(entry["script"], []).append(entry)
     return found
 
 

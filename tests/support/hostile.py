@@ -29,7 +29,7 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 MIB = 1 << 20
 PER_BYTE, FLAT = 32, 64 * MIB  # what a message may take
@@ -132,16 +132,16 @@ _ANY = ("MALFORMED", "TRUNCATED", "TRAILING_BYTES", "NOT_FRAMED", "TOO_LARGE", "
         "UNKNOWN_FORMAT", "CLAIM_CHECK", "event")  # fmt: skip
 
 
-def _stretched(good: Message, size: int, places: int = 12) -> Iterator[Hostile]:
-    for part in ("value", "key"):
-        data = getattr(good, part)
+def _stretched(good: Message, size: int, positions: int = 12) -> Iterator[Hostile]:
+    for field in ("value", "key"):
+        data = getattr(good, field)
         if not data:
             continue
         for name, pattern in _PATTERNS.items():
-            for step in range(places + 1):
-                at = len(data) * step // places
+            for step in range(positions + 1):
+                at = len(data) * step // positions
                 body = data[:at] + pattern * (size // len(pattern)) + data[at:]
-                yield Hostile(f"{name} at byte {at} of the {part}", replace(good, **{part: body}), _ANY, size)
+                yield Hostile(f"{name} at byte {at} of the {field}", replace(good, **{field: body}), _ANY, size)
 
 
 def _opened(size: int) -> Iterator[Hostile]:
@@ -166,8 +166,8 @@ def _opened(size: int) -> Iterator[Hostile]:
         yield Hostile(name, replace(good, value=value * (size // 8)), _ANY, size)
         yield Hostile(f"{name} in the key", replace(good, key=bytes(7) + b"\x01" + value * (size // 8)), _ANY, size)
     yield from _stretched(good, size)
-    for one in _packed(good, size):
-        yield replace(one, message=replace(good, value=join_value([one.message.value or b""])))
+    for entry in _packed(good, size):
+        yield replace(entry, message=replace(good, value=join_value([entry.message.value or b""])))
 
 
 # ---- by format
@@ -205,8 +205,8 @@ def hostile(format_: str, size: int = MIB) -> Iterator[Hostile]:
             messages = Golden("simple", "wide.json").messages()
             good = _first(messages, b'"type":"UPDATE"')
             yield from _json(good, [*_cells(("data",), good)[::4], ("x",)], size)
-            for one in _json(good, [("claimCheckLocation",)], size):
-                yield replace(one, expected=(*one.expected, "CLAIM_CHECK"))
+            for entry in _json(good, [("claimCheckLocation",)], size):
+                yield replace(entry, expected=(*entry.expected, "CLAIM_CHECK"))
             yield from _json(_first(messages, b'"type":"BOOTSTRAP"'), [("tableSchema", "columns")], size)
             yield from _stretched(_first(Golden("simple", "wide.avro").messages(), b"\x16\x06\x06"), size)
             yield from _packed(good, size)
@@ -226,8 +226,8 @@ def hostile(format_: str, size: int = MIB) -> Iterator[Hostile]:
             golden = Golden("avro", "wide.ext1")
             yield from _stretched(_first(golden.messages(), b"\x00"), size, 24)
             ddl = Message(None, b'{"query":"x","type":1,"schema":"d","table":"t","commitTs":442000000000000000}')
-            for one in _json(ddl, [("query",), ("commitTs",), ("x",)], size):
-                yield replace(one, message=Message(None, b"\x01" + (one.message.value or b"")), expected=_ANY)
+            for entry in _json(ddl, [("query",), ("commitTs",), ("x",)], size):
+                yield replace(entry, message=Message(None, b"\x01" + (entry.message.value or b"")), expected=_ANY)
         case "debezium-avro":
             yield from _stretched(_first(Golden("debezium-avro", "wide.str.ext").messages(), b"\x00"), size, 24)
 
@@ -271,7 +271,7 @@ def decoder_of(format_: str) -> Decoder:
         decoder = replace(cases[format_][0].side(), format=format_).decoder()
         messages = [m for golden in cases[format_] for m in golden.messages()]
     for message in messages * 3:
-        decode_one(decoder, message)
+        decode_message(decoder, message)
     return decoder
 
 
@@ -279,24 +279,24 @@ def outcomes(format_: str, size: int = MIB, limited: bool = False, of: int = 1) 
     """Each hostile message of a format, or one `of` so many, through one decoder. Any error but ours escapes."""
     decoder = decoder_of(format_)
     gc.freeze()
-    for one in hostile(format_, size):
-        if crc32(one.name.encode()) % of:
+    for entry in hostile(format_, size):
+        if crc32(entry.name.encode()) % of:
             continue
         gc.collect()
         if limited:
-            _limit(one.size * PER_BYTE + FLAT)
+            _limit(entry.size * PER_BYTE + FLAT)
         started = time.process_time()
         try:
-            result = decode_one(decoder, one.message)
+            result = decode_message(decoder, entry.message)
         except BaseException:
-            print(f"{format_}: {one.name}", file=sys.stderr)
+            print(f"{format_}: {entry.name}", file=sys.stderr)
             raise
         finally:
             taken = time.process_time() - started
             if limited:
                 _limit(None)
-        fuzz.checked(replace(result, error=None) if result.error else result, one.message)
-        yield Outcome(one.name, result.error.code if result.error else "event", taken, one.expected, one.size)
+        fuzz.checked(replace(result, error=None) if result.error else result, entry.message)
+        yield Outcome(entry.name, result.error.code if result.error else "event", taken, entry.expected, entry.size)
 
 
 def _limit(more: int | None) -> None:

@@ -53,7 +53,7 @@ class _Catalog:
                 case ["GET", "config"]:
                     return {"defaults": {}, "overrides": {}}
                 case ["GET", "namespaces"]:
-                    return {"namespaces": [list(one) for one in self.tables.list_namespaces()]}
+                    return {"namespaces": [list(namespace) for namespace in self.tables.list_namespaces()]}
                 case ["POST", "namespaces"]:
                     self.tables.create_namespace(tuple(body["namespace"]), body.get("properties") or {})
                     return {"namespace": body["namespace"], "properties": {}}
@@ -61,8 +61,8 @@ class _Catalog:
                     properties = self.tables.load_namespace_properties(_names(space))
                     return {"namespace": list(_names(space)), "properties": dict(properties)}
                 case ["GET", "namespaces", space, "tables"]:
-                    there = self.tables.list_tables(_names(space))
-                    return {"identifiers": [{"namespace": list(one[:-1]), "name": one[-1]} for one in there]}
+                    existing = self.tables.list_tables(_names(space))
+                    return {"identifiers": [{"namespace": list(entry[:-1]), "name": entry[-1]} for entry in existing]}
                 case ["POST", "namespaces", space, "tables"]:
                     return self._create((*_names(space), body["name"]), body)
                 case ["GET" | "HEAD", "namespaces", space, "tables", table]:
@@ -92,8 +92,8 @@ class _Catalog:
         space, table = list(name[:-1]), name[-1]
         given = {**body, "identifier": {"namespace": space, "name": table}}
         request = CommitTableRequest.model_validate(given)
-        one: Any = SimpleNamespace(name=lambda: name)
-        done = self.tables.commit_table(one, request.requirements, request.updates)
+        entry: Any = SimpleNamespace(name=lambda: name)
+        done = self.tables.commit_table(entry, request.requirements, request.updates)
         return {"metadata-location": done.metadata_location, "metadata": json.loads(done.metadata.model_dump_json())}
 
 
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length) or b"{}") if length else {}
-        path = [unquote(part) for part in urlsplit(self.path).path.split("/")[2:]]  # /v1/…
+        path = [unquote(word) for word in urlsplit(self.path).path.split("/")[2:]]  # /v1/…
         self.asked.append(f"{self.command} {'/'.join(path)}")
         try:
             status, made = 200, self.catalog.answer(self.command, path, body)

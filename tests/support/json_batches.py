@@ -13,7 +13,7 @@ from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, wide_rows
 from tests.support.arrow_rows import check_rows
 from tests.support.rows import column, table
 from tests.support.table_decoders import ArrowJsonDecoder
-from ticdc_bridge.schemas.formats.base import Context, Decoder, OneTable
+from ticdc_bridge.schemas.formats.base import Context, Decoder, SingleTable
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
@@ -42,10 +42,10 @@ def check(
 ) -> int:
     """Decodes all at once: what is taken is what Python says, in order. Out: how many messages were taken."""
     decoder = decoder or ArrowJsonDecoder(format_, of, None, low, high)
-    arrays = [pa.array([getattr(m, part) for m in messages], pa.binary()) for part in ("value", "key")]
+    arrays = [pa.array([getattr(m, field) for m in messages], pa.binary()) for field in ("value", "key")]
     batches, left = decoder.decode(*arrays)
     taken = sorted(set(range(len(messages))) - set(left))
-    source = OneTable(TableVersion(0, of))
+    source = SingleTable(TableVersion(0, of))
     reader = format_named(format_).decoder(Context(source, source))
     wanted: list[tuple[int, RowChange]] = []
     for index in taken:

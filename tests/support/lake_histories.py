@@ -104,8 +104,8 @@ class History:
             self._names += 1
             self._rename({pick: f"r{self._names}"})
         elif kind == "swap" and len(self.columns) > 1:
-            one, other = self._random.sample(sorted(self.columns), 2)
-            self._rename({one: other, other: one})
+            left, other = self._random.sample(sorted(self.columns), 2)
+            self._rename({left: other, other: left})
         elif kind == "widen" and self.columns[pick] in _WIDER:
             self.columns[pick] = _WIDER[self.columns[pick]]
             self._ddl(f"ALTER TABLE t MODIFY COLUMN {pick} {self.columns[pick]}")
@@ -151,8 +151,8 @@ class History:
 
     def _move(self, commit_ts: int, id_: str, other: str) -> Iterator[Change]:
         """The row gets another key; the row that has that, gets this."""
-        old, there = self.rows.pop(id_), self.rows.pop(other, None)
-        for before, key in ((old, other), (there, id_)):
+        old, existing = self.rows.pop(id_), self.rows.pop(other, None)
+        for before, key in ((old, other), (existing, id_)):
             if before is None:
                 continue
             after = self.rows[key] = {**before, "id": key}
@@ -223,7 +223,7 @@ class Delivery:
             if random_.random() < 0.25:  # a job reads a part again that lies before its checkpoint
                 ranges = [sorted(random_.randint(0, end) for _ in "ab") for end in begun]
                 again = [log[first:last] for log, (first, last) in zip(logs, ranges, strict=True)]
-                yield [message for part in again for message, _ in part], newest
+                yield [message for piece in again for message, _ in piece], newest
 
     def _partition(self, n: int) -> int:
         return hash_of(min(self.history.changes[n].ids))
@@ -273,7 +273,7 @@ class Delivery:
 
     @classmethod
     def moves(cls, id_: str) -> bool:
-        """Whether a key gets another partition (by_key) when the topic gets its last one."""
+        """True if a key gets another partition (by_key) when the topic gets its last one."""
         return hash_of(id_) % cls.partitions != hash_of(id_) % (cls.partitions - 1)
 
 

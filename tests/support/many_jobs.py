@@ -35,7 +35,7 @@ def run(spark: SparkSession, words: list[str]) -> int:
 def together(jobs: list[list[str]]) -> int:
     spark = tables.session(SparkSettings("local[2]", _SHORT), ["delta"])
     with ThreadPoolExecutor(len(jobs)) as pool:
-        codes = [one.result() for one in [pool.submit(run, spark, words) for words in jobs]]
+        codes = [entry.result() for entry in [pool.submit(run, spark, words) for words in jobs]]
     return next((code for code in codes if code > 1), 0)
 
 

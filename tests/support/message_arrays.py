@@ -21,9 +21,9 @@ def binaries(texts: Sequence[bytes | None]) -> Binaries:
 
 def batch_of(messages: Sequence[Message]) -> tuple[Binaries, Binaries, Topics]:
     """(keys, values, topics), as `RowsReader.read` takes them."""
-    places: dict[str | None, int] = {}
-    of = np.array([places.setdefault(m.topic, len(places)) for m in messages], np.int64)
-    return binaries([m.key for m in messages]), binaries([m.value for m in messages]), Topics(tuple(places), of)
+    positions: dict[str | None, int] = {}
+    of = np.array([positions.setdefault(m.topic, len(positions)) for m in messages], np.int64)
+    return binaries([m.key for m in messages]), binaries([m.value for m in messages]), Topics(tuple(positions), of)
 
 
 def read_batch(reader: RowsReader, messages: Sequence[Message], format_: str) -> dict[int, RowChange]:

@@ -36,9 +36,9 @@ def longest_first(items: list[pytest.Item]) -> None:
     """Sorts the tests by their file's cost; a file without a known one is in the middle."""
     known = read_costs()
     costs: dict[str, float] = {}
-    for part in {Part.of(item) for item in items}:
-        if part in known:
-            costs[part.file] = costs.get(part.file, 0.0) + known[part].wall
+    for piece in {Part.of(item) for item in items}:
+        if piece in known:
+            costs[piece.file] = costs.get(piece.file, 0.0) + known[piece].wall
     middle = statistics.median(costs.values()) if costs else 0.0
     items.sort(key=lambda item: (-costs.get(item.location[0], middle), item.location[0]))
 
@@ -46,13 +46,13 @@ def longest_first(items: list[pytest.Item]) -> None:
 def rotated(costs: Mapping[str, float], day: int) -> list[str]:
     """All files, today's part first. The parts are by name and cost; within one the longest is first."""
     total, so_far = sum(costs.values()), 0.0
-    parts: list[list[str]] = [[] for _ in range(DAYS)]
+    pieces: list[list[str]] = [[] for _ in range(DAYS)]
     for file in sorted(costs):
         middle = so_far + costs[file] / 2
-        parts[min(DAYS - 1, int(DAYS * middle / total))].append(file)
+        pieces[min(DAYS - 1, int(DAYS * middle / total))].append(file)
         so_far += costs[file]
-    turned = [*parts[day % DAYS :], *parts[: day % DAYS]]
-    return [file for part in turned for file in sorted(part, key=lambda file: (-costs[file], file))]
+    turned = [*pieces[day % DAYS :], *pieces[: day % DAYS]]
+    return [file for piece in turned for file in sorted(piece, key=lambda file: (-costs[file], file))]
 
 
 class SparkTogether(LoadFileScheduling):  # type: ignore[misc]
@@ -107,11 +107,11 @@ class SlowUntil:
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         quick = [item for item in items if not Part.of(item).slow]
         config.hook.pytest_deselected(items=quick)
-        known = {part.file: cost.wall for part, cost in read_costs().items() if part.slow}
+        known = {name.file: cost.wall for name, cost in read_costs().items() if name.slow}
         slow = [item for item in items if Part.of(item).slow]
         self._costs = {item.location[0]: known.get(item.location[0], _UNKNOWN) + 0.1 for item in slow}
-        place = {file: n for n, file in enumerate(rotated(self._costs, date.today().toordinal()))}
-        items[:] = sorted(slow, key=lambda item: place[item.location[0]])
+        index = {file: n for n, file in enumerate(rotated(self._costs, date.today().toordinal()))}
+        items[:] = sorted(slow, key=lambda item: index[item.location[0]])
 
     def pytest_sessionstart(self) -> None:
         if not self._worker:

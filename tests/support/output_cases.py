@@ -58,7 +58,8 @@ def output_cases(format_: str) -> list[OutputCase]:
 def _golden_case(golden: Golden, name: str = "", messages: list[Message] | None = None) -> OutputCase:
     numbered = tuple(replace(m, offset=n) for n, m in enumerate(messages or golden.messages()))
     plain, defined = (
-        replace(side, options=replace(side.options, on_lossy="flag")) for side in (golden.side(), golden.side(ddl=True))
+        replace(image, options=replace(image.options, on_lossy="flag"))
+        for image in (golden.side(), golden.side(ddl=True))
     )
     schema_lines = golden.meta_file.read_text(encoding="utf-8")
     return OutputCase(name or str(golden), plain, numbered, defined, schema_lines, golden.meta_file)
@@ -67,14 +68,14 @@ def _golden_case(golden: Golden, name: str = "", messages: list[Message] | None 
 def _connector_cases() -> Iterator[OutputCase]:
     options = Options.of({"on_lossy": "flag"})
     for name in connector.settings():
-        side = CodecConfig("debezium-mysql", FileSchemas([]), options)
-        yield OutputCase(f"debezium-mysql/{name}", side, tuple(connector.json_messages(name)), side, "", None)
+        config = CodecConfig("debezium-mysql", FileSchemas([]), options)
+        yield OutputCase(f"debezium-mysql/{name}", config, tuple(connector.json_messages(name)), config, "", None)
     for name in connector.settings(".avro_confluent"):
         schemas = connector.avro_schemas(name)
-        side = CodecConfig("debezium-mysql", schemas, options)
+        config = CodecConfig("debezium-mysql", schemas, options)
         lines = "".join(
             json.dumps({"subject": row["subject"], "version": 1, "id": row["id"], "schema": row["schema"]}) + "\n"
             for row in connector.schema_rows(name)
         )
         messages = tuple(connector.avro_messages(name))
-        yield OutputCase(f"debezium-mysql/{name} in Avro", side, messages, side, lines, None)
+        yield OutputCase(f"debezium-mysql/{name} in Avro", config, messages, config, lines, None)

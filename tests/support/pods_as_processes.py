@@ -45,9 +45,9 @@ class Pods:
     def _start(self, name: str, container: dict[str, Any]) -> subprocess.Popen[bytes]:
         fields = {"status.podIP": "127.0.0.1", "metadata.name": name}
         given = {
-            one["name"]: one.get("value") or fields[one["valueFrom"]["fieldRef"]["fieldPath"]]
-            for one in container["env"]
-            if "value" in one or "valueFrom" in one
+            entry["name"]: entry.get("value") or fields[entry["valueFrom"]["fieldRef"]["fieldPath"]]
+            for entry in container["env"]
+            if "value" in entry or "valueFrom" in entry
         }
         words = [self._files.get(word, word) for word in (*container["command"], *container["args"])]
         if words[0] == "tini" and shutil.which("tini") is None:
@@ -133,8 +133,8 @@ def _handler(pods: Pods) -> type[BaseHTTPRequestHandler]:
             self._body()
             kind, name = self._place()
             if kind == "pods":
-                for one in [name] if name else [*pods.started]:
-                    pods.delete(one)
+                for entry in [name] if name else [*pods.started]:
+                    pods.delete(entry)
             self._answer(200, {"kind": "Status", "apiVersion": "v1", "status": "Success"})
 
     return Handler

@@ -156,7 +156,7 @@ class Postgres(DatabaseServer):
 
     @property
     def running(self) -> bool:
-        """Whether the server is there: without room for its log of changes it ends itself."""
+        """True if the server is there: without room for its log of changes it ends itself."""
         return self._process is not None and self._process.poll() is None
 
     def restart(self, how: signal.Signals = signal.SIGINT) -> None:

@@ -92,10 +92,10 @@ class Job:
             below = psutil.Process(self._process.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
-        for one in below:
+        for entry in below:
             try:
-                if any(word in part for part in one.cmdline()):
-                    found.append(one)
+                if any(word in piece for piece in entry.cmdline()):
+                    found.append(entry)
             except psutil.Error:
                 continue
         return found

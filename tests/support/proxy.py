@@ -47,14 +47,14 @@ class Proxy:
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         with self._lock:
-            for one in self._open:
+            for entry in self._open:
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+                    entry.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join(10)
 
-    def _start(self, work: Callable[..., None], *arguments: Any) -> None:
-        thread = threading.Thread(target=work, args=arguments, daemon=True)
+    def _start(self, function: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -104,9 +104,9 @@ class Proxy:
                 return
         except OSError:
             pass
-        for one in (source, target):
+        for entry in (source, target):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                entry.shutdown(socket.SHUT_RDWR)
 
     def _happens(self, kind: str) -> bool:
         with self._lock:
@@ -127,12 +127,12 @@ class Proxy:
 @contextmanager
 def proxied(url: str, trouble: Trouble) -> Iterator[str]:
     """A URL that leads to `url` through a proxy."""
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    assert parts.port is not None
-    proxy = Proxy(parts.hostname, parts.port, trouble)
+    split_url = urlsplit(url)
+    assert split_url.hostname is not None
+    assert split_url.port is not None
+    proxy = Proxy(split_url.hostname, split_url.port, trouble)
     try:
-        user = f"{parts.username}@" if parts.username else ""
-        yield parts._replace(netloc=f"{user}127.0.0.1:{proxy.port}").geturl()
+        user = f"{split_url.username}@" if split_url.username else ""
+        yield split_url._replace(netloc=f"{user}127.0.0.1:{proxy.port}").geturl()
     finally:
         proxy.stop()

@@ -33,7 +33,7 @@ from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches
 from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,11 +60,11 @@ MESSAGES = pa.schema(
 )  # fmt: skip
 
 
-def digest(*parts: object) -> str:
+def digest(*pieces: object) -> str:
     """A short digest of texts and bytes, or of what `repr` makes of other values."""
     found = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode("utf-8", "backslashreplace")
+    for piece in pieces:
+        data = piece if isinstance(piece, bytes) else str(piece).encode("utf-8", "backslashreplace")
         found.update(len(data).to_bytes(8, "big") + data)
     return found.hexdigest()
 
@@ -77,16 +77,16 @@ def writing_side(format_: str, zone: str) -> CodecConfig:
 
 
 # ---- one format's messages, in this process
-def _events(side: CodecConfig, case: OutputCase) -> str:
-    decoder = side.decoder()
-    return "\n".join(json_line(line) for m in case.messages for line in plain_lines(decode_one(decoder, m), m))
+def _events(config: CodecConfig, case: OutputCase) -> str:
+    decoder = config.decoder()
+    return "\n".join(json_line(line) for m in case.messages for line in plain_lines(decode_message(decoder, m), m))
 
 
 def _transcoded(case: OutputCase, target: str) -> str:
     decoder, encoder = case.defined.decoder(), writing_side(target, case.side.options.time_zone).encoder()
     lines: list[str] = []
     for message in case.messages:
-        result = transcode_one(decoder, encoder, message)
+        result = transcode_message(decoder, encoder, message)
         lines += [json_line(message_line(out)) for out in result.out]
         lines.append(f"{result.skipped} {result.error.code + result.error.detail if result.error else None}")
     return "\n".join(lines)
@@ -109,9 +109,9 @@ def _rows_of(rows: Iterator[dict[str, Any]]) -> str:
     return "\n".join(repr({k: v for k, v in row.items() if k != "headers" or v is not None}) for row in rows)
 
 
-def _decoded_batches(side: CodecConfig, case: OutputCase) -> str:
+def _decoded_batches(config: CodecConfig, case: OutputCase) -> str:
     schema = change_schema()
-    batches = DecodeBatches(side, schema)(kafka_table(case).to_batches())
+    batches = DecodeBatches(config, schema)(kafka_table(case).to_batches())
     return _rows_of(row for batch in batches for row in batch.to_pylist())
 
 
@@ -154,14 +154,14 @@ def _commands(case: OutputCase) -> Iterator[tuple[str, str]]:
     yield "command decode parquet", digest(code, *map(repr, rows))
     explain = ["explain", "--format", case.format, *common, *ddl, "--format-out", "json", "--in"]
     chosen = sorted({1, len(case.messages) // 2 + 1, len(case.messages)})
-    yield "command explain", digest(*[part for n in chosen for part in run_quietly([*explain, f"in.jsonl#{n}"])])
+    yield "command explain", digest(*[piece for n in chosen for piece in run_quietly([*explain, f"in.jsonl#{n}"])])
     if case.format in WRITTEN:
         encode = ["encode", "--format", case.format, "--in", "rows.jsonl", "--schemas", "schemas.json", *ddl]
         code, _ = run_quietly([*encode, "--on-lossy", "flag", "--out", "out.jsonl"])
-        parts = [path.read_bytes() for path in map(Path, ("out.jsonl", "out.jsonl.dead.jsonl")) if path.exists()]
-        yield "command encode", digest(code, *parts)
-        sides = ["--from", case.format, "--in", "in.jsonl", "--to", case.format, "--against", "in.jsonl"]
-        verify = ["verify", *sides, "--schemas", "schemas.json", *ddl, *claims]
+        pieces = [path.read_bytes() for path in map(Path, ("out.jsonl", "out.jsonl.dead.jsonl")) if path.exists()]
+        yield "command encode", digest(code, *pieces)
+        images = ["--from", case.format, "--in", "in.jsonl", "--to", case.format, "--against", "in.jsonl"]
+        verify = ["verify", *images, "--schemas", "schemas.json", *ddl, *claims]
         yield "command verify", digest(*run_quietly(verify))
 
 

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.formats.format_table import WRITTEN
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.spark.data_source import register
 
@@ -50,10 +50,10 @@ def _chosen() -> Iterator[OutputCase]:
 
 
 def _arguments(case: OutputCase, defined: bool) -> dict[str, Any]:
-    side = case.defined if defined else case.side
-    claims = side.claims.folder if side.claims else None
+    image = case.defined if defined else case.side
+    claims = image.claims.folder if image.claims else None
     return {
-        "format": side.format, "schemas": side.schemas, "ddl": side.tables, "time_zone": side.options.time_zone,
+        "format": image.format, "schemas": image.schemas, "ddl": image.tables, "time_zone": image.options.time_zone,
         "on_lossy": "flag", "claim_checks": claims,
     }  # fmt: skip
 
@@ -94,7 +94,7 @@ def record_maps(spark: SparkSession) -> Iterator[Row]:
 
 def _tables(case: OutputCase) -> list[TableId]:
     decoder = case.defined.decoder()
-    events = [e for message in case.messages for e in decode_one(decoder, message).events]
+    events = [e for message in case.messages for e in decode_message(decoder, message).events]
     return list(dict.fromkeys(e.table.id for e in events if isinstance(e, RowChange)))
 
 
@@ -140,11 +140,11 @@ def record_transcode(spark: SparkSession) -> Iterator[Row]:
 
     def frames() -> Iterator[tuple[str, str, DataFrame]]:
         for case in _chosen():
-            side = case.defined
+            image = case.defined
             for target in WRITTEN:
                 made = transcode(
-                    _frame(spark, case), from_format=case.format, to_format=target, schemas=side.schemas,
-                    to_schemas=Registry(), ddl=side.tables, time_zone=side.options.time_zone,  # type: ignore[arg-type]
+                    _frame(spark, case), from_format=case.format, to_format=target, schemas=image.schemas,
+                    to_schemas=Registry(), ddl=image.tables, time_zone=image.options.time_zone,  # type: ignore[arg-type]
                     options={"on_lossy": "flag"},
                 )  # fmt: skip
                 yield case.name, f"transcode() to {target}", made

@@ -47,10 +47,10 @@ async def _run(
 ) -> Burst:
     burst, todo = Burst(), _requests(tables, schema)
     every = max(tables * 2 // 40, 1)
-    parts = urlsplit(url)
+    split_url = urlsplit(url)
 
     async def client() -> None:
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1 << 20)
+        reader, writer = await asyncio.open_connection(split_url.hostname, split_url.port, limit=1 << 20)
         for request in todo:
             began = time.perf_counter()
             writer.write(request)

@@ -91,8 +91,8 @@ def payload(message: Message) -> dict[str, Any]:
 def field(message: Message, name: str) -> dict[str, Any]:
     """A column's schema in a Debezium message."""
     assert message.value is not None
-    sides = json.loads(message.value)["schema"]["fields"]
-    [found] = [f for f in sides[1]["fields"] if f["field"] == name]
+    images = json.loads(message.value)["schema"]["fields"]
+    [found] = [f for f in images[1]["fields"] if f["field"] == name]
     return dict(found)
 
 

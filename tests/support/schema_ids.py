@@ -19,23 +19,23 @@ def guid(number: int) -> bytes:
 
 def _parts(message: Message) -> Iterator[tuple[str, bytes]]:
     """The framed parts of a message, without what TiCDC leaves unframed."""
-    for part, data in (("key", message.key), ("value", message.value)):
+    for field, data in (("key", message.key), ("value", message.value)):
         if data is not None and data[:1] == b"\0":
-            yield part, data
+            yield field, data
 
 
 def _in_headers(message: Message, headers: Callable[[str, int], dict[str, bytes]]) -> Message:
     """Bare bodies, with the ids in headers, after headers of others."""
     found: list[tuple[str, bytes | None]] = [("trace", b"1"), ("__key", None)]
-    parts = {"key": message.key, "value": message.value}
-    for part, data in _parts(message):
-        found += headers(part, int.from_bytes(data[1:5], "big")).items()
-        parts[part] = data[5:]
-    return replace(message, key=parts["key"], value=parts["value"], headers=tuple(found))
+    pieces = {"key": message.key, "value": message.value}
+    for piece, data in _parts(message):
+        found += headers(piece, int.from_bytes(data[1:5], "big")).items()
+        pieces[piece] = data[5:]
+    return replace(message, key=pieces["key"], value=pieces["value"], headers=tuple(found))
 
 
 def _eight_bytes(message: Message) -> Message:
-    longer = {part: b"\0\0\0\0\0" + data[1:] for part, data in _parts(message)}
+    longer = {piece: b"\0\0\0\0\0" + data[1:] for piece, data in _parts(message)}
     return replace(message, key=longer.get("key", message.key), value=longer.get("value", message.value))
 
 

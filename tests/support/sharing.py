@@ -86,9 +86,9 @@ class Run:
         return DatabaseServer(int(found["port"]), Path(found["folder"]))
 
     def _found(self, name: str, start: Callable[[], Mapping[str, str]]) -> dict[str, str]:
-        place = self.folder / f"{name}.json"
+        position = self.folder / f"{name}.json"
         with (self.folder / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not place.exists():
-                place.write_text(json.dumps(start()))
-            return dict(json.loads(place.read_text()))
+            if not position.exists():
+                position.write_text(json.dumps(start()))
+            return dict(json.loads(position.read_text()))

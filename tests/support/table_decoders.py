@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.columnar.debezium_reader import DebeziumTableReader
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.open_reader import OpenTableReader
 from ticdc_bridge.schemas.columnar.rows import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, RowShape, TableReader
-from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.formats.craft import CraftEncoder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
@@ -74,19 +74,19 @@ def _decode(
 def _batch_of_chunk(chunk: RowChunk, shape: RowShape, memory: ChunkMemory) -> Any:
     builder = RowsBuilder(memory)
     builder.add(chunk, shape)
-    rows, places = builder.rows(), np.arange(len(shape.columns)).reshape(1, -1)
-    kind, sides = row_type(shape.columns), []
+    rows, positions = builder.rows(), np.arange(len(shape.columns)).reshape(1, -1)
+    kind, images = row_type(shape.columns), []
     for first in (rows.before, rows.after):
         if (first < 0).all():
-            sides.append(pa.nulls(len(first), kind))
+            images.append(pa.nulls(len(first), kind))
             continue
-        typed, bad = read_columns(rows, rows.shape, first, rows.step, shape.columns, places)
+        typed, bad = read_columns(rows, rows.shape, first, rows.step, shape.columns, positions)
         assert not bad.any()  # the reader has looked at each
         arrays = list(map(array_of_column, typed))
-        sides.append(pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0)))
+        images.append(pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0)))
     ops = pa.DictionaryArray.from_arrays(chunk.side.astype(np.int8), pa.array(_OPS)).dictionary_decode()
     heads = [pa.array(chunk.message), ops, pa.array(chunk.commit_ts), pa.array(chunk.partition)]
-    return pa.RecordBatch.from_arrays([*heads, pa.array(chunk.key_only), *sides], schema=batch_schema(shape.columns))
+    return pa.RecordBatch.from_arrays([*heads, pa.array(chunk.key_only), *images], schema=batch_schema(shape.columns))
 
 
 def _bytes_of(array: Any) -> tuple[Any, Any]:
@@ -98,9 +98,9 @@ def _bytes_of(array: Any) -> tuple[Any, Any]:
     _, offsets, data = array.buffers()
     if not len(array) or offsets is None:
         return np.empty(0, np.uint8), np.zeros(len(array) + 1, np.int32)
-    places = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    positions = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return whole[places[0] : places[-1]], places - places[0]
+    return whole[positions[0] : positions[-1]], positions - positions[0]
 
 
 # ---------------------------------------------------------------------------------------------- compiling
@@ -117,7 +117,7 @@ def warm_craft() -> bool:
     # An old row that is there, one that is not, and a NULL.
     changes = [RowChange("made", table, "u", 1, dict.fromkeys(row), row, (), "UTC")]
     changes.append(replace(changes[0], op="c", before=None))
-    encoder = CraftEncoder(Context(OneTable(TableVersion(0, table))))
+    encoder = CraftEncoder(Context(SingleTable(TableVersion(0, table))))
     messages = encoder.encode_rows(changes, Message(None, None))
     ArrowDecoder(table).decode(pa.array([m.value for m in messages], pa.binary()))
     return True
@@ -173,10 +173,10 @@ class ArrowJsonDecoder:
 
 def _places(array: Any) -> tuple[Any, Any, Any]:
     """The bytes of an array, and where each element starts and ends; -1 for a null."""
-    there = np.asarray(array.is_valid())
+    existing = np.asarray(array.is_valid())
     data, offsets = _bytes_of(array.fill_null(b"") if array.null_count else array)
     first, last = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
-    return data, np.where(there, first, -1), np.where(there, last, -1)
+    return data, np.where(existing, first, -1), np.where(existing, last, -1)
 
 
 # ---------------------------------------------------------------------------------------------- compiling
@@ -195,12 +195,12 @@ def warm_json() -> bool:
         Column("long decimal", BY_NAME["decimal"], length=65, scale=2),
     ]
     table = Table(TableId("a", "b"), tuple(columns))
-    source = OneTable(TableVersion(0, table))
+    source = SingleTable(TableVersion(0, table))
     row = sample_row(columns) | {"long decimal": None}
     for name in FORMATS:
         encoder = format_named(name).encoder(Context(source, None, Options.of({"on_lossy": "flag"})))
         change = RowChange("made", table, "u", 1 << 60, row, row, ("id",), "UTC")
         messages = encoder.encode(change, Message(None, None))
-        values, keys = ([getattr(m, part) for m in messages] for part in ("value", "key"))
+        values, keys = ([getattr(m, field) for m in messages] for field in ("value", "key"))
         ArrowJsonDecoder(name, table).decode(pa.array(values, pa.binary()), pa.array(keys, pa.binary()))
     return True

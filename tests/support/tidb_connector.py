@@ -22,16 +22,18 @@ PREFIX = "tidb1"
 def tidb_messages(golden: Golden, schema: bool = True) -> Iterator[Message]:
     """The rows of one of TiCDC's golden cases with schemas, and a tombstone after each delete."""
     for number, message in enumerate(golden.messages()):
-        key, value = (json.loads((part or b"null").decode("utf-8", "replace")) for part in (message.key, message.value))
+        key, value = (
+            json.loads((field or b"null").decode("utf-8", "replace")) for field in (message.key, message.value)
+        )
         payload = value["payload"]
         if payload.get("op") not in ("c", "u", "d"):
             continue
-        there = replace(message, topic=_topic(payload), partition=0, offset=number)
+        existing = replace(message, topic=_topic(payload), partition=0, offset=number)
         made = [_dump(key["payload"], _key_schema(key["schema"], payload), schema)]
         made.append(_dump(_payload(payload, value["schema"]), _envelope(value["schema"], payload), schema))
-        yield replace(there, key=made[0], value=made[1])
+        yield replace(existing, key=made[0], value=made[1])
         if payload["op"] == "d":
-            yield replace(there, key=made[0], value=None)
+            yield replace(existing, key=made[0], value=None)
 
 
 def _topic(payload: dict[str, Any]) -> str:
@@ -49,12 +51,12 @@ def _payload(payload: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
         "commit_ts": ours["commit_ts"], "cluster_id": ours["cluster_id"],
     }  # fmt: skip
     times = {"ts_ms": ms + 5, "ts_us": ms * 1000 + 5000, "ts_ns": ms * 1_000_000 + 5_000_000}
-    sides = {  # a double is written as one (1e+16), whatever TiCDC's text of it was
-        side: payload.get(side)
-        and {k: float(v) if k in doubles and v is not None else v for k, v in payload[side].items()}
-        for side in ("before", "after")
+    images = {  # a double is written as one (1e+16), whatever TiCDC's text of it was
+        image: payload.get(image)
+        and {k: float(v) if k in doubles and v is not None else v for k, v in payload[image].items()}
+        for image in ("before", "after")
     }
-    return {**sides, "source": source, "transaction": None, "op": payload["op"], **times}
+    return {**images, "source": source, "transaction": None, "op": payload["op"], **times}
 
 
 def _key_schema(schema: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:

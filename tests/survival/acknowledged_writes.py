@@ -37,8 +37,8 @@ class Told:
             assert versions == list(range(1, len(versions) + 1)), subject
             held = {}
             for version in versions:
-                one = client.get(f"/subjects/{subject}/versions/{version}").json
-                held[one["id"]] = json.loads(one["schema"])
+                entry = client.get(f"/subjects/{subject}/versions/{version}").json
+                held[entry["id"]] = json.loads(entry["schema"])
             assert len(held) == len(versions), f"{subject} has an id twice"
             for (own, text), number in self.ids.items():
                 if own == subject:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 def test_nothing_acknowledged_is_lost(client: Client, trouble: Trouble) -> None:
     """Who is told 200 is right; what was garbled on its way in is another schema, or refused."""
     client.level("NONE")
-    told = Told()
+    reported = Told()
 
     def write(url: str, number: int) -> None:
         bad = Client(url)
@@ -44,15 +44,15 @@ def test_nothing_acknowledged_is_lost(client: Client, trouble: Trouble) -> None:
             json.loads(answer.body)
         except (OSError, HTTPException, ValueError):
             return  # no answer, or half of one: not acknowledged
-        told.add(f"s{number % 4}", schema(0, number), answer.status, answer.body)
+        reported.add(f"s{number % 4}", schema(0, number), answer.status, answer.body)
         assert answer.status < 500 or trouble.garble, answer.body
 
     with proxied(client.url, trouble) as url, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: write(url, number), range(WRITES)))
     assert sum(trouble.counts[kind] for kind in ("cut", "delay", "garble")) > 10
     if not trouble.garble:
-        assert len(told.ids) > WRITES // 4
-        told.check(client)
+        assert len(reported.ids) > WRITES // 4
+        reported.check(client)
     for subject in client.get("/subjects").json:
         versions = client.get(f"/subjects/{subject}/versions").json
         assert versions == list(range(1, len(versions) + 1))

@@ -42,10 +42,10 @@ def troubled(postgres: Postgres, trouble: Trouble, wait: float = 20.0) -> Iterat
         healthy(Client(bad))
 
 
-def write(client: Client, told: Told, number: int) -> Answer:
+def write(client: Client, reported: Told, number: int) -> Answer:
     subject, text = f"s{number % 4}", schema(0, number)
     answer = client.register(subject, text)
-    told.add(subject, text, answer.status, answer.body)
+    reported.add(subject, text, answer.status, answer.body)
     return answer
 
 
@@ -61,26 +61,28 @@ def healthy(client: Client) -> None:
 @pytest.mark.parametrize("trouble", [Trouble(cut=0.02), Trouble(delay=0.1, seconds=0.02)], ids=["cut", "delay"])
 def test_requests_are_held_and_answered(postgres: Postgres, trouble: Trouble) -> None:
     """Cut connections and slow ones: 200, or 500/50002 after the wait; nothing that was acknowledged is lost."""
-    told = Told()
+    reported = Told()
     with troubled(postgres, trouble) as (bad, direct):
         with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda number: write(bad, told, number), range(WRITES)))
-        assert {one.error for one in answers if one.status != 200} <= {TIMED_OUT}
+            answers = list(pool.map(lambda number: write(bad, reported, number), range(WRITES)))
+        assert {answer.error for answer in answers if answer.status != 200} <= {TIMED_OUT}
         assert trouble.counts["cut"] + trouble.counts["delay"] > 10
-        assert len(told.ids) > WRITES // 2
-        told.check(direct)
+        assert len(reported.ids) > WRITES // 2
+        reported.check(direct)
 
 
 @pytest.mark.skipif(not SOAK, reason="the service is back only after up to half a minute; make soak")
 def test_garbled(postgres: Postgres) -> None:
     """Nothing but TLS tells a garbled byte from a right one: it damages one write at most; the service recovers."""
-    told, trouble = Told(), Trouble(garble=0.004)
+    reported, trouble = Told(), Trouble(garble=0.004)
     with troubled(postgres, trouble, 1.0) as (bad, direct):
         with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda number: write(bad, told, number), range(WRITES)))
+            answers = list(pool.map(lambda number: write(bad, reported, number), range(WRITES)))
         assert trouble.counts["garble"] > 0
-        assert len(told.ids) > 0
-        assert {one.status for one in answers} <= {200, 422, 500}
-        wrong = told.wrong(direct)
-        print(f"{trouble.counts['garble']} bytes garbled, {wrong} of {len(told.ids)} acknowledged writes are others")
+        assert len(reported.ids) > 0
+        assert {answer.status for answer in answers} <= {200, 422, 500}
+        wrong = reported.wrong(direct)
+        print(
+            f"{trouble.counts['garble']} bytes garbled, {wrong} of {len(reported.ids)} acknowledged writes are others"
+        )
         assert wrong <= trouble.counts["garble"]

@@ -27,22 +27,22 @@ TIMED_OUT = (500, 50002)
 @pytest.fixture
 def disk() -> Iterator[Path]:
     """A small file system of its own, in memory."""
-    place = Path(tempfile.mkdtemp(prefix="bridge-disk-"))
+    position = Path(tempfile.mkdtemp(prefix="bridge-disk-"))
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("a file system can be mounted by root only")
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(place)], capture_output=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(position)], capture_output=True)
     if done.returncode != 0:
         pytest.skip(f"no file system can be mounted here: {done.stderr.decode(errors='replace').strip()}")
     try:
-        yield place
+        yield position
     finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
-        place.rmdir()
+        subprocess.run(["umount", "-l", str(position)], check=True)
+        position.rmdir()
 
 
-def fill(place: Path) -> Path:
+def fill(path: Path) -> Path:
     """A file that takes all room that is left."""
-    filler = place / "filler"
+    filler = path / "filler"
     with filler.open("wb", buffering=0) as out:
         for piece in (1 << 20, 1 << 12, 1):
             try:
@@ -66,17 +66,17 @@ def test_the_disk_under_postgresql_is_full_for_a_while(disk: Path) -> None:
     except PostgresMissing as missing:
         pytest.skip(str(missing))
     with server:
-        url, told = server.database(), Told()
+        url, reported = server.database(), Told()
         with running_service(url, compatibility="NONE", store_wait_seconds=2.0, log_level="error") as at:
             client = Client(at)
             for number in range(5):
                 answer = client.register("before", schema(0, number))
-                told.add("before", schema(0, number), answer.status, answer.body)
+                reported.add("before", schema(0, number), answer.status, answer.body)
             filler = fill(disk)
             refused = 0
             for number in range(40):
                 answer = client.register("during", large(number))
-                told.add("during", large(number), answer.status, answer.body)
+                reported.add("during", large(number), answer.status, answer.body)
                 if answer.status != 200:
                     assert (answer.status, answer.json["error_code"]) == TIMED_OUT, answer.body
                     refused += 1
@@ -89,12 +89,12 @@ def test_the_disk_under_postgresql_is_full_for_a_while(disk: Path) -> None:
             while client.register("after", schema(1, 0)).status != 200:
                 assert time.monotonic() < until, "there is room again, and still no schema is taken"
             answer = client.register("after", schema(1, 1))
-            told.add("after", schema(1, 1), answer.status, answer.body)
+            reported.add("after", schema(1, 1), answer.status, answer.body)
             assert answer.status == 200
-            told.check(client)
+            reported.check(client)
             assert client.get("/health/ready").status == 200
         with running_service(url, compatibility="NONE") as at:
-            told.check(Client(at))
+            reported.check(Client(at))
 
 
 def revive(server: Postgres) -> None:

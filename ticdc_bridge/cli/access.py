@@ -94,8 +94,8 @@ class CheckAcl(ServiceCommand):
         for rule in access.rules:
             where = [
                 *sorted(rule.subjects),
-                *(f"{one}…" for one in rule.prefixes),
-                *(one.text for one in rule.patterns),
+                *(f"{prefix}…" for prefix in rule.prefixes),
+                *(pattern.text for pattern in rule.patterns),
             ]
             print(f"{', '.join(sorted(rule.may))}: {', '.join(where)}")
         return 0

@@ -69,7 +69,7 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         panels: dict[str, list[tuple[str, str]]] = {}
-        for param in sorted(self.get_params(ctx), key=lambda one: not getattr(one, "required", False)):
+        for param in sorted(self.get_params(ctx), key=lambda entry: not getattr(entry, "required", False)):
             is_argument = isinstance(param, TyperArgument)
             panel = "Arguments" if is_argument else getattr(param, "rich_help_panel", None) or "Options"
             if (record := param.get_help_record(ctx)) is not None:
@@ -183,7 +183,11 @@ def _usage_text(error: TyperException, command: str) -> str:
     name = param and (param.opts[0] if param.opts[0].startswith("-") else param.metavar or param.name)
     text = error.message.removeprefix("Value error, ").rstrip(".")
     if hasattr(error, "possibilities"):  # an option that there is not
-        known = [option for one in ctx.command.get_params(ctx) for option in (*one.opts, *one.secondary_opts)]
+        known = [
+            option
+            for parameter in ctx.command.get_params(ctx)
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        ]
         unknown = str(error.option_name)  # type: ignore[attr-defined]
         text = f"there is no option {unknown}{_did_you_mean(unknown, known)}"
         if unknown == "--tables" and "--ddl" in known:

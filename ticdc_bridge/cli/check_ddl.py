@@ -156,7 +156,7 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
         listed = ListedSchemas.of_entries(_parse_schemas(self.schemas) if self.schemas else (), LEVELS[level])
 
         def answer(request: CheckRequest) -> dict[str, Any]:
-            before = [one for one in statements if request.at is None or one.commit_ts <= request.at]
+            before = [statement for statement in statements if request.at is None or statement.commit_ts <= request.at]
             with _open_trial(self.try_, before) as trial:
                 return run_check(
                     request, catalog_of(before, None), listed, lambda _: "", assume=self.schemas is None, trial=trial
@@ -225,8 +225,8 @@ def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, 
             "REGISTRY_REFUSED", url=remote.name, what="POST /history/dry-run", details="an answer of another kind"
         )
     for form in (answer, *report.statements(answer)):
-        for one in form.get("advice", ()):
-            one["commands"] = [c.replace(" $REGISTRY/", f" {remote.name}/") for c in one["commands"]]
+        for entry in form.get("advice", ()):
+            entry["commands"] = [c.replace(" $REGISTRY/", f" {remote.name}/") for c in entry["commands"]]
     return answer
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _LEARN = ("transcode", "encode", "explain", "verify", "merge")
 
 
-def read_side(args: Reading, on_lossy: str, warn: bool = False) -> CodecConfig:
+def read_config(args: Reading, on_lossy: str, warn: bool = False) -> CodecConfig:
     """The side read, from the command line. SetupError USAGE, REGISTRY_UNREACHABLE.
 
     warn: say so where the zone matters and is not given.
@@ -73,17 +73,17 @@ def read_side(args: Reading, on_lossy: str, warn: bool = False) -> CodecConfig:
 
 def _schemas_read(args: Reading, format_: Format) -> Schemas:
     """Those of the registry or the file given, and of the Avro files that are read."""
-    place = re.sub(r"#\d+\Z", "", args.source or "")
-    files = archive_files(place)
+    location = re.sub(r"#\d+\Z", "", args.source or "")
+    files = archive_files(location)
     if not files:
         return schemas_of(args.registry, args.schemas, registry_wait(args), format_)
     from ticdc_bridge.spark_jobs.io.avro_files import archived_schemas
 
     headers = archived_schemas(files)
-    if not all(one.has_deletes for one in headers):
+    if not all(header.has_deletes for header in headers):
         then = f": {_NO_DELETES}" if args.command == "merge" else ""
-        print(f"warning: {place}: deletes are null values, which these files lack{then}", file=sys.stderr)
-    archived = [RegisteredSchema(one.subject, one.version, one.id, one.schema) for one in headers]
+        print(f"warning: {location}: deletes are null values, which these files lack{then}", file=sys.stderr)
+    archived = [RegisteredSchema(header.subject, header.version, header.id, header.schema) for header in headers]
     if not (args.registry or args.schemas):
         return FileSchemas(archived)
     schemas = schemas_of(args.registry, args.schemas, registry_wait(args), format_)
@@ -114,7 +114,7 @@ def view_of(args: Decode | Merge) -> TableView | None:
     return TableView(Table(id_, ()), types, missing, args.on_lossy or "error")
 
 
-def write_side(args: Encode | Transcode, read: CodecConfig) -> CodecConfig:
+def write_config(args: Encode | Transcode, read: CodecConfig) -> CodecConfig:
     """The side written. Without --to-registry or --to-schemas it is that of the side read."""
     schemas = read.schemas
     if args.to_registry or args.to_schemas:
@@ -152,7 +152,7 @@ def choose_tables(args: Decode | Merge | Transcode) -> TableChoice | None:
     choice = TableChoice.of(args.tables) if args.tables else None
     if files := [pattern for pattern in args.tables if DEFINITION_FILE.search(pattern)]:
         print(f"warning: --tables {files[0]} is a filter of tables; definitions are given by --ddl", file=sys.stderr)
-    typed = args.command == "merge" or (args.command == "decode" and _takes_one_table(args.out))
+    typed = args.command == "merge" or (args.command == "decode" and _takes_single_table(args.out))
     if choice is not None and choice.only and typed and not many:
         args.table = choice.only
         return None
@@ -164,8 +164,8 @@ def choose_tables(args: Decode | Merge | Transcode) -> TableChoice | None:
     return choice
 
 
-def _takes_one_table(place: str) -> bool:
-    return place.startswith(("delta:", "iceberg:")) or place.endswith((".parquet", ".avro"))
+def _takes_single_table(location: str) -> bool:
+    return location.startswith(("delta:", "iceberg:")) or location.endswith((".parquet", ".avro"))
 
 
 def default_database(args: Reading) -> str:
@@ -219,8 +219,8 @@ def kafka_of(args: KafkaOptions) -> KafkaClient:
     return KafkaClient(args.bootstrap_servers, args.kafka_config, offset(args.from_offset))
 
 
-def spark_settings(args: SparkConf, used: bool, *places: str | None) -> SparkSettings:
-    """--master, --conf and --packages. used: whether the job runs in Spark. places: what it reads and writes.
+def spark_settings(args: SparkConf, used: bool, *locations: str | None) -> SparkSettings:
+    """--master, --conf and --packages. used: whether the job runs in Spark. locations: what it reads and writes.
 
     SetupError USAGE.
     """
@@ -234,12 +234,12 @@ def spark_settings(args: SparkConf, used: bool, *places: str | None) -> SparkSet
         from ticdc_bridge.spark_jobs.lake.engines.delta_features import FULL
 
         if (
-            not any(place.startswith("delta:") for place in places if place)
+            not any(location.startswith("delta:") for location in locations if location)
             or getattr(args, "engine", "") == "deltalake"
         ):
             raise SetupError("USAGE", details="--reader-features full goes with delta:PATH, written by delta-spark")
         settings = settings.over(FULL)
-    return replace(settings, places=tuple(filter(None, places)))
+    return replace(settings, places=tuple(filter(None, locations)))
 
 
 def offset(text: str) -> int:

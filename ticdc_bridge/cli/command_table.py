@@ -63,4 +63,4 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("completion", OWN, "completion:Completion", "print the completion script of bash, zsh or fish"),
     ),
 }
-COMMANDS: Final = {one.name: one for group in GROUPS.values() for one in group}
+COMMANDS: Final = {entry.name: entry for group in GROUPS.values() for entry in group}

@@ -42,13 +42,13 @@ class Decode(TableSelection, MessageJobOptions):
     )
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import choose_tables, read_side, view_of
+        from ticdc_bridge.cli.codec_arguments import choose_tables, read_config, view_of
         from ticdc_bridge.cli.job_runner import run_job
         from ticdc_bridge.schemas.inspect.format_lookup import format_named
         from ticdc_bridge.spark_jobs.pipeline.job import Job
 
         chosen = choose_tables(self)
         zoned = self.types == "typed" and format_named(self.format).zone is None  # TIMESTAMP text becomes a time
-        read = replace(read_side(self, "flag", warn=zoned), view=view_of(self), chosen=chosen)
+        read = replace(read_config(self, "flag", warn=zoned), view=view_of(self), chosen=chosen)
         job = Job(read, None, self.topic, self.on_error, self.dedupe, self.until_resolved, places=self.places)
         return run_job(self, job)

@@ -109,10 +109,10 @@ def _tables(remote: HttpClient) -> Iterator[TableId]:
 
 # ---- how it is shown
 def _text(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
-    for one in findings:
-        yield f"{one.severity.upper()} {one.id}: {one.text}"
-        yield f"  fix: {one.fix}"
-        yield f"  source: {one.source}"
+    for finding in findings:
+        yield f"{finding.severity.upper()} {finding.id}: {finding.text}"
+        yield f"  fix: {finding.fix}"
+        yield f"  source: {finding.source}"
     yield from (f"note: {note}" for note in patient.notes)
     yield f"doctor: {_count_text(findings)}"
 
@@ -132,8 +132,10 @@ def _json(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str
 def _github(findings: list[Finding], patient: DoctorInput, file: str) -> Iterator[str]:
     from ticdc_bridge.service.ddl_check.report import annotation
 
-    for one in findings:
-        yield annotation(_ANNOTATIONS[one.severity], file, 1, f"doctor: {one.id}", f"{one.text}. Fix: {one.fix}")
+    for finding in findings:
+        yield annotation(
+            _ANNOTATIONS[finding.severity], file, 1, f"doctor: {finding.id}", f"{finding.text}. Fix: {finding.fix}"
+        )
     yield from (annotation("notice", "", None, "doctor", note) for note in patient.notes)
     yield f"doctor: {_count_text(findings)}"
 

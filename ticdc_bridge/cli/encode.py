@@ -29,10 +29,10 @@ class Encode(MessageJobOptions, Writing):
     source: str = option(INPUT, "FILE|kafka:TOPIC", "Where the rows come from.", "--in", default=...)
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import read_side, write_side
+        from ticdc_bridge.cli.codec_arguments import read_config, write_config
         from ticdc_bridge.cli.job_runner import run_job
         from ticdc_bridge.spark_jobs.pipeline.job import Job
 
-        read = read_side(self, "error", warn=FORMATS[self.to].zone is not None and self.to_options is None)
-        write = write_side(self, read)
+        read = read_config(self, "error", warn=FORMATS[self.to].zone is not None and self.to_options is None)
+        write = write_config(self, read)
         return run_job(self, Job(read, write, self.topic, self.on_error, self.dedupe, self.until_resolved))

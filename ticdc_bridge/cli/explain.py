@@ -50,17 +50,17 @@ Exit codes:
     to_options: Path | None = option(OUTPUT, "FILE", "Options of the formats compared with, as JSON.")
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import kafka_of, options_file, read_side
+        from ticdc_bridge.cli.codec_arguments import kafka_of, options_file, read_config
         from ticdc_bridge.schemas.model.options import Options
         from ticdc_bridge.spark_jobs.jobs import explain
 
-        place = self.in_ or self.place
-        if place is None or (self.in_ and self.place):
+        position = self.in_ or self.place
+        if position is None or (self.in_ and self.place):
             raise SetupError("USAGE", details="which message? FILE#LINE or TOPIC@PARTITION:OFFSET, once")
-        self.source = place
-        read = read_side(self, "flag")
+        self.source = position
+        read = read_config(self, "flag")
         to_options = {"enable_tidb_extension": True, **options_file(self.to_options)}
         to_options.setdefault("time_zone", read.options.time_zone)
-        text, code = explain.run(place, read, Options.of(to_options), kafka_of(self), self.format_out == "json")
+        text, code = explain.run(position, read, Options.of(to_options), kafka_of(self), self.format_out == "json")
         print(text)
         return code

@@ -29,7 +29,7 @@ from ticdc_bridge.cli.app import Command
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput
 
 OPTION: Final = "--file"
 COMMANDS: Final = ("merge", "decode", "transcode")
@@ -38,7 +38,7 @@ _SOURCES: Final = {"in", "topics"}
 """Of which a job has one."""
 _ENTRIES: Final = "table"
 _LAYOUT: Final = ("partition-by", "cluster-by")
-_PLACES: Final = ("target", "changelog", "versions")
+_OUTPUT_KEYS: Final = ("target", "changelog", "versions")
 
 
 class JobFileCommand(Command):
@@ -53,12 +53,12 @@ class JobFileCommand(Command):
         return super().parse_args(ctx, args)
 
 
-def places_of(ctx: typer.Context, _file: str | None) -> tuple[TablePlace, ...]:
+def table_outputs_of(ctx: typer.Context, _file: str | None) -> tuple[TableOutput, ...]:
     """The value of --file: the places of its tables."""
     return tuple(ctx.meta.get(OPTION, ()))
 
 
-def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[list[str], list[TablePlace]]:
+def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[list[str], list[TableOutput]]:
     """The options of a command with those of its file, and the places of the file's tables. SetupError USAGE.
 
     words: after the command's name. params: the command's, as Typer has them.
@@ -67,17 +67,22 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
     if path is None:
         return words, []
     document = _read(Path(path))
-    own = document.pop(command, {})
+    section = document.pop(command, {})
     for other in COMMANDS:
         document.pop(other, None)
     entries = document.pop(_ENTRIES, [])
-    if not isinstance(own, dict) or not isinstance(entries, list):
+    if not isinstance(section, dict) or not isinstance(entries, list):
         raise SetupError("USAGE", details=f"{path}: write [{command}] for its options, and [[table]] for each table")
-    options = {name[2:]: one for one in params for name in one.opts if name.startswith("--") and name != OPTION}
+    options = {
+        name[2:]: parameter
+        for parameter in params
+        for name in parameter.opts
+        if name.startswith("--") and name != OPTION
+    }
     given = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
     given |= _SOURCES if given & _SOURCES else set()
     added: list[str] = []
-    for key, value in {**document, **own}.items():
+    for key, value in {**document, **section}.items():
         name = _option_name(key, command)
         if name not in options:
             near = get_close_matches(name, [*options, *_ALIASES], 1)
@@ -85,7 +90,7 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
             raise SetupError("USAGE", details=f"{path}: {command} has no option {key!r}{advice}")
         if name not in given:
             added += _words(name, options[name], value, path)
-    return [*added, *words], [_place(entry, path) for entry in entries]
+    return [*added, *words], [_table_output(entry, path) for entry in entries]
 
 
 def _path_in(words: list[str]) -> str | None:
@@ -118,33 +123,35 @@ def _words(name: str, option: Any, value: Any, path: str) -> list[str]:
             raise SetupError("USAGE", details=f"{path}: {name} is true or false")
         return [f"--{name}"] if value else []
     values = value if isinstance(value, list) else [value]
-    if not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values):
+    if not all(isinstance(entry, str | int | float) and not isinstance(entry, bool) for entry in values):
         raise SetupError("USAGE", details=f"{path}: {name}: a text, a number or a list of them is needed")
-    return [f"--{name}={one}" for one in (values if option.multiple else [",".join(map(str, values))])]
+    return [f"--{name}={entry}" for entry in (values if option.multiple else [",".join(map(str, values))])]
 
 
-def _place(entry: Any, path: str) -> TablePlace:
+def _table_output(entry: Any, path: str) -> TableOutput:
     given = {key.replace("_", "-"): value for key, value in entry.items()} if isinstance(entry, dict) else {}
-    unknown = given.keys() - {"name", "out", *_PLACES, *_LAYOUT}
+    unknown = given.keys() - {"name", "out", *_OUTPUT_KEYS, *_LAYOUT}
     if not given or unknown:
         words = "name, target, changelog, versions, partition-by and cluster-by"
         details = f"{path}: [[table]] has {words}, not {', '.join(sorted(unknown)) or 'nothing'}"
         raise SetupError("USAGE", details=details)
-    name, places = given.get("name"), {word: given.get(word) for word in _PLACES}
-    places["target"] = given.get("target", given.get("out"))
+    name, locations = given.get("name"), {word: given.get(word) for word in _OUTPUT_KEYS}
+    locations["target"] = given.get("target", given.get("out"))
     lists = [_columns(given.get(word), word, path) for word in _LAYOUT]
     layout = TableLayout.of(*lists) if any(lists) else None
-    if not isinstance(name, str) or not (layout or any(place is not None for place in places.values())):
+    if not isinstance(name, str) or not (layout or any(output is not None for output in locations.values())):
         raise SetupError("USAGE", details=f"{path}: [[table]] needs a name (db.table or a pattern) and a target")
-    for word, place in places.items():
-        if place is not None and not (isinstance(place, str) and place.startswith(TABLE_PREFIXES)):
-            raise SetupError("USAGE", details=f"{path}: [[table]] {name}: {word} {place}: delta:PATH is needed")
-    return TablePlace(TableChoice.of([name]), places["target"], layout, places["changelog"], places["versions"])
+    for word, location in locations.items():
+        if location is not None and not (isinstance(location, str) and location.startswith(TABLE_PREFIXES)):
+            raise SetupError("USAGE", details=f"{path}: [[table]] {name}: {word} {location}: delta:PATH is needed")
+    return TableOutput(
+        TableChoice.of([name]), locations["target"], layout, locations["changelog"], locations["versions"]
+    )
 
 
 def _columns(value: Any, word: str, path: str) -> str | None:
     """A list of columns as the command line has it."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
         return ",".join(value)
     if value is None or isinstance(value, str):
         return value

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import typer
 
 from ticdc_bridge.cli.job_command import JobCommand
-from ticdc_bridge.cli.job_file import places_of
+from ticdc_bridge.cli.job_file import table_outputs_of
 from ticdc_bridge.cli.options import (
     CLAIM_CHECKS,
     DDL_ZONE,
@@ -36,7 +36,7 @@ from ticdc_bridge.schemas.inputs.table_sources import definition_source
 
 READ: Final = (*sorted(FORMATS), "auto")
 WRITTEN: Final = tuple(sorted(FORMATS))
-PLACES: Final = """\
+OUTPUT_KEYS: Final = """\
 Places:
   FILE            message file: JSON lines {"topic","partition","offset","timestamp","key_b64","value_b64","headers"},
                   only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary;
@@ -179,7 +179,7 @@ class Lineage(JobCommand):
 class JobOptions(Lineage, SparkConf, Reading):
     """What decode, encode, transcode and merge share."""
 
-    notes: ClassVar[str] = PLACES
+    notes: ClassVar[str] = OUTPUT_KEYS
     source: str = field(init=False)
     from_offset: str = FROM_OFFSET
     out: str = option(OUTPUT, "FILE|-|kafka:TOPIC|TABLE", "Where the result goes.", default="-")
@@ -238,7 +238,7 @@ class TableSelection(JobCommand):
     places: Any = option(
         INPUT, "JOB.toml",
         "Read these options from a file (docs/lake.md); the command line wins.",
-        "--file", callback=places_of, default=()
+        "--file", callback=table_outputs_of, default=()
     )  # fmt: skip
 
     source: str = field(init=False)

@@ -26,7 +26,7 @@ from ticdc_bridge.spark_jobs.io.locations import (
     KafkaClient,
     check_different,
     check_is_path,
-    name_of_place,
+    name_of_location,
     refuse_table_source,
     table_location_of,
     topic_of_location,
@@ -60,25 +60,25 @@ def dead_letter_location(args: JobOptions) -> str | None:
         beside = folder.removeprefix("delta:") if folder.startswith("delta:") else "."
         return f"{beside}/{args.command}.dead{'' if args.stream else '.jsonl'}"
     if args.stream and args.on_error == "dead-letter":
-        return f"{name_of_place(args.out) or args.command}.dead"
+        return f"{name_of_location(args.out) or args.command}.dead"
     if args.out == "-":
         return f"{args.command}.dead.jsonl"
-    source = name_of_place(args.source)
+    source = name_of_location(args.source)
     if (topics := topics_of_location(args.source)) is not None:
         source = topics.only or args.command
-    name = name_of_place(args.out) or source
+    name = name_of_location(args.out) or source
     return f"{name}.dead.jsonl"
 
 
-def run_job(args: JobOptions, work: Job, statements: Sequence[DdlText] = ()) -> int:
+def run_job(args: JobOptions, job: Job, statements: Sequence[DdlText] = ()) -> int:
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
-    kafka, place = replace(kafka_of(args), read=topics_of_location(args.source)), dead_letter_location(args)
-    _check_places(args, work, kafka, place)
+    kafka, location = replace(kafka_of(args), read=topics_of_location(args.source)), dead_letter_location(args)
+    _check_locations(args, job, kafka, location)
     table = getattr(args, "table", None)
     name = args.job or args.command
     to_table = table_location_of(args.out) is not None or (table and not args.out.endswith((".parquet", ".avro")))
     in_spark = bool(args.spark or args.stream or to_table)
-    written = place, args.checkpoint, *work.more_places
+    written = location, args.checkpoint, *job.more_locations
     settings = spark_settings(args, in_spark, args.source, args.out, *written)
     if args.out.endswith(".avro") and (args.spark or args.stream):
         details = f"{args.out}: an Avro file is written in this process: leave out --spark and --stream"
@@ -90,7 +90,7 @@ def run_job(args: JobOptions, work: Job, statements: Sequence[DdlText] = ()) -> 
         if not (args.stream and args.checkpoint):
             raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
         stream = StreamJob(
-            args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
+            args.command, job, args.source, args.out, location, kafka, args.checkpoint, trigger,
             table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
             metrics_host=args.metrics_host, lineage=args.lineage, job_name=name,
             patience=seconds(args.patience or "10m", "--patience"), is_patient=args.patience is not None,
@@ -99,37 +99,37 @@ def run_job(args: JobOptions, work: Job, statements: Sequence[DdlText] = ()) -> 
         return run_stream(stream)
     metrics.check(args.metrics)
     if table and args.out.endswith((".parquet", ".avro")):
-        summary = _table_file(args, work, kafka, settings, place)
+        summary = _table_file(args, job, kafka, settings, location)
     elif to_table:
         from ticdc_bridge.spark_jobs.streaming.batch import run_to_table
 
-        summary = run_to_table(work, args.source, args.out, place, kafka, settings, table, statements)
+        summary = run_to_table(job, args.source, args.out, location, kafka, settings, table, statements)
     else:
-        dead = DeadLetters(place, kafka) if place else None
-        out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
-        summary = _run(args, work, out, dead, kafka, settings)
+        dead = DeadLetters(location, kafka) if location else None
+        out = message_sink(args.out, kafka, args.topic) if job.write else line_sink(args.out, kafka)
+        summary = _run(args, job, out, dead, kafka, settings)
     metrics.write(args.metrics, name, summary)
-    lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary, dead_letter=place)
+    lineage.post(args.lineage, name, args.command, args.source, args.out, job, summary, dead_letter=location)
     tell_summary(args.command, summary, table_of(table))
     return summary.exit_code
 
 
-def _check_places(args: JobOptions, work: Job, kafka: KafkaClient, dead_letters: str | None) -> None:
+def _check_locations(args: JobOptions, job: Job, kafka: KafkaClient, dead_letters: str | None) -> None:
     """SetupError USAGE where what is read, written and asked for does not go together."""
     refuse_table_source(args.source)
     if kafka.read is None and args.source != "-" and "://" not in args.source and not Path(args.source).exists():
         raise SetupError("USAGE", details=f"{args.source}: No such file or directory")  # before Spark starts
-    if is_storage_folder(args.source) and work.read.format not in ("canal-json", "auto"):
+    if is_storage_folder(args.source) and job.read.format not in ("canal-json", "auto"):
         raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
     for option in ("--checkpoint", "--metrics"):
         check_is_path(getattr(args, option[2:]) or "", option, local=option == "--metrics")
     check_different({"--in": args.source, "--out": args.out, "--dead-letter": dead_letters})
-    if work.topic is not None:
-        check_topic_rule(work.topic)
-    if work.until_resolved and kafka.read is not None and kafka.read.only is None:
+    if job.topic is not None:
+        check_topic_rule(job.topic)
+    if job.until_resolved and kafka.read is not None and kafka.read.only is None:
         raise SetupError("USAGE", details="--until-resolved goes by one topic's watermarks: a job for each topic")
-    own_topics = work.write is not None and format_named(work.write.format).own_topics
-    if args.out == TOPIC and not (args.topic or own_topics) and topic_of_location(args.source) is not None:
+    names_topics = job.write is not None and format_named(job.write.format).names_topics
+    if args.out == TOPIC and not (args.topic or names_topics) and topic_of_location(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
     if args.topic and dead_letters == TOPIC + args.topic:
         raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")
@@ -141,7 +141,7 @@ def _check_places(args: JobOptions, work: Job, kafka: KafkaClient, dead_letters:
 
 def _run(
     args: JobOptions,
-    work: Job,
+    job: Job,
     out: LineSink | Sink,
     dead: DeadLetters | None,
     kafka: KafkaClient,
@@ -151,44 +151,46 @@ def _run(
     if args.spark:
         from ticdc_bridge.spark_jobs.streaming.batch import run_in_order
 
-        return run_in_order(work, args.source, out, dead, kafka, settings)
+        return run_in_order(job, args.source, out, dead, kafka, settings)
     incoming: in_process.Incoming
     if args.command == "encode":
         incoming = plain_source(args.source, kafka)
     else:
-        incoming = read_source(args.source, kafka, work.read.options, stated_tables(work.read.tables))
+        incoming = read_source(args.source, kafka, job.read.options, stated_tables(job.read.tables))
     incoming = show_progress(incoming, args.command, count_waiting(args.source, kafka))
     return in_process.run_in_process(
-        incoming, work, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file()
+        incoming, job, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file()
     )
 
 
-def _table_file(args: JobOptions, work: Job, kafka: KafkaClient, settings: SparkSettings, place: str | None) -> Summary:
+def _table_file(
+    args: JobOptions, job: Job, kafka: KafkaClient, settings: SparkSettings, location: str | None
+) -> Summary:
     """decode of one table to FILE.parquet or FILE.avro, its columns typed."""
-    work = replace(work, read=with_newest(work.read))
-    dead = DeadLetters(place, kafka) if place else None
+    job = replace(job, read=with_newest(job.read))
+    dead = DeadLetters(location, kafka) if location else None
     out: TableParquet | TableAvro
     if args.out.endswith(".avro"):
-        from ticdc_bridge.spark_jobs.jobs.table_avro import TableAvro, record_side
+        from ticdc_bridge.spark_jobs.jobs.table_avro import TableAvro, record_config
 
-        write = record_side(work.read, args.on_lossy or "error")
-        work, out = replace(work, write=write), TableAvro(path_of(args.out), write)
+        write = record_config(job.read, args.on_lossy or "error")
+        job, out = replace(job, write=write), TableAvro(path_of(args.out), write)
     else:
         from ticdc_bridge.spark_jobs.jobs.table_parquet import TableParquet
 
-        out = TableParquet(path_of(args.out), work.read)
-    summary = _run(args, work, out, dead, kafka, settings)
+        out = TableParquet(path_of(args.out), job.read)
+    summary = _run(args, job, out, dead, kafka, settings)
     out.tell(summary)
     return summary
 
 
-def count_waiting(place: str, kafka: KafkaClient) -> int | None:
+def count_waiting(location: str, kafka: KafkaClient) -> int | None:
     """How many messages there are to read, for the bar on a terminal; None where that is not known beforehand."""
-    topics = topics_of_location(place)
+    topics = topics_of_location(location)
     if topics is None or not sys.stderr.isatty():
         return None
     from ticdc_bridge.clients.kafka import extents
 
     settings = kafka.settings()
-    ranges = [one for topic in topics.find(settings) for one in extents(topic, settings).values()]
+    ranges = [extent for topic in topics.find(settings) for extent in extents(topic, settings).values()]
     return sum(max(high - max(low, kafka.from_offset), 0) for low, high in ranges)

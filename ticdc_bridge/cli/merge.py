@@ -73,7 +73,7 @@ class Merge(TableSelection, JobOptions):
     types: Literal["exact", "typed"] = TYPES
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import choose_tables, default_database, read_side, view_of
+        from ticdc_bridge.cli.codec_arguments import choose_tables, default_database, read_config, view_of
         from ticdc_bridge.cli.job_runner import run_job
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.inspect.format_lookup import format_named
@@ -81,8 +81,8 @@ class Merge(TableSelection, JobOptions):
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, check_rule, is_rule
 
-        places = {"--out": self.current, "--changelog": self.changelog, "--versions": self.versions}
-        given = {option: place for option, place in places.items() if place is not None}
+        locations = {"--out": self.current, "--changelog": self.changelog, "--versions": self.versions}
+        given = {option: output for option, output in locations.items() if output is not None}
         if not given:
             lake = "lake/{schema}/{table}" if self.table is None else f"lake/{self.table.rpartition('.')[2]}"
             details = (
@@ -90,27 +90,27 @@ class Merge(TableSelection, JobOptions):
                 " take the same"
             )
             raise SetupError("USAGE", details=details)
-        for name, place in given.items():
-            if table_location_of(place) is None:
+        for name, location in given.items():
+            if table_location_of(location) is None:
                 raise SetupError("USAGE", details=f"merge writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
-            if is_rule(place):
-                check_rule(place, name)
-        if len({is_rule(place) for place in given.values()}) > 1:
+            if is_rule(location):
+                check_rule(location, name)
+        if len({is_rule(output) for output in given.values()}) > 1:
             details = f"{' and '.join(given)}: all of them name {{schema}} and {{table}}, or none"
             raise SetupError("USAGE", details=details)
-        check_different(places)
-        if self.current is None and any(one.location for one in self.places):
+        check_different(locations)
+        if self.current is None and any(entry.location for entry in self.places):
             details = (
                 "[[table]]: target is for the current table, and this job writes none: give --out, or leave target out"
             )
             raise SetupError("USAGE", details=details)
-        if self.order == "offset" and (self.versions or any(one.versions for one in self.places)):
+        if self.order == "offset" and (self.versions or any(entry.versions for entry in self.places)):
             details = "--versions needs the changes' commit_ts: it can't be given with --order offset"
             raise SetupError("USAGE", details=details)
         self.out = next(iter(given.values()))
         chosen = choose_tables(self)
         zoned = self.types == "typed" and format_named(self.format).zone is None
-        read = replace(read_side(self, "error", warn=zoned), view=view_of(self), chosen=chosen)
+        read = replace(read_config(self, "error", warn=zoned), view=view_of(self), chosen=chosen)
         job = Job(
             read, None, None, self.on_error, merge=self.engine, at_once=self.at_once, current=self.current is not None,
             changelog=self.changelog, versions=self.versions, without_key=self.without_key, places=self.places,

@@ -85,11 +85,11 @@ class BaseCommand:
             return cls(**values).end()
 
         parameters = []
-        for one in fields(cls):
-            default = one.default if one.default_factory is MISSING else one.default_factory()
+        for entry in fields(cls):
+            default = entry.default if entry.default_factory is MISSING else entry.default_factory()
             default = Parameter.empty if default is MISSING else default
-            if one.init:
-                name = one.name
+            if entry.init:
+                name = entry.name
                 parameters.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[name]))
         call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         call.__doc__ = cls.__doc__

@@ -26,7 +26,7 @@ def exit_with(reason: str) -> NoReturn:
     raise typer.Exit(CANNOT_START)
 
 
-def one_of(argument: str, given: str | None, value: str | None) -> str:
+def any_of(argument: str, given: str | None, value: str | None) -> str:
     """What is named by an argument or by --in, which means the same. Leaves with 2 unless it is one of them."""
     if (given is None) == (value is None):
         exit_with(f"give {argument} or --in {argument}, one of them")
@@ -42,12 +42,12 @@ def read_settings(**explicit: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in explicit.items() if value is not None})
     except ValidationError as error:
-        exit_with("; ".join(f"{_setting_name(one['loc'], explicit)}: {one['msg']}" for one in error.errors()))
+        exit_with("; ".join(f"{_setting_name(entry['loc'], explicit)}: {entry['msg']}" for entry in error.errors()))
 
 
-def _setting_name(place: tuple[int | str, ...], explicit: Mapping[str, Any]) -> str:
+def _setting_name(path: tuple[int | str, ...], explicit: Mapping[str, Any]) -> str:
     """The option, or the variable of the environment, that a setting was given by."""
-    name = str(place[0]) if place else "settings"
+    name = str(path[0]) if path else "settings"
     return f"BRIDGE_{name.upper()}" if explicit.get(name) is None else f"--{name.replace('_', '-')}"
 
 

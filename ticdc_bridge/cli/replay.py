@@ -73,19 +73,19 @@ Exit codes:
         return done.exit_code
 
 
-def _letters(place: str, kafka: KafkaClient, settings: SparkSettings) -> Callable[[], Incoming]:
+def _letters(location: str, kafka: KafkaClient, settings: SparkSettings) -> Callable[[], Incoming]:
     """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
     from ticdc_bridge.spark_jobs.io.endpoints import read_source
     from ticdc_bridge.spark_jobs.io.locations import table_location_of, topic_of_location
     from ticdc_bridge.spark_jobs.io.object_paths import path_of
     from ticdc_bridge.spark_jobs.pipeline.progress import show_progress
 
-    if (table := table_location_of(place)) is not None:
+    if (table := table_location_of(location)) is not None:
         return lambda: show_progress(_of_table(table, settings), "replay")
-    if topic_of_location(place) is None and not (path_of(place).is_file() or path_of(place).is_dir()):
-        letters = list(read_source(place, kafka))
+    if topic_of_location(location) is None and not (path_of(location).is_file() or path_of(location).is_dir()):
+        letters = list(read_source(location, kafka))
         return lambda: letters
-    return lambda: show_progress(read_source(place, kafka), "replay")
+    return lambda: show_progress(read_source(location, kafka), "replay")
 
 
 def _of_table(location: TableLocation, settings: SparkSettings) -> Iterator[Message]:

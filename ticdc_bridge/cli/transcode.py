@@ -29,13 +29,13 @@ class Transcode(TableSelection, MessageJobOptions, Writing):
     to: str = formats(WRITTEN, "Format written:", "--to", panel=OUTPUT)
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import choose_tables, read_side, write_side
+        from ticdc_bridge.cli.codec_arguments import choose_tables, read_config, write_config
         from ticdc_bridge.cli.job_runner import run_job
         from ticdc_bridge.schemas.inspect.format_lookup import format_named
         from ticdc_bridge.spark_jobs.pipeline.job import Job
 
         chosen = choose_tables(self)
-        read = read_side(self, "error", warn=None in (format_named(self.format).zone, FORMATS[self.to].zone))
+        read = read_config(self, "error", warn=None in (format_named(self.format).zone, FORMATS[self.to].zone))
         read = replace(read, chosen=chosen)
-        write = write_side(self, read)
+        write = write_config(self, read)
         return run_job(self, Job(read, write, self.topic, self.on_error, self.dedupe, self.until_resolved))

@@ -23,7 +23,7 @@ from ticdc_bridge.cli.options import (
     option,
     seconds,
 )
-from ticdc_bridge.cli.output import ServiceCommand, exit_with, one_of, read_settings
+from ticdc_bridge.cli.output import ServiceCommand, any_of, exit_with, read_settings
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.service.server import logs
 from ticdc_bridge.service.server.logs import print_line
@@ -122,15 +122,15 @@ class Export(Transfer):
     def run(self) -> int:
         from ticdc_bridge.service.migration.transfer import move
 
-        places = [*filter(None, [self.source]), *(self.places or ()), *filter(None, [self.target])]
-        if not 0 < len(places) < 3 or (self.source and len(places) < 2):
+        locations = [*filter(None, [self.source]), *(self.places or ()), *filter(None, [self.target])]
+        if not 0 < len(locations) < 3 or (self.source and len(locations) < 2):
             example = "ticdc-bridge export --out dump.jsonl --store sqlite:///registry.db"
             raise SetupError("USAGE", details=f"export takes a TARGET, or a SOURCE and a TARGET: {example}")
-        over_http = [place.startswith(("http://", "https://")) for place in places]
+        over_http = [location.startswith(("http://", "https://")) for location in locations]
         # With one registry over HTTP the credentials are its own, whichever end it is.
-        options = self.options(own_target=all(over_http) and len(places) > 1, overwrite=self.overwrite)
-        source = places[0] if len(places) == 2 else read_settings(store=self.store).store
-        return move("export", source, places[-1], options)
+        options = self.options(own_target=all(over_http) and len(locations) > 1, overwrite=self.overwrite)
+        source = locations[0] if len(locations) == 2 else read_settings(store=self.store).store
+        return move("export", source, locations[-1], options)
 
 
 @dataclass(kw_only=True)
@@ -167,6 +167,6 @@ class Import(Transfer):
     def run(self) -> int:
         from ticdc_bridge.service.migration.transfer import move, verify
 
-        options, source = self.options(), one_of("SOURCE", self.given, self.source)
+        options, source = self.options(), any_of("SOURCE", self.given, self.source)
         target = self.to or read_settings(store=self.store).store
         return verify(source, target, options) if self.verify else move("import", source, target, options)

@@ -43,19 +43,19 @@ Exit codes:
     most: int = option(OUTPUT, "N", "Most differences listed.", min=0, default=1000)
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import kafka_of, read_side
+        from ticdc_bridge.cli.codec_arguments import kafka_of, read_config
         from ticdc_bridge.schemas.plain.writer import json_line
         from ticdc_bridge.spark_jobs.jobs.verify import ComparedInput, VerifyReport, compare
         from ticdc_bridge.spark_jobs.streaming import lineage
 
         kafka = kafka_of(self)
-        first = replace(read_side(self, "flag"), verify_checksum=True)
+        first = replace(read_config(self, "flag"), verify_checksum=True)
         other = copy.copy(self)
         other.format, other.source = self.to, self.against
         if self.to_registry or self.to_schemas:
             other.registry, other.schemas = self.to_registry, self.to_schemas
         other.from_options = self.to_options or self.from_options
-        second = replace(read_side(other, "flag"), verify_checksum=True)
+        second = replace(read_config(other, "flag"), verify_checksum=True)
         report = compare(
             ComparedInput(_read_incoming(self.source, kafka, first), first, "in"),
             ComparedInput(_read_incoming(self.against, kafka, second), second, "against"),
@@ -74,14 +74,14 @@ Exit codes:
         return report.exit_code
 
 
-def _read_incoming(place: str, kafka: KafkaClient, side: CodecConfig) -> Any:
+def _read_incoming(location: str, kafka: KafkaClient, config: CodecConfig) -> Any:
     from ticdc_bridge.spark_jobs.io.endpoints import plain_source, read_source
     from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
     from ticdc_bridge.spark_jobs.pipeline.progress import show_progress
     from ticdc_bridge.spark_jobs.pipeline.storage_definitions import stated_tables
 
-    if side.format == PLAIN:
-        incoming = plain_source(place, kafka)
+    if config.format == PLAIN:
+        incoming = plain_source(location, kafka)
     else:
-        incoming = read_source(place, kafka, side.options, stated_tables(side.tables))
-    return show_progress(incoming, f"verify {place}")
+        incoming = read_source(location, kafka, config.options, stated_tables(config.tables))
+    return show_progress(incoming, f"verify {location}")

@@ -133,7 +133,7 @@ class HistoryTables(HttpClient):
     def _span(self, table: TableId, commit_ts: int) -> _Span:
         spans = self._cache.spans.get(table)
         if spans:
-            index = bisect_left(spans, commit_ts, key=lambda one: one.from_ts)
+            index = bisect_left(spans, commit_ts, key=lambda entry: entry.from_ts)
             if index and (span := spans[index - 1]).until >= commit_ts and span.expires >= time.monotonic():
                 return span
         return self._ask_resolved(table, commit_ts)
@@ -168,7 +168,7 @@ class HistoryTables(HttpClient):
         after, until = -1, MAX_TSO
         for id_ in self._find_by_avro_name(table):
             span = self._span(id_, commit_ts)
-            later = (one.from_ts for one in self._cache.spans.get(id_, ()) if one.from_ts >= commit_ts)
+            later = (entry.from_ts for entry in self._cache.spans.get(id_, ()) if entry.from_ts >= commit_ts)
             after, until = max(after, span.from_ts), min(until, span.until, *later)
         return min(after, commit_ts - 1), max(until, commit_ts)
 
@@ -176,14 +176,14 @@ class HistoryTables(HttpClient):
     def table_ids(self) -> list[TableId]:
         """The tables that the history knows, under all their names."""
         self._find_by_avro_name(TableId("", ""))
-        return [one for ids in self._cache.names.values() for one in ids]
+        return [id_ for ids in self._cache.names.values() for id_ in ids]
 
     def forget_newest(self) -> None:
         """The next question without a commit_ts is asked anew."""
         self._cache.newest.clear()
         self._cache.every.clear()
 
-    def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table]:
+    def in_same_history(self, older: Table, newer: Table) -> tuple[Table, Table]:
         """Two versions of a table with the column ids that the DDL gives them, else those that SHOW CREATE TABLE of all
         versions gives them (schemas.model.ports.TableLineage).
         """
@@ -225,10 +225,10 @@ class HistoryTables(HttpClient):
         named = {"db": of.db, "table": of.table} if of else {}
         while True:
             answer = self.need(dict, f"/history/ddl?{self._query(limit=_PAGE, offset=offset, **named)}")
-            for one in self.read_field(answer, "ddl", list):
-                if one["query"] and one["mode"] != "form":
-                    mode = _MODES.get(one["mode"]) or LexicalMode.of_sql_mode(one.get("sql_mode", ""))
-                    texts.append(DdlText(one["commit_ts"], one["db"], one["query"], mode))
+            for entry in self.read_field(answer, "ddl", list):
+                if entry["query"] and entry["mode"] != "form":
+                    mode = _MODES.get(entry["mode"]) or LexicalMode.of_sql_mode(entry.get("sql_mode", ""))
+                    texts.append(DdlText(entry["commit_ts"], entry["db"], entry["query"], mode))
             if (offset := answer.get("next_offset") or 0) == 0:
                 return texts
 
@@ -245,7 +245,7 @@ class HistoryTables(HttpClient):
             details = f"--history {self.name}: which changefeed? Say --changefeed NAME; there are: {names}"
             raise SetupError("USAGE", details=details)
         feed = by_name[name]
-        marked = any(one["watermark"] is not None for one in feed.get("partitions", ()))
+        marked = any(partition["watermark"] is not None for partition in feed.get("partitions", ()))
         return _SealedState(name, self.read_field(feed, "sealed_ts", int), marked, feed.get("ddl_time_zone"))
 
     def _ask_resolved(self, table: TableId, commit_ts: int) -> _Span:
@@ -264,11 +264,11 @@ class HistoryTables(HttpClient):
             time.sleep(pause)
             pause = min(pause * 2, 5.0)
         spans = self._cache.spans.setdefault(table, [])
-        for one in [one for one in spans if one.from_ts == span.from_ts]:
-            spans.remove(one)
-            if one.version == span.version:  # decoders are compiled by object
-                span = _Span(span.from_ts, span.until, span.expires, one.version, span.error)
-        insort(spans, span, key=lambda one: one.from_ts)
+        for entry in [item for item in spans if item.from_ts == span.from_ts]:
+            spans.remove(entry)
+            if entry.version == span.version:  # decoders are compiled by object
+                span = _Span(span.from_ts, span.until, span.expires, entry.version, span.error)
+        insort(spans, span, key=lambda item: item.from_ts)
         return span
 
     def _newest(self, table: TableId) -> _Span:
@@ -283,7 +283,9 @@ class HistoryTables(HttpClient):
             span = self._answer(table, span.from_ts, resolved=False)
         assert span is not None
         spans = self._cache.spans.get(table, [])
-        same = next((one.version for one in spans if one.version is not None and one.version == span.version), None)
+        same = next(
+            (entry.version for entry in spans if entry.version is not None and entry.version == span.version), None
+        )
         return _Span(0, MAX_TSO, time.monotonic() + _UNSURE_FOR, same or span.version, span.error)
 
     def _answer(self, table: TableId, commit_ts: int, resolved: bool) -> _Span | None:
@@ -368,8 +370,8 @@ class HistoryTables(HttpClient):
             offset = 0
             while True:
                 answer = self.need(dict, f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
-                for one in self.read_field(answer, "tables", list):
-                    id_ = TableId(one["db"], one["table"])
+                for entry in self.read_field(answer, "tables", list):
+                    id_ = TableId(entry["db"], entry["table"])
                     answers.names.setdefault(id_.sanitised.folded, []).append(id_)
                 if (offset := answer.get("next_offset") or 0) == 0:
                     break
@@ -384,7 +386,7 @@ def _number(word: str, text: str, otherwise: int) -> int:
 
 
 def _is_possible(table: TableId) -> bool:
-    """Whether TiDB could have a table of this name: messages may hold any text."""
+    """True if TiDB could have a table of this name: messages may hold any text."""
     return all(
         0 < len(name) <= _LONGEST_NAME and name not in (".", "..") and "\0" not in name and is_utf8(name)
         for name in table

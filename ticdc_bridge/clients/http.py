@@ -102,19 +102,26 @@ class HttpClient:
 
     def __init__(self, url: str, option: str = "registry", login: HttpLogin = HttpLogin()) -> None:
         try:
-            parts = urlsplit(url)
-            good = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.path and (parts.port or 1)
+            split_url = urlsplit(url)
+            good = (
+                split_url.scheme in ("http", "https")
+                and split_url.hostname
+                and "@" not in split_url.path
+                and (split_url.port or 1)
+            )
         except ValueError:
             good = False
         if not good:
             needed = "http://host:port or https://… is needed (escape / and @ in a password)"
             raise SetupError("USAGE", details=f"{option} {mask_url(url)!r}: {needed}")
-        self.name = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+        self.name = urlunsplit(
+            (split_url.scheme, split_url.netloc.rpartition("@")[2], split_url.path.rstrip("/"), "", "")
+        )
         self.login = login
         self._headers = {"Accept": f"{V1}, application/json", "Accept-Encoding": "identity", "Content-Type": V1}
         user = login.user
-        if user is None and parts.username is not None:
-            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        if user is None and split_url.username is not None:
+            user = f"{unquote(split_url.username)}:{unquote(split_url.password or '')}"
         if login.token:
             self._headers["Authorization"] = f"Bearer {login.token}"
         elif user is not None:
@@ -234,12 +241,14 @@ class HttpClient:
         self, method: str, url: str, headers: Mapping[str, str], data: bytes, until: float
     ) -> tuple[HttpResponse, str]:
         """An answer and where it redirects to, "" if it does not."""
-        parts = urlsplit(url)
-        client = _connections(parts.scheme == "https", self.login.ca)
+        split_url = urlsplit(url)
+        client = _connections(split_url.scheme == "https", self.login.ca)
         # The target goes out as it is: a client that tidies paths would make another subject of "." or "a%2Fb".
-        target = quote((parts.path or "/") + (f"?{parts.query}" if parts.query else ""), safe=string.punctuation)
+        target = quote(
+            (split_url.path or "/") + (f"?{split_url.query}" if split_url.query else ""), safe=string.punctuation
+        )
         request = client.build_request(
-            method, urlunsplit((*parts[:2], "/", "", "")), headers=headers, content=data or None,
+            method, urlunsplit((*split_url[:2], "/", "", "")), headers=headers, content=data or None,
             timeout=max(until - time.monotonic(), 0.05), extensions={"target": target.encode()},
         )  # fmt: skip
         response = client.send(request, stream=True)

@@ -210,7 +210,7 @@ def read_range(topic: str, partition: int, start: int, end: int, settings: Mappi
         yield from _read_partition(consumer, topic, partition, start, end, settings["bootstrap.servers"])
 
 
-def read_one(topic: str, partition: int, offset: int, settings: Mapping[str, str]) -> Message:
+def read_message(topic: str, partition: int, offset: int, settings: Mapping[str, str]) -> Message:
     """The message at an offset. SetupError USAGE when there is none, KAFKA_UNREACHABLE, UNKNOWN_TOPIC."""
     servers = settings["bootstrap.servers"]
     with _consumer(settings, "error") as consumer:
@@ -462,7 +462,7 @@ class TopicChoice:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The topics that are named, sorted."""
-        return () if self.pattern else tuple(sorted({one.strip() for one in self.text.split(",") if one.strip()}))
+        return () if self.pattern else tuple(sorted({word.strip() for word in self.text.split(",") if word.strip()}))
 
     @property
     def only(self) -> str | None:
@@ -504,8 +504,8 @@ def number_sources(counts: Mapping[str, int], known: list[tuple[str, int]]) -> l
 
     SetupError USAGE for more than a position has numbers for.
     """
-    there = set(known)
-    numbered = [*known, *((t, p) for t in sorted(counts) for p in range(counts[t]) if (t, p) not in there)]
+    existing = set(known)
+    numbered = [*known, *((t, p) for t in sorted(counts) for p in range(counts[t]) if (t, p) not in existing)]
     if len(numbered) > _MAX_SOURCES:
         details = f"the topics have {len(numbered)} partitions; one job reads {_MAX_SOURCES} at most"
         raise SetupError("USAGE", details=details)

@@ -104,9 +104,9 @@ def unsigned_text(data: Array, pos: int, end: int) -> Any:
 
 
 @jit
-def digits_of(data: Array, pos: int, size: int, work: Scratch) -> int:
+def digits_of(data: Array, pos: int, size: int, scratch: Scratch) -> int:
     """A two's complement integer of up to 32 bytes → how many digits its magnitude has; they are in work.digits."""
-    digits, limbs, count, ten = work.digits, work.limbs, 0, np.uint64(10)
+    digits, limbs, count, ten = scratch.digits, scratch.limbs, 0, np.uint64(10)
     fill = np.uint64(0xFF) if data[pos] >= 128 else np.uint64(0)
     if size <= 8:
         number = np.uint64(0) - (fill & np.uint64(1))
@@ -150,14 +150,14 @@ def digits_of(data: Array, pos: int, size: int, work: Scratch) -> int:
 
 
 @jit
-def decimal(data: Array, pos: int, size: int, precision: int, scale: int, work: Scratch) -> int:
+def decimal(data: Array, pos: int, size: int, precision: int, scale: int, scratch: Scratch) -> int:
     """A DECIMAL's bytes → its text at the end of the scratch; out: the text's length, -1 where it does not fit."""
     if size < 1 or size > 32:
         return -1
-    count = digits_of(data, pos, size, work)
+    count = digits_of(data, pos, size, scratch)
     if count > precision:
         return -1
-    out, first, digits = work.scratch, work.state[SCRATCH], work.digits
+    out, first, digits = scratch.scratch, scratch.state[SCRATCH], scratch.digits
     to = first
     if data[pos] >= 128:
         out[to] = 45
@@ -168,7 +168,7 @@ def decimal(data: Array, pos: int, size: int, precision: int, scale: int, work: 
         if k == scale and k:
             out[to] = 46
             to += 1
-    work.state[SCRATCH] = to
+    scratch.state[SCRATCH] = to
     return int(to - first)
 
 
@@ -187,7 +187,7 @@ _OP, _COMMIT_TS, _BEFORE = range(1, 4)
 STATES = 4
 
 
-class MessagePart(NamedTuple):
+class MessageField(NamedTuple):
     """Keys or values: bytes, where each begins and ends, and the program of each."""
 
     data: Array
@@ -305,7 +305,7 @@ def record(
 ) -> Any:  # fmt: skip
     """One record's cells from `cell` on → (next position, or -1; next cell). base: what makes a position in `data` a
     place; scratch: the place of the scratch's first byte."""
-    place, length = rows.place, rows.length
+    start, length = rows.place, rows.length
     while step < last:
         code, null, a, b = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3]
         step += 1
@@ -316,7 +316,7 @@ def record(
             pos += 1
             if branch == 2 * null:
                 if code < codes.OP:
-                    place[cell], length[cell] = 0, -1
+                    start[cell], length[cell] = 0, -1
                     cell += 1
                 elif code == codes.BEFORE:
                     step += a
@@ -327,7 +327,7 @@ def record(
             number, pos = number_at(data, pos, end, code)
             if pos < 0:
                 return -1, cell
-            place[cell], length[cell] = number, 8
+            start[cell], length[cell] = number, 8
             cell += 1
             continue
         if code >= codes.OP:
@@ -355,22 +355,22 @@ def record(
             size = 8
         if not sound:
             return -1, cell
-        place[cell], length[cell] = at, size
+        start[cell], length[cell] = at, size
         cell += 1
     return pos, cell
 
 
 @jit
-def room(part: MessagePart, most: Array) -> Any:
+def room(field: MessageField, most: Array) -> Any:
     """(cells, bytes of text) that a part's messages need at most. most: of each program, by itself.
 
     A cell takes a byte of the message at least, a DECIMAL two: memory follows what is there.
     """
     cells = text = 0
-    for message in range(part.program.shape[0]):
-        program = part.program[message]
+    for message in range(field.program.shape[0]):
+        program = field.program[message]
         if program >= 0:
-            size = part.offsets[message + 1] - part.offsets[message] - HEADER
+            size = field.offsets[message + 1] - field.offsets[message] - HEADER
             cells += min(size, most[program, 0])
             text += min(size * _TEXT_A_BYTE, most[program, 1])
     return cells, text
@@ -378,7 +378,13 @@ def room(part: MessagePart, most: Array) -> Any:
 
 @jit
 def read(
-    values: MessagePart, keys: MessagePart, base: int, scratch: int, programs: ReadSteps, rows: ReadRows, work: Scratch
+    values: MessageField,
+    keys: MessageField,
+    base: int,
+    scratch: int,
+    programs: ReadSteps,
+    rows: ReadRows,
+    work: Scratch,
 ) -> Any:
     """All messages → (rows, cells). base, scratch: places of the keys' and the scratch's first byte."""
     state, steps, ends = work.state, programs.steps, programs.ends
@@ -430,11 +436,11 @@ def read(
 def rearrange(chosen: Array, source: Array, cell: int, rows: ReadRows) -> int:
     """Cells of the rows `chosen` once more, from `cell` on. source: of each new cell, the old one; -1: absent."""
     for n in chosen:
-        for side in (rows.after, rows.before):
-            first = side[n]
+        for image in (rows.after, rows.before):
+            first = image[n]
             if first < 0:
                 continue
-            side[n] = cell
+            image[n] = cell
             for at in source:
                 if at < 0:
                     rows.place[cell], rows.length[cell] = 0, -2
@@ -444,6 +450,6 @@ def rearrange(chosen: Array, source: Array, cell: int, rows: ReadRows) -> int:
     return cell
 
 
-def scratch_used(work: Scratch) -> int:
+def scratch_used(scratch: Scratch) -> int:
     """How many bytes of the scratch hold text."""
-    return int(work.state[SCRATCH])
+    return int(scratch.state[SCRATCH])

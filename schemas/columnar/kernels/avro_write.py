@@ -29,8 +29,8 @@ def put_long(out: Array, at: int, number: int) -> int:
 
 
 @inline
-def put_span(out: Array, at: int, data: Array, place: int, length: int) -> int:
-    return copy_short(out, put_long(out, at, length), data, place, length)
+def put_span(out: Array, at: int, data: Array, pos: int, length: int) -> int:
+    return copy_short(out, put_long(out, at, length), data, pos, length)
 
 
 @jit
@@ -56,17 +56,17 @@ def put_low_first(out: Array, at: int, bits: Any, size: int) -> int:
 
 
 @jit
-def put_double(out: Array, at: int, place: int) -> int:
-    bits = np.uint64(place)
+def put_double(out: Array, at: int, pos: int) -> int:
+    bits = np.uint64(pos)
     if (bits >> np.uint64(52)) & np.uint64(0x7FF) == np.uint64(0x7FF):
         return -1
     return int(put_low_first(out, at, bits, 8))
 
 
 @jit
-def put_float(out: Array, at: int, place: int) -> int:
+def put_float(out: Array, at: int, pos: int) -> int:
     """A float64 that is a float32 → the latter's bits."""
-    bits = np.uint64(place)
+    bits = np.uint64(pos)
     exponent = int((bits >> np.uint64(52)) & np.uint64(0x7FF))
     digits = bits & np.uint64(0xFFFFFFFFFFFFF)
     bits32 = np.uint64(0)
@@ -85,9 +85,9 @@ def put_float(out: Array, at: int, place: int) -> int:
 
 
 @jit
-def put_bits(out: Array, at: int, place: int, length: int) -> int:
+def put_bits(out: Array, at: int, pos: int, length: int) -> int:
     """BIT(length), big-endian."""
-    bits = np.uint64(place)
+    bits = np.uint64(pos)
     if length < 1 or (length < 64 and bits >> np.uint64(length)):
         return -1
     size = (length + 7) // 8
@@ -100,25 +100,25 @@ def put_bits(out: Array, at: int, place: int, length: int) -> int:
 # ---------------------------------------------------------------------------------- decimals
 @jit
 def put_decimal(
-    out: Array, at: int, data: Array, place: int, length: int, precision: int, scale: int, limbs: Array
+    out: Array, at: int, data: Array, index: int, length: int, precision: int, scale: int, limbs: Array
 ) -> int:
     """DECIMAL's text → the shortest two's complement of the unscaled integer. limbs: room for _LIMBS uint64."""
-    pos, end = place, place + length
+    pos, end = index, index + length
     negative = pos < end and data[pos] == 45
     if negative:
         pos += 1
-    whole, fraction, digits, wide, pending, small = 0, -1, 0, False, 0, np.uint64(0)
+    integer, fraction, digits, wide, pending, small = 0, -1, 0, False, 0, np.uint64(0)
     factor, left = np.uint64(1), scale
     while pos < end:
         digit = np.uint64(data[pos]) - np.uint64(48)  # what is below "0" becomes huge
         pos += 1
         if digit > np.uint64(9):
-            if data[pos - 1] != 46 or fraction >= 0 or not whole:
+            if data[pos - 1] != 46 or fraction >= 0 or not integer:
                 return -1
             fraction = 0
             continue
         if fraction < 0:
-            whole += 1
+            integer += 1
         else:
             fraction += 1
             if not left:
@@ -138,7 +138,7 @@ def put_decimal(
         if factor == np.uint64(1_000_000_000):
             pending = _times_add(limbs, pending, factor, small)
             small, factor = np.uint64(0), np.uint64(1)
-    if not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
+    if not 1 <= integer <= 65 or fraction == 0 or fraction > 65:
         return -1
     for _ in range(left if digits else 0):
         digits += 1
@@ -239,15 +239,15 @@ def _offset(zones: Array, first: int, count: int, seconds: int, wall: int) -> in
 
 
 @jit
-def put_timestamp(out: Array, at: int, data: Array, place: int, length: int, zones: Array, pair: Any) -> Any:
+def put_timestamp(out: Array, at: int, data: Array, pos: int, length: int, zones: Array, pair: Any) -> Any:
     """TIMESTAMP text in the target's zone → (next position or -1, whether it is ambiguous).
 
     zones (int64, two columns): since when (seconds, UTC) which offset holds; the first row of a zone has no start.
     pair: (first row of the source's, changes, first row of the target's, changes, first second, last second).
     """
-    if is_zero_timestamp(data, place, place + length):
-        return put_span(out, at, data, place, length), False
-    local = micros(data, place, place + length) // 1_000_000
+    if is_zero_timestamp(data, pos, pos + length):
+        return put_span(out, at, data, pos, length), False
+    local = micros(data, pos, pos + length) // 1_000_000
     if not pair[4] <= local <= pair[5]:
         return -1, False
     before = _offset(zones, pair[0], pair[1], local, 1)
@@ -255,12 +255,12 @@ def put_timestamp(out: Array, at: int, data: Array, place: int, length: int, zon
     if before < after:
         return -1, False
     utc = local - before
-    there = utc + _offset(zones, pair[2], pair[3], utc, 0)
-    again = _offset(zones, pair[2], pair[3], there, 1) != _offset(zones, pair[2], pair[3], there, 2)
+    local_time = utc + _offset(zones, pair[2], pair[3], utc, 0)
+    again = _offset(zones, pair[2], pair[3], local_time, 1) != _offset(zones, pair[2], pair[3], local_time, 2)
     at = put_long(out, at, length)
-    copy(out, at, data, place, length)
-    put_date(there // 86400, out, at)  # from year 1970 on, or late in 1969
-    put_clock(there % 86400 * 1_000_000, 0, out, at + 11)
+    copy(out, at, data, pos, length)
+    put_date(local_time // 86400, out, at)  # from year 1970 on, or late in 1969
+    put_clock(local_time % 86400 * 1_000_000, 0, out, at + 11)
     return at + length, bool(before != after or again)
 
 
@@ -321,24 +321,24 @@ def message_sizes(programs: WriteSteps, modes: WriteOptions, rows: WriteRows) ->
         cell = rows.before[row] if rows.op[row] == 100 else rows.after[row]
         if program < 0 or cell < 0:
             continue
-        for part in range(2):
-            first, last = of[program, 2 * part], of[program, 2 * part + 1]
-            for side in range(2 if part == VALUE and modes.before else 1):
-                cell = rows.before[row] if side else cell
+        for field in range(2):
+            first, last = of[program, 2 * field], of[program, 2 * field + 1]
+            for image in range(2 if field == VALUE and modes.before else 1):
+                cell = rows.before[row] if image else cell
                 if cell < 0:
                     break
-                room[part] += _ROOM * (last - first)
+                room[field] += _ROOM * (last - first)
                 for f in range(first, last):
                     n = cell + rows.step[row] * fields[f, 1]
                     if fields[f, 1] >= 0 and lengths[n] > 8:
-                        room[part] += lengths[n]
-            room[part] += of[program, 5 + 2 * part] - of[program, 4 + 2 * part] + 64
+                        room[field] += lengths[n]
+            room[field] += of[program, 5 + 2 * field] - of[program, 4 + 2 * field] + 64
     return room
 
 
 @jit_allocating
 def write(
-    programs: WriteSteps, modes: WriteOptions, rows: WriteRows, part: int, out: Array, ends: Array, left: Array,
+    programs: WriteSteps, modes: WriteOptions, rows: WriteRows, field: int, out: Array, ends: Array, left: Array,
     folds: Array,
 ) -> None:  # fmt: skip
     """Keys (part KEY) or values of all rows, one after another; ends: one more than rows, from 0 on.
@@ -348,7 +348,7 @@ def write(
     # Arrays are taken out of the tuples here and no function gets a tuple: numba counts references each time.
     fields, of, heads, zones, pairs = programs.fields, programs.of, programs.heads, programs.zones, programs.pairs
     program_of, op, after, before, step = rows.program, rows.op, rows.after, rows.before, rows.step
-    places, lengths, data, commit_ts = rows.place, rows.length, rows.data, rows.commit_ts
+    starts, lengths, data, commit_ts = rows.place, rows.length, rows.data, rows.commit_ts
     limbs, start, at = np.zeros(8, np.uint64), 0, 0
     for row in range(program_of.shape[0]):
         at = start = at if at >= 0 else start  # what was begun of a row that is left is written over
@@ -358,40 +358,40 @@ def write(
         if program < 0 or cell < 0:
             left[row] = True
             continue
-        head, more = of[program, 4 + 2 * part], 0
+        head, more = of[program, 4 + 2 * field], 0
         if head < 0:
-            if part == VALUE and modes.watermarks and commit_ts[row] >= 0:
+            if field == VALUE and modes.watermarks and commit_ts[row] >= 0:
                 at = _put_delete(out, at, commit_ts[row])
             continue
-        size = of[program, 5 + 2 * part] - head
+        size = of[program, 5 + 2 * field] - head
         copy(out, at, heads, head, size)
         at += size
-        for side in range(2 if part == VALUE and modes.before else 1):
-            if side:
+        for image in range(2 if field == VALUE and modes.before else 1):
+            if image:
                 cell = before[row]
                 out[at] = 0 if cell < 0 else 2
                 at += 1
                 if cell < 0:
                     break
-            for f in range(of[program, 2 * part], of[program, 2 * part + 1]):
+            for f in range(of[program, 2 * field], of[program, 2 * field + 1]):
                 what, n = fields[f, 0], cell + step[row] * fields[f, 1]
                 length = lengths[n] if fields[f, 1] >= 0 else -1 if what == VIRTUAL else -2
                 if length >= 0 and what == TIMESTAMP and of[program, 8] >= 0:
                     at = put_branch(out, at, fields[f, 2])
-                    at, twice = put_timestamp(out, at, data, places[n], length, zones, pairs[of[program, 8]])
+                    at, twice = put_timestamp(out, at, data, starts[n], length, zones, pairs[of[program, 8]])
                     if twice:
                         at = at if fields[f, 5] < MOST_ZONED else -1
                         more |= np.int64(1) << fields[f, 5]
                 elif length >= 0:
                     at = put_branch(out, at, fields[f, 2])
-                    at = _put_field(out, at, what, fields[f, 3], fields[f, 4], data, places[n], length, limbs)
+                    at = _put_field(out, at, what, fields[f, 3], fields[f, 4], data, starts[n], length, limbs)
                 else:
                     at = _put_null(out, at, fields[f, 2], length)
                 if at < 0:
                     break
             if at < 0:
                 break
-        if at >= 0 and part == VALUE:
+        if at >= 0 and field == VALUE:
             at = _put_extension(modes.extension, modes.before, modes.checksum, op[row], commit_ts[row], out, at)
         left[row] |= at < 0
         folds[row] |= more if at >= 0 else 0
@@ -417,30 +417,30 @@ def _put_null(out: Array, at: int, union: int, length: int) -> int:
 
 @inline
 def _put_field(
-    out: Array, at: int, what: int, first: int, second: int, data: Array, place: int, length: int, limbs: Array
+    out: Array, at: int, what: int, first: int, second: int, data: Array, pos: int, length: int, limbs: Array
 ) -> int:
     """A value that is there."""
     if what in (SPAN, TIMESTAMP):
-        return int(put_span(out, at, data, place, length))
+        return int(put_span(out, at, data, pos, length))
     if what == INT:
         top = np.int64(1) << (first - 1)
-        return -1 if first < 64 and (place < -top or place >= top) else int(put_long(out, at, place))
+        return -1 if first < 64 and (pos < -top or pos >= top) else int(put_long(out, at, pos))
     if what == UINT:
-        return -1 if first < 64 and place >> first else int(put_long(out, at, place))
+        return -1 if first < 64 and pos >> first else int(put_long(out, at, pos))
     if what == DECIMAL:
-        return int(put_decimal(out, at, data, place, length, first, second, limbs))
+        return int(put_decimal(out, at, data, pos, length, first, second, limbs))
     if what == DECIMAL_TEXT:
-        sound = is_decimal(data, place, place + length, first, second)
-        return int(put_span(out, at, data, place, length)) if sound else -1
+        sound = is_decimal(data, pos, pos + length, first, second)
+        return int(put_span(out, at, data, pos, length)) if sound else -1
     if what == DOUBLE:
-        return int(put_double(out, at, place))
+        return int(put_double(out, at, pos))
     if what == FLOAT:
-        return int(put_float(out, at, place))
+        return int(put_float(out, at, pos))
     if what == BIT:
-        return int(put_bits(out, at, place, first))
+        return int(put_bits(out, at, pos, first))
     if what == YEAR:
-        return int(put_long(out, at, place)) if place == 0 or 1901 <= place <= 2155 else -1
-    return int(put_digits(out, at, place)) if what == UINT_TEXT else -1
+        return int(put_long(out, at, pos)) if pos == 0 or 1901 <= pos <= 2155 else -1
+    return int(put_digits(out, at, pos)) if what == UINT_TEXT else -1
 
 
 @inline

@@ -197,15 +197,15 @@ def copy_short(out: Array, to: int, data: Array, first: int, size: int) -> int:
 
 
 @compiling.inline
-def equal_bytes(one: Array, a: int, other: Array, b: int, size: int) -> bool:
-    """Whether one[a:] and other[b:] begin with the same `size` bytes; both have them."""
+def equal_bytes(left: Array, a: int, other: Array, b: int, size: int) -> bool:
+    """True if one[a:] and other[b:] begin with the same `size` bytes; both have them."""
     differ, i = np.uint64(0), 0
     if size < 8:
         for i in range(size):
-            differ |= np.uint64(one[a + i] ^ other[b + i])
+            differ |= np.uint64(left[a + i] ^ other[b + i])
     else:
         while i < size - 8:
-            differ |= read_eight(one, a + i) ^ read_eight(other, b + i)
+            differ |= read_eight(left, a + i) ^ read_eight(other, b + i)
             i += 8
-        differ |= read_eight(one, a + size - 8) ^ read_eight(other, b + size - 8)
+        differ |= read_eight(left, a + size - 8) ^ read_eight(other, b + size - 8)
     return bool(differ == 0)

@@ -14,7 +14,7 @@ Array = Any  # numpy arrays: numba knows their types
 
 @jit
 def by_column(
-    first: Array, step: Array, shape: Array, offsets: Array, place: Array, length: Array, places: Array, lengths: Array
+    first: Array, step: Array, shape: Array, offsets: Array, start: Array, length: Array, starts: Array, lengths: Array
 ) -> None:
     """Places and lengths by column. first, step: each row's first cell, -1 for none, and the distance of the others.
 
@@ -23,9 +23,9 @@ def by_column(
     """
     for row in range(first.shape[0]):
         begin, apart, of = first[row], step[row], shape[row]
-        for column in range(places.shape[0]):
+        for column in range(starts.shape[0]):
             offset = offsets[of, column]
-            places[column, row] = 0
+            starts[column, row] = 0
             if begin < 0 or offset < 0:
                 lengths[column, row] = -2
             else:
@@ -33,7 +33,7 @@ def by_column(
                 size = length[cell]
                 lengths[column, row] = size
                 if size >= 0:
-                    places[column, row] = place[cell]
+                    starts[column, row] = start[cell]
 
 
 @jit
@@ -42,19 +42,19 @@ def find_few(numbers: Array, distinct: Array, first: Array, back: Array) -> int:
 
     Out: how many there are, -1 for more than `distinct` has room for.
     """
-    count, last, place = 0, 0, -1
+    count, last, found_at = 0, 0, -1
     for n in range(numbers.shape[0]):
         number = numbers[n]
-        if place < 0 or number != last:
-            place, last = 0, number
-            while place < count and distinct[place] != number:
-                place += 1
-            if place == count:
+        if found_at < 0 or number != last:
+            found_at, last = 0, number
+            while found_at < count and distinct[found_at] != number:
+                found_at += 1
+            if found_at == count:
                 if count == distinct.shape[0]:
                     return -1
-                distinct[place], first[place] = number, n
+                distinct[found_at], first[found_at] = number, n
                 count += 1
-        back[n] = place
+        back[n] = found_at
     return count
 
 
@@ -73,8 +73,8 @@ def text_offsets(lengths: Array, offsets: Array) -> int:
 
 
 @jit
-def copy_texts(data: Array, places: Array, lengths: Array, offsets: Array, out: Array) -> None:
+def copy_texts(data: Array, starts: Array, lengths: Array, offsets: Array, out: Array) -> None:
     """The texts one after another, as `offsets` says."""
     for row in range(lengths.shape[0]):
         if lengths[row] > 0:
-            copy(out, int(offsets[row]), data, int(places[row]), int(lengths[row]))
+            copy(out, int(offsets[row]), data, int(starts[row]), int(lengths[row]))

@@ -82,25 +82,25 @@ def deltas(data: Array, pos: Any, end: Any, count: Any, low: Any, high: Any, out
 
 # ---------------------------------------------------------------------------------- values
 @jit
-def fill(data: Array, place: Array, length: Array, rows: int, slots: CraftSlots, bad: Array) -> None:
+def fill(data: Array, start: Array, length: Array, rows: int, slots: CraftSlots, bad: Array) -> None:
     """place, length: [slot][row] of contents in `data` (a length below 0: NULL, or not sent), which become cells."""
     for first in range(0, rows, _BLOCK):
         last = min(first + _BLOCK, rows)
         for slot in range(slots.code.shape[0]):
             _fill_slot(
-                slots.code[slot], data, place[slot, first:last], length[slot, first:last], slots.a[slot], slots.b[slot],
+                slots.code[slot], data, start[slot, first:last], length[slot, first:last], slots.a[slot], slots.b[slot],
                 bad[first:last],
             )  # fmt: skip
 
 
 @jit
-def _fill_slot(code: int, data: Array, place: Array, length: Array, a: int, b: int, bad: Array) -> None:
-    for row in range(place.shape[0]):
+def _fill_slot(code: int, data: Array, start: Array, length: Array, a: int, b: int, bad: Array) -> None:
+    for row in range(start.shape[0]):
         size = length[row]
         if size < 0:
-            place[row] = 0
+            start[row] = 0
             continue
-        pos = place[row]
+        pos = start[row]
         if code >= TEXT:
             if code == TEXT:
                 bad[row] |= not is_sound_text(data, pos, pos + size)
@@ -112,7 +112,7 @@ def _fill_slot(code: int, data: Array, place: Array, length: Array, a: int, b: i
         else:
             number, sound = _real(data, pos, size, code == FLOAT)
         bad[row] |= not sound
-        place[row], length[row] = number if sound else 0, 8
+        start[row], length[row] = number if sound else 0, 8
 
 
 @jit

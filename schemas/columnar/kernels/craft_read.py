@@ -81,9 +81,9 @@ STATES = 19
 
 
 @jit
-def dictionary(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScratch) -> int:
+def dictionary(data: Array, pos: int, end: int, plan: ScanTargets, scratch: ScanScratch) -> int:
     """Terms → the index of each in the plan's names (-1: none of them). Out: how many terms, -1 if it is none."""
-    count, pos = count_of(data, pos, end, work.term_plan.shape[0])
+    count, pos = count_of(data, pos, end, scratch.term_plan.shape[0])
     if pos < 0:
         return -1
     total = np.int64(0)
@@ -92,15 +92,15 @@ def dictionary(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScr
         if pos < 0 or value > np.uint64(end - pos) or total > end - pos:
             return -1
         total += np.int64(value)
-        work.term_ends[i] = total
+        scratch.term_ends[i] = total
     if total != end - pos:
         return -1
     first = pos
     for i in range(count):
-        last = pos + work.term_ends[i]
+        last = pos + scratch.term_ends[i]
         if not utf8(data, first, last):
             return -1
-        work.term_plan[i] = find_name(data, first, last, plan)
+        scratch.term_plan[i] = find_name(data, first, last, plan)
         first = last
     return int(count)
 
@@ -122,7 +122,7 @@ def find_name(data: Array, first: int, last: int, plan: ScanTargets) -> int:
 
 
 @jit
-def frame(data: Array, start: int, end: int, most: int, work: ScanScratch) -> bool:
+def frame(data: Array, start: int, end: int, most: int, scratch: ScanScratch) -> bool:
     """Version, footer and the first two size tables → the message's places in work.state, body sizes in work.sizes."""
     value, first = uvarint(data, start, end)
     if first < 0 or value != np.uint64(1):
@@ -139,34 +139,34 @@ def frame(data: Array, start: int, end: int, most: int, work: ScanScratch) -> bo
     if size > last - first:
         return False
     tables = last - size
-    count, pos = count_of(data, tables, last, work.sizes.shape[0])
+    count, pos = count_of(data, tables, last, scratch.sizes.shape[0])
     if pos < 0 or count < 2:
         return False
-    pos = deltas(data, pos, last, count, 0, tables - start, work.sizes)
+    pos = deltas(data, pos, last, count, 0, tables - start, scratch.sizes)
     if pos < 0:
         return False
-    headers, terms, at = work.sizes[0], work.sizes[1], pos
+    headers, terms, at = scratch.sizes[0], scratch.sizes[1], pos
     count, pos = count_of(data, pos, last, most)
     if pos < 0:
         return False
-    pos = deltas(data, pos, last, count, 0, at - start, work.sizes)
+    pos = deltas(data, pos, last, count, 0, at - start, scratch.sizes)
     if pos < 0:
         return False
     total = headers + terms
     for i in range(count):
-        total += work.sizes[i]
+        total += scratch.sizes[i]
         if total > tables - first:
             return False
-    state = work.state
+    state = scratch.state
     state[_EVENTS], state[_HEADERS], state[_BODIES], state[_TERMS_AT] = count, first, first + headers, tables - terms
     state[_TABLES], state[_GROUPS], state[_LAST] = tables, pos, last
     return bool(total == tables - first and terms > 0)
 
 
 @jit
-def headers(data: Array, rows: int, plan: ScanTargets, result: ScanResult, work: ScanScratch) -> bool:
+def headers(data: Array, rows: int, plan: ScanTargets, result: ScanResult, scratch: ScanScratch) -> bool:
     """commit_ts, types, partitions and names of all events of the message; all must be rows of the plan's table."""
-    state = work.state
+    state = scratch.state
     count, pos, end = state[_EVENTS], state[_HEADERS], state[_BODIES]
     stamp = np.uint64(0)
     for i in range(count):
@@ -179,36 +179,36 @@ def headers(data: Array, rows: int, plan: ScanTargets, result: ScanResult, work:
         value, pos = uvarint(data, pos, end)
         if pos < 0 or value != np.uint64(1):
             return False
-    pos = deltas(data, pos, end, count, -(1 << 63), (1 << 63) - 1, work.partitions)
+    pos = deltas(data, pos, end, count, -(1 << 63), (1 << 63) - 1, scratch.partitions)
     if pos < 0:
         return False
     at, size = state[_TERMS_AT], state[_TABLES] - state[_TERMS_AT]
     if state[_KNOWN_AT] < 0 or size != state[_KNOWN_SIZE] or not equal_bytes(data, state[_KNOWN_AT], data, at, size):
         state[_HEAD_AT] = state[_KNOWN_AT] = -1
-        terms = dictionary(data, at, at + size, plan, work)
+        terms = dictionary(data, at, at + size, plan, scratch)
         if terms < 0:
             return False
         state[_KNOWN_AT], state[_KNOWN_SIZE], state[_KNOWN_TERMS] = at, size, terms
     last = state[_KNOWN_TERMS] - 1
-    pos = deltas(data, pos, end, count, 0, last, work.schemas)
+    pos = deltas(data, pos, end, count, 0, last, scratch.schemas)
     if pos >= 0:
-        pos = deltas(data, pos, end, count, 0, last, work.tables)
+        pos = deltas(data, pos, end, count, 0, last, scratch.tables)
     if pos != end:
         return False
     for i in range(count):
-        database, table = work.term_plan[work.schemas[i]], work.term_plan[work.tables[i]]
+        database, table = scratch.term_plan[scratch.schemas[i]], scratch.term_plan[scratch.tables[i]]
         if database < 0 or table < 0 or not plan.roles[database] & DATABASE or not plan.roles[table] & TABLE:
             return False
     return True
 
 
 @jit
-def head(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScratch) -> int:
+def head(data: Array, pos: int, end: int, plan: ScanTargets, scratch: ScanScratch) -> int:
     """Names, types and flags of a column group → next position; work.order gets the plan's columns in their order.
 
     -1 where they are not columns of the plan in its types, each at most once.
     """
-    state, codes, order = work.state, plan.codes, work.order
+    state, codes, order = scratch.state, plan.codes, scratch.order
     size = state[_HEAD_SIZE]
     if state[_HEAD_AT] >= 0 and end - pos > size and equal_bytes(data, state[_HEAD_AT], data, pos, size):
         return int(pos + size)
@@ -217,16 +217,16 @@ def head(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScratch) 
     count, pos = count_of(data, pos, end, codes.shape[0])
     if pos < 0:
         return -1
-    pos = deltas(data, pos, end, count, 0, state[_KNOWN_TERMS] - 1, work.ids)
+    pos = deltas(data, pos, end, count, 0, state[_KNOWN_TERMS] - 1, scratch.ids)
     if pos < 0:
         return -1
-    work.seen[:] = 0
+    scratch.seen[:] = 0
     for i in range(count):
-        k = work.term_plan[work.ids[i]]
+        k = scratch.term_plan[scratch.ids[i]]
         column = plan.column[k] if k >= 0 else -1
-        if column < 0 or work.seen[column]:
+        if column < 0 or scratch.seen[column]:
             return -1
-        work.seen[column] = 1
+        scratch.seen[column] = 1
         order[i] = column
     for i in range(count):
         value, pos = uvarint(data, pos, end)
@@ -243,10 +243,10 @@ def head(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScratch) 
 
 @jit
 def values(
-    data: Array, pos: int, end: int, row: int, shift: int, result: ScanResult, plan: ScanTargets, work: ScanScratch
+    data: Array, pos: int, end: int, row: int, shift: int, result: ScanResult, plan: ScanTargets, scratch: ScanScratch
 ) -> bool:
     """Lengths and places of a group's values, which fill it to its end."""
-    order, count, sizes = work.order, work.state[_HEAD_COLUMNS], work.ids
+    order, count, sizes = scratch.order, scratch.state[_HEAD_COLUMNS], scratch.ids
     if end - pos < count:
         return False
     every = np.uint8(0)
@@ -278,7 +278,7 @@ def values(
     if total != end - pos:
         return False
     # Unsigned indices again. `float_at` is a FLOAT whose neighbour comes next.
-    at, base, float_at = np.uint64(row), np.uint64(shift), work.state[_FLOAT_AT]
+    at, base, float_at = np.uint64(row), np.uint64(shift), scratch.state[_FLOAT_AT]
     for k in range(count):
         column = base + np.uint64(order[k])
         size = sizes[k]
@@ -288,10 +288,10 @@ def values(
             kind = plan.numbers[order[k]]
             if kind and (float_at >= 0 or kind == FLOAT):
                 if float_at >= 0:
-                    count_overwritten(data, float_at, pos, size, work.state)
+                    count_overwritten(data, float_at, pos, size, scratch.state)
                 float_at = pos if kind == FLOAT and size == 8 else -1
             pos += size
-    work.state[_FLOAT_AT] = float_at
+    scratch.state[_FLOAT_AT] = float_at
     return True
 
 
@@ -315,7 +315,7 @@ def count_overwritten(data: Array, at: int, pos: int, length: int, state: Array)
 
 @jit
 def is_sound(state: Array) -> bool:
-    """Whether the decoder flags no FLOAT of a message."""
+    """True if the decoder flags no FLOAT of a message."""
     if state[_STRONG] > 1 or 2 * state[_HITS] > state[_PAIRS]:
         return False
     return bool(state[_WEIGHT] <= max(1, 2 * state[_AGAINST]))
@@ -323,32 +323,39 @@ def is_sound(state: Array) -> bool:
 
 @jit
 def row_groups(
-    data: Array, body: int, size: int, row: int, groups: int, plan: ScanTargets, result: ScanResult, work: ScanScratch
+    data: Array,
+    body: int,
+    size: int,
+    row: int,
+    groups: int,
+    plan: ScanTargets,
+    result: ScanResult,
+    scratch: ScanScratch,
 ) -> int:
     """One row's column groups → next position in the tables of group sizes, -1 if they are none."""
     columns = plan.codes.shape[0]
-    parts, groups = count_of(data, groups, work.state[_LAST], 2)
+    pieces, groups = count_of(data, groups, scratch.state[_LAST], 2)
     if groups < 0:
         return -1
-    groups = deltas(data, groups, work.state[_LAST], parts, 2, size, work.kinds)
-    if groups < 0 or work.kinds[0] + (work.kinds[1] if parts == 2 else 0) != size:
+    groups = deltas(data, groups, scratch.state[_LAST], pieces, 2, size, scratch.kinds)
+    if groups < 0 or scratch.kinds[0] + (scratch.kinds[1] if pieces == 2 else 0) != size:
         return -1
     result.side[row] = 0
-    for part in range(parts):
-        end = body + work.kinds[part]
-        side = np.int64(data[body])
-        if side < 1 or side > 2 or result.side[row] & side:
+    for field in range(pieces):
+        end = body + scratch.kinds[field]
+        image = np.int64(data[body])
+        if image < 1 or image > 2 or result.side[row] & image:
             return -1
-        result.side[row] |= side
-        before = work.state[_HEAD_AT]
-        pos = head(data, body + 1, end, plan, work)
-        if pos < 0 or (part == 1 and work.state[_HEAD_AT] != before):  # the old row has the new one's columns
+        result.side[row] |= image
+        before = scratch.state[_HEAD_AT]
+        pos = head(data, body + 1, end, plan, scratch)
+        if pos < 0 or (field == 1 and scratch.state[_HEAD_AT] != before):  # the old row has the new one's columns
             return -1
-        if work.state[_HEAD_COLUMNS] < columns:
-            if side == 1 or parts == 2:  # only a delete may have its key alone
+        if scratch.state[_HEAD_COLUMNS] < columns:
+            if image == 1 or pieces == 2:  # only a delete may have its key alone
                 return -1
             result.lengths[columns:, row] = -2
-        if not values(data, pos, end, row, columns * (side - 1), result, plan, work):
+        if not values(data, pos, end, row, columns * (image - 1), result, plan, scratch):
             return -1
         body = end
     if result.side[row] == 1:
@@ -360,30 +367,30 @@ def row_groups(
 
 @jit
 def scan(
-    data: Array, starts: Array, ends: Array, message: int, plan: ScanTargets, result: ScanResult, work: ScanScratch
+    data: Array, starts: Array, ends: Array, message: int, plan: ScanTargets, result: ScanResult, scratch: ScanScratch
 ) -> Any:
     """Messages from `message` on → (rows written, next message). It stops before a message that does not fit."""
     room = result.commit_ts.shape[0]
-    state = work.state
+    state = scratch.state
     state[_KNOWN_AT] = state[_HEAD_AT] = -1
     rows = 0
     while message < starts.shape[0]:
         result.status[message] = LEFT
-        if frame(data, starts[message], ends[message], min(room, work.sizes.shape[0]), work):
+        if frame(data, starts[message], ends[message], min(room, scratch.sizes.shape[0]), scratch):
             count = state[_EVENTS]
             if rows + count > room:
                 return rows, message
-            if headers(data, rows, plan, result, work):
+            if headers(data, rows, plan, result, scratch):
                 state[_FLOAT_AT] = -1
                 state[_PAIRS:] = 0
                 body, groups, done = state[_BODIES], state[_GROUPS], 0
                 for i in range(count):
-                    groups = row_groups(data, body, work.sizes[i], rows + i, groups, plan, result, work)
+                    groups = row_groups(data, body, scratch.sizes[i], rows + i, groups, plan, result, scratch)
                     if groups < 0:
                         break
                     result.message[rows + i] = message
-                    result.partition[rows + i] = work.partitions[i]
-                    body += work.sizes[i]
+                    result.partition[rows + i] = scratch.partitions[i]
+                    body += scratch.sizes[i]
                     done += 1
                 if done == count and groups == state[_LAST] and is_sound(state):
                     result.status[message] = TAKEN

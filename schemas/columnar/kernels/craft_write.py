@@ -73,11 +73,11 @@ def measure(target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Arr
     """numbers: what a value is written from: a number, the bits of one, or a span's place. bad: rows that are left."""
     columns = target.column.shape[0]
     for row in range(rows.sides.shape[0]):
-        for side in range(2):
-            first, sent = rows.before[row] if side else rows.after[row], 0
+        for image in range(2):
+            first, sent = rows.before[row] if image else rows.after[row], 0
             for k in range(columns):
-                slot, size = side * columns + k, -2
-                if rows.sides[row] >> side & 1 and not (rows.short[row] and not target.keys[k]):
+                slot, size = image * columns + k, -2
+                if rows.sides[row] >> image & 1 and not (rows.short[row] and not target.keys[k]):
                     if target.cells[k] >= 0:
                         cell = first + rows.step[row] * target.cells[k]
                         size = rows.length[cell]
@@ -86,32 +86,32 @@ def measure(target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Arr
                         numbers[row, slot], size = _content(target, k, rows.data, numbers[row, slot], size)
                         bad[row] |= size < 0
                     elif size == -2:
-                        bad[row] |= not side
+                        bad[row] |= not image
                     sent += size != -2
                 lengths[row, slot] = size
-            bad[row] |= rows.sides[row] >> side & 1 == 1 and not sent
+            bad[row] |= rows.sides[row] >> image & 1 == 1 and not sent
 
 
 @inline
-def _content(target: WriteLayout, column: int, data: Array, place: int, size: int) -> Any:
+def _content(target: WriteLayout, column: int, data: Array, pos: int, size: int) -> Any:
     """(what a value is written from, how long its content is; -1: it is none of its column)."""
     code, a, b = target.codes[column], target.a[column], target.b[column]
     if code >= SPAN:
-        end = place + size
+        end = pos + size
         if code == DECIMAL:
-            sound = is_decimal(data, place, end, a, b)
+            sound = is_decimal(data, pos, end, a, b)
         else:
-            sound = code == SPAN or is_temporal(code - DATE, data, place, end)
-        return place, size if sound else -1
+            sound = code == SPAN or is_temporal(code - DATE, data, pos, end)
+        return pos, size if sound else -1
     if code in (ENUM, SET):
-        number, sound = _number_of(target, code == SET, a, b, data, place, place + size)
+        number, sound = _number_of(target, code == SET, a, b, data, pos, pos + size)
         return number, _size(np.uint64(number)) if sound else -1
     if code == DOUBLE:
-        return place, 8 if (place >> 52) & 0x7FF != 0x7FF else -1
+        return pos, 8 if (pos >> 52) & 0x7FF != 0x7FF else -1
     if code == UNSIGNED:
-        return place, _size(np.uint64(place)) if np.uint64(place) <= np.uint64(a) else -1
-    sound = code != NOTHING and a <= place <= b and (code == SIGNED or not 0 < place < 1901)
-    return place, _size(zigzag(place)) if sound else -1
+        return pos, _size(np.uint64(pos)) if np.uint64(pos) <= np.uint64(a) else -1
+    sound = code != NOTHING and a <= pos <= b and (code == SIGNED or not 0 < pos < 1901)
+    return pos, _size(zigzag(pos)) if sound else -1
 
 
 @jit
@@ -185,31 +185,31 @@ def write_head(target: WriteLayout, sent: Array, count: int, out: Array, at: int
 
 @jit
 def write_group(
-    target: WriteLayout, data: Array, numbers: Array, lengths: Array, row: int, side: int, out: Array, at: int,
-    ids: Array, used: Array, work: Array,
+    target: WriteLayout, data: Array, numbers: Array, lengths: Array, row: int, image: int, out: Array, at: int,
+    ids: Array, used: Array, scratch: Array,
 ) -> Any:  # fmt: skip
     """A column group → next position. ids: of the names, -1 not used yet; used[0] counts them, used[1:] lists them.
 
-    work: where the last head of all columns is and its size, then the columns sent.
+    scratch: where the last head of all columns is and its size, then the columns sent.
     """
     columns = target.column.shape[0]
-    shift = columns * (side - 1)
-    sent = work[2:]
+    shift = columns * (image - 1)
+    sent = scratch[2:]
     count = 0
     for k in range(columns):
         if lengths[row, shift + k] != -2:
             sent[count] = k
             count += 1
-    out[at] = side
+    out[at] = image
     at += 1
-    if count == columns and work[0] >= 0:
-        copy(out, at, out, work[0], work[1])
-        at += work[1]
+    if count == columns and scratch[0] >= 0:
+        copy(out, at, out, scratch[0], scratch[1])
+        at += scratch[1]
     else:
         start = at
         at = write_head(target, sent, count, out, at, ids, used)
         if count == columns:
-            work[0], work[1] = start, at - start
+            scratch[0], scratch[1] = start, at - start
     for i in range(count):
         length = lengths[row, shift + sent[i]]
         if length < 64:
@@ -235,11 +235,11 @@ def write_group(
 @jit
 def write_message(
     target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Array, first: int, last: int, out: Array, at: int,
-    ids: Array, used: Array, sizes: Array, work: Array,
+    ids: Array, used: Array, sizes: Array, scratch: Array,
 ) -> Any:  # fmt: skip
     """Rows first…last-1 → one message; next position. Each row has at least one side."""
     ids[:] = -1
-    ids[0], used[0], used[1], work[0] = 0, 1, 0, -1
+    ids[0], used[0], used[1], scratch[0] = 0, 1, 0, -1
     if target.table:
         ids[1], used[0], used[2] = 1, 2, 1
     out[at] = 1
@@ -258,11 +258,11 @@ def write_message(
         at = put(out, at, 2 if target.table and row == first else 0)
     headers = at - start
     for row in range(first, last):
-        for side in range(1, 3):
+        for image in range(1, 3):
             begin = at
-            if rows.sides[row] & side:
-                at = write_group(target, rows.data, numbers, lengths, row, side, out, at, ids, used, work)
-            sizes[row - first, side - 1] = at - begin
+            if rows.sides[row] & image:
+                at = write_group(target, rows.data, numbers, lengths, row, image, out, at, ids, used, scratch)
+            sizes[row - first, image - 1] = at - begin
     at = write_terms(target, out, at, used)
     return write_sizes(out, at, headers, used[used[0] + 1], sizes, last - first)
 
@@ -323,7 +323,7 @@ def write(
     ids = np.empty(target.name_ends.shape[0], np.int64)
     used = np.empty(target.name_ends.shape[0] + 2, np.int64)
     sizes = np.empty((min(count, target.most_rows), 2), np.int64)
-    work = np.empty(target.column.shape[0] + 2, np.int64)
+    scratch = np.empty(target.column.shape[0] + 2, np.int64)
     first, at = 0, 0
     while first < count:
         last, size = first, 0
@@ -335,7 +335,7 @@ def write(
                 last += 1
                 if size > target.most_bytes or last - first >= target.most_rows:
                     break
-            at = write_message(target, rows, numbers, lengths, first, last, out, at, ids, used, sizes, work)
+            at = write_message(target, rows, numbers, lengths, first, last, out, at, ids, used, sizes, scratch)
             leads[first] = True
         ends[first:last] = at
         first = last

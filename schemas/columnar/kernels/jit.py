@@ -41,8 +41,8 @@ def jit(function: F, **more: Any) -> F:
         return function
     if _FOLDER is not None:
         # numba keeps the code beside the file that a function says it is from.
-        place = str(_FOLDER / Path(function.__code__.co_filename).name)
-        function.__code__ = function.__code__.replace(co_filename=place)
+        folder = str(_FOLDER / Path(function.__code__.co_filename).name)
+        function.__code__ = function.__code__.replace(co_filename=folder)
     compiled: F = numba.njit(cache=_FOLDER is not None, nogil=True, **{**_UNCOUNTED, **more})(function)
     return compiled
 
@@ -90,9 +90,9 @@ def _fill(folder: Path, sources: Mapping[str, bytes]) -> Path:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name, text in sources.items():
         _write(folder / name, text)
-    for one in (folder, folder / _CODE):
-        if one.exists() and not os.access(one, os.W_OK):
-            raise PermissionError(errno.EACCES, "cannot be written", str(one))
+    for entry in (folder, folder / _CODE):
+        if entry.exists() and not os.access(entry, os.W_OK):
+            raise PermissionError(errno.EACCES, "cannot be written", str(entry))
     return folder
 
 

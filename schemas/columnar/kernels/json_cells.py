@@ -168,8 +168,8 @@ def unbase64(data: Array, pos: int, size: int, out: Array, to: int) -> int:
     pad = 0
     if size:
         pad = (data[pos + size - 1] == 61) + (data[pos + size - 1] == 61 and data[pos + size - 2] == 61)
-    whole = size - 4 if pad else size
-    at, stop, one = np.uint64(pos), np.uint64(pos + whole), np.uint64(1)
+    full_size = size - 4 if pad else size
+    at, stop, one = np.uint64(pos), np.uint64(pos + full_size), np.uint64(1)
     every, end = np.uint8(0), np.uint64(to)
     while at < stop:
         a, b = _SIX[data[at]], _SIX[data[at + one]]
@@ -180,10 +180,10 @@ def unbase64(data: Array, pos: int, size: int, out: Array, to: int) -> int:
         out[end + np.uint64(2)] = c << np.uint8(6) | d
         end += np.uint64(3)
         at += np.uint64(4)
-    to += whole // 4 * 3
+    to += full_size // 4 * 3
     if pad:
-        a, b = _SIX[data[pos + whole]], _SIX[data[pos + whole + 1]]
-        c = _SIX[data[pos + whole + 2]] if pad == 1 else np.uint8(0)
+        a, b = _SIX[data[pos + full_size]], _SIX[data[pos + full_size + 1]]
+        c = _SIX[data[pos + full_size + 2]] if pad == 1 else np.uint8(0)
         every |= a | b | c
         if (pad == 1 and c & 3) or (pad == 2 and b & 15):
             return -1  # bits of no account that are not zero
@@ -239,15 +239,15 @@ def unquote(out: Array, first: int, end: int) -> int:
 
 # ---------------------------------------------------------------------------------- NULL or a default
 @jit
-def mark_image(data: Array, places: Array, lengths: Array, images: Array, first: int, end: int, bad: Array) -> None:
+def mark_image(data: Array, starts: Array, lengths: Array, images: Array, first: int, end: int, bad: Array) -> None:
     """Marks rows whose content is images[first:end], which stands for NULL or a default alike."""
-    for row in range(places.shape[0]):
+    for row in range(starts.shape[0]):
         if lengths[row] < 0:
             continue
-        place, size = places[row], lengths[row]
-        if size == end - first and equal_bytes(data, place, images, first, size):
+        start, size = starts[row], lengths[row]
+        if size == end - first and equal_bytes(data, start, images, first, size):
             bad[row] = 1
-        for i in range(place, place + size):
+        for i in range(start, start + size):
             if data[i] == 92:  # an escape: it may be the image in another spelling
                 bad[row] = 1
 
@@ -314,12 +314,12 @@ def read(
         if rows == first:
             break
         for slot in range(slots.code.shape[0]):
-            place, length = positions.places[slot, first:rows], positions.lengths[slot, first:rows]
+            position, length = positions.places[slot, first:rows], positions.lengths[slot, first:rows]
             for n in range(images.firsts[slot], images.firsts[slot + 1]):
                 begin = images.ends[n - 1] if n else 0
-                mark_image(source.values, place, length, images.text, begin, images.ends[n], bad[first:rows])
+                mark_image(source.values, position, length, images.text, begin, images.ends[n], bad[first:rows])
             to = _fill_slot(
-                slots.code[slot], source.values, place, length, slots.a[slot], slots.b[slot], slots.c[slot], out, to,
+                slots.code[slot], source.values, position, length, slots.a[slot], slots.b[slot], slots.c[slot], out, to,
                 bad[first:rows],
             )  # fmt: skip
     return rows, at, unknown, to
@@ -327,20 +327,20 @@ def read(
 
 @jit
 def _fill_slot(
-    code: int, data: Array, place: Array, length: Array, a: int, b: int, c: int, out: Array, to: int, bad: Array
+    code: int, data: Array, start: Array, length: Array, a: int, b: int, c: int, out: Array, to: int, bad: Array
 ) -> int:
     # A loop each: what is asked of the code is asked once then.
     if code <= FLOAT:
-        for row in range(place.shape[0]):
+        for row in range(start.shape[0]):
             if length[row] >= 0:
-                number, sound = _number(code, data, place[row], length[row], a, b)
-                place[row], length[row] = number if sound else 0, 8
+                number, sound = _number(code, data, start[row], length[row], a, b)
+                start[row], length[row] = number if sound else 0, 8
                 bad[row] |= not sound
         return to
     if code == TEXT:
-        for row in range(place.shape[0]):
-            pos, size = place[row], length[row]
-            place[row] = to
+        for row in range(start.shape[0]):
+            pos, size = start[row], length[row]
+            start[row] = to
             if size <= 0:
                 continue
             end = put_text(data, pos, pos + size, out, to)
@@ -349,16 +349,16 @@ def _fill_slot(
             else:
                 length[row], to = end - to, end
         return to
-    for row in range(place.shape[0]):
-        pos, size = place[row], length[row]
-        place[row] = to
+    for row in range(start.shape[0]):
+        pos, size = start[row], length[row]
+        start[row] = to
         if size < 0:
             continue
         end = _put(code, data, pos, size, a, b, c, out, to)
         if end < 0:
             bad[row] = 1
         elif code == BITS:
-            place[row], length[row] = _bits(out, to, end), 8
+            start[row], length[row] = _bits(out, to, end), 8
         else:
             length[row], to = end - to, end
     return to
@@ -425,9 +425,9 @@ def _put_short_decimal(data: Array, pos: int, end: int, precision: int, scale: i
         point = find_digits_end(data, start, end)
         whole = 0 if data[start] == 48 else point - start
         if whole + scale <= digits and (point == end or data[point] == 46):
-            places = end - point - 1 if point < end else 0
-            if places <= scale and (point == end or find_digits_end(data, point + 1, end) == end):
-                return _put_padded(data, pos, end, places, scale, out, to)
+            decimals = end - point - 1 if point < end else 0
+            if decimals <= scale and (point == end or find_digits_end(data, point + 1, end) == end):
+                return _put_padded(data, pos, end, decimals, scale, out, to)
     limit, most = np.uint64(1_000_000_000_000_000), np.uint64(1)
     for _ in range(digits):
         most *= np.uint64(10)
@@ -436,13 +436,13 @@ def _put_short_decimal(data: Array, pos: int, end: int, precision: int, scale: i
 
 
 @jit
-def _put_padded(data: Array, pos: int, end: int, places: int, scale: int, out: Array, to: int) -> int:
-    """A plain number that has `places` digits after its point, with zeros up to `scale` of them."""
+def _put_padded(data: Array, pos: int, end: int, decimals: int, scale: int, out: Array, to: int) -> int:
+    """A plain number that has `decimals` digits after its point, with zeros up to `scale` of them."""
     to = copy_short(out, to, data, pos, end - pos)
-    if scale and not places:
+    if scale and not decimals:
         out[to] = 46
         to += 1
-    for _ in range(scale - places):
+    for _ in range(scale - decimals):
         out[to] = 48
         to += 1
     return to
@@ -490,7 +490,7 @@ def _scale_number(data: Array, pos: int, end: int, scale: int, limit: Any) -> An
 # ---------------------------------------------------------------------------------- texts, bytes, dates and times
 @jit
 def _is_sound(code: int, data: Array, pos: int, end: int, a: int, b: int) -> bool:
-    """Whether a text is one of its column as it stands."""
+    """True if a text is one of its column as it stands."""
     if code <= TIME:
         return is_temporal(code - DATE, data, pos, end)
     return bool(code == DECIMAL and is_decimal(data, pos, end, a, b))

@@ -111,7 +111,7 @@ def scan(
 
 @jit
 def _row(source: MessageRows, at: int, plan: Templates, positions: ValuePositions, row: int, last: Array) -> bool:
-    """Whether a template matches; the one that did last is tried first."""
+    """True if a template matches; the one that did last is tried first."""
     count = plan.sides.shape[0]
     keyed = source.key_first[at] >= 0
     for turn in range(count):
@@ -142,11 +142,11 @@ def _row(source: MessageRows, at: int, plan: Templates, positions: ValuePosition
             positions,
             row,
         ):
-            side = plan.sides[k]
-            positions.side[row] = side
-            for part in range(2):
-                if not side & (1 << part):
-                    for slot in range(part * plan.columns, (part + 1) * plan.columns):
+            image = plan.sides[k]
+            positions.side[row] = image
+            for field in range(2):
+                if not image & (1 << field):
+                    for slot in range(field * plan.columns, (field + 1) * plan.columns):
                         positions.places[slot, row], positions.lengths[slot, row] = 0, ABSENT
             last[0] = k
             return True
@@ -157,7 +157,7 @@ def _row(source: MessageRows, at: int, plan: Templates, positions: ValuePosition
 def _walk(
     data: Array, first: int, end: int, plan: Templates, step: int, stop: int, positions: ValuePositions, row: int
 ) -> bool:
-    """Whether data[first:end] matches the steps step…stop; notes what they found."""
+    """True if data[first:end] matches the steps step…stop; notes what they found."""
     pos = first
     while step < stop:
         kind, a = plan.steps[step, 0], plan.steps[step, 1]

@@ -94,32 +94,32 @@ def _put_four(a: int, b: int, c: int, count: int, out: Array, to: int) -> int:
 
 
 @inline
-def string(data: Array, place: int, size: int, lines: bool, out: Array, to: int) -> int:
+def string(data: Array, pos: int, size: int, lines: bool, out: Array, to: int) -> int:
     """A JSON string, as `json.dumps` writes it with UTF-8 as it is; lines: but for U+0085, U+2028 and U+2029."""
     out[to] = 34
     to += 1
-    if _is_plain(data, place, place + size, lines):
-        copy(out, to, data, place, size)
+    if _is_plain(data, pos, pos + size, lines):
+        copy(out, to, data, pos, size)
         to += size
     else:
-        to = _put_escaped(data, place, place + size, lines, out, to)
+        to = _put_escaped(data, pos, pos + size, lines, out, to)
     out[to] = 34
     return to + 1
 
 
 @inline
-def short_string(data: Array, place: int, size: int, out: Array, to: int) -> int:
+def short_string(data: Array, pos: int, size: int, out: Array, to: int) -> int:
     """As `string` with `lines` false, made for short ones. `out` has room for BLOCK bytes more."""
-    if size > BLOCK or data.shape[0] - place < BLOCK or find_special(data, place) < size:
-        return string(data, place, size, False, out, to)
-    copy_block(out, to + 1, data, place)
+    if size > BLOCK or data.shape[0] - pos < BLOCK or find_special(data, pos) < size:
+        return string(data, pos, size, False, out, to)
+    copy_block(out, to + 1, data, pos)
     out[to], out[to + 1 + size] = 34, 34
     return to + size + 2
 
 
 @inline
 def _is_plain(data: Array, pos: int, end: int, lines: bool) -> bool:
-    """Whether nothing has to be escaped; with `lines` false also for text that needs a closer look."""
+    """True if nothing has to be escaped; with `lines` false also for text that needs a closer look."""
     slow = np.uint64(0)
     while end - pos >= 8:
         word = read_eight(data, pos)
@@ -199,7 +199,7 @@ def _letter(byte: int) -> int:
 FROM, TO, OP, COLUMN, A, B, NOTE, LACK = range(8)
 WIDTH = 8
 REFUSE, SILENT = -1, -2
-WHOLE, LACKS = range(2)
+INTEGER_DIGITS, LACKS = range(2)
 
 # Of a program: steps of the key and of the value, of their objects, bytes of its literals, and of columns a row.
 (
@@ -266,7 +266,7 @@ def write(at: int, rows: JsonRows, programs: JsonSteps, zones: Array, out: JsonO
         out.left,
     )
     keys, values, key_ends, value_ends = out.keys, out.values, out.key_ends, out.value_ends
-    place, length, data, of, commit_ts = rows.place, rows.length, rows.data, rows.program, rows.commit_ts
+    pos, length, data, of, commit_ts = rows.place, rows.length, rows.data, rows.program, rows.commit_ts
     after, before, steps_of = rows.after, rows.before, rows.step
     while at < of.shape[0]:
         key_to, value_to, program = state[KEY_TO], state[VALUE_TO], of[at]
@@ -281,12 +281,12 @@ def write(at: int, rows: JsonRows, programs: JsonSteps, zones: Array, out: JsonO
                 if state[KEY_NEED] > keys.shape[0] - key_to or state[VALUE_NEED] > values.shape[0] - value_to:
                     return at
                 key_to = _message(
-                    text, steps, zones, table, program, KEY_FIRST, place, length, data, new, old, by, apart, ts, keys,
+                    text, steps, zones, table, program, KEY_FIRST, pos, length, data, new, old, by, apart, ts, keys,
                     key_to, notes, state, at,
                 )  # fmt: skip
                 if key_to >= 0:
                     value_to = _message(
-                        text, steps, zones, table, program, VALUE_FIRST, place, length, data, new, old, by, apart, ts,
+                        text, steps, zones, table, program, VALUE_FIRST, pos, length, data, new, old, by, apart, ts,
                         values, value_to, notes, state, at,
                     )  # fmt: skip
                 if key_to >= 0 and value_to >= 0:
@@ -313,12 +313,12 @@ def _room(length: Array, first: int, apart: int, columns: int, most: int) -> int
 
 @jit
 def _message(
-    text: Array, steps: Array, zones: Array, table: Array, program: int, part: int, place: Array, length: Array,
+    text: Array, steps: Array, zones: Array, table: Array, program: int, field: int, offset: Array, length: Array,
     data: Array, new: int, old: int, by: int, apart: int, commit_ts: int, out: Array, to: int, notes: Array,
     state: Array, row: int,
 ) -> int:  # fmt: skip
-    """A key or value, -1 where a value is left. part: KEY_FIRST or VALUE_FIRST."""
-    for base in range(table[program, part] * WIDTH, table[program, part + 1] * WIDTH, WIDTH):
+    """A key or value, -1 where a value is left. field: KEY_FIRST or VALUE_FIRST."""
+    for base in range(table[program, field] * WIDTH, table[program, field + 1] * WIDTH, WIDTH):
         start, op = steps[base + FROM], steps[base + OP]
         to = copy_short(out, to, text, start, steps[base + TO] - start)
         if op == MS:
@@ -330,7 +330,7 @@ def _message(
             columns = KEYS_FIRST if op == KEY else ROW_FIRST
             noted = row if op != KEY else -1  # what is noted of a key is noted of its row, too
             to = _object(
-                place, length, data, first, apart, text, steps, table[program, columns], table[program, columns + 1],
+                offset, length, data, first, apart, text, steps, table[program, columns], table[program, columns + 1],
                 zones, out, to, notes, state, noted,
             )  # fmt: skip
             if to < 0:
@@ -340,7 +340,7 @@ def _message(
 
 @inline
 def _object(
-    place: Array, length: Array, data: Array, first: int, apart: int, text: Array, steps: Array, step: int, last: int,
+    offset: Array, length: Array, data: Array, first: int, apart: int, text: Array, steps: Array, step: int, last: int,
     zones: Array, out: Array, to: int, notes: Array, state: Array, row: int,
 ) -> int:  # fmt: skip
     """Columns of a row, -1 where a value is left. row: what is noted with a value that changes, -1 not to."""
@@ -360,7 +360,7 @@ def _object(
             continue
         if steps[base + LACK] == LACKS:
             return -1
-        to, changed = _value(data, place[cell], size, op, steps, base, zones, out, to)
+        to, changed = _value(data, offset[cell], size, op, steps, base, zones, out, to)
         if to < 0:
             return -1
         if changed and row >= 0 and steps[base + NOTE] >= 0:
@@ -374,30 +374,30 @@ def _object(
 
 @inline
 def _value(
-    data: Array, place: int, size: int, op: int, steps: Array, base: int, zones: Array, out: Array, to: int
+    data: Array, pos: int, size: int, op: int, steps: Array, base: int, zones: Array, out: Array, to: int
 ) -> Any:
     """A value → (next place or -1, whether it changed)."""
     if op >= STRING:
-        if place < 0 or place > data.shape[0] - size:
+        if pos < 0 or pos > data.shape[0] - size:
             return -1, False
         if op == STRING:
-            return short_string(data, place, size, out, to), False
-        return _put_span(data, place, place + size, op, steps, base, zones, out, to)
+            return short_string(data, pos, size, out, to), False
+        return _put_span(data, pos, pos + size, op, steps, base, zones, out, to)
     if op == SIGNED:
-        return real.put_int(place, out, to) if steps[base + A] <= place <= steps[base + B] else -1, False
+        return real.put_int(pos, out, to) if steps[base + A] <= pos <= steps[base + B] else -1, False
     if op == UNSIGNED:
-        if place < 0 and steps[base + NOTE] == REFUSE:
+        if pos < 0 and steps[base + NOTE] == REFUSE:
             return -1, False
-        return real.put_int(place, out, to), place < 0
+        return real.put_int(pos, out, to), pos < 0
     if op == YEAR:
-        return real.put_int(place, out, to) if place == 0 or 1901 <= place <= 2155 else -1, False
+        return real.put_int(pos, out, to) if pos == 0 or 1901 <= pos <= 2155 else -1, False
     if op == DOUBLE:
-        return real.put_double(place, out, to), False
+        return real.put_double(pos, out, to), False
     if op == FLOAT:
-        return real.put_float(place, out, to), False
+        return real.put_float(pos, out, to), False
     if op == BOOLEAN:
-        return boolean(place != 0, out, to), False
-    return -1 if op == NOTHING else bits(place, steps[base + A], out, to), False
+        return boolean(pos != 0, out, to), False
+    return -1 if op == NOTHING else bits(pos, steps[base + A], out, to), False
 
 
 @jit

@@ -247,9 +247,9 @@ def of_float(bits: int) -> Any:
         return _U0, 0, True
     if exponent > 127 or exponent < -149:
         return _U0, 0, False
-    whole, drop = fraction | _HIDDEN, 29 + max(0, -126 - exponent)
-    c = whole >> np.uint64(drop)
-    if c << np.uint64(drop) != whole:
+    mantissa, drop = fraction | _HIDDEN, 29 + max(0, -126 - exponent)
+    c = mantissa >> np.uint64(drop)
+    if c << np.uint64(drop) != mantissa:
         return _U0, 0, False
     digits, power = find_shortest(c, exponent - 52 + drop, fraction == _U0 and exponent > -126)
     return digits, power, True
@@ -287,9 +287,9 @@ def _round_double(high: Any, low: Any, power: int, cut: bool) -> Any:
     first, second = _POWERS[power - _LOW_POWER, 0], _POWERS[power - _LOW_POWER, 1]
     rest = high * first
     product = _multiply_high(high, first)
-    for part in (_multiply_high(high, second), _multiply_high(low, first)):
-        rest += part
-        if rest < part:
+    for piece in (_multiply_high(high, second), _multiply_high(low, first)):
+        rest += piece
+        if rest < piece:
             product += _U1
     drop = 11 if product >> _U63 else 10
     beyond = product & np.uint64((1 << drop) - 1)
@@ -317,7 +317,7 @@ def _read_digits(data: Array, pos: int, end: int) -> Any:
     none), next position).
     """
     high, low = _U0, _U0
-    whole, fraction, digits, zeros, cut = 0, -1, 0, 0, False  # zeros: what follows the last digit kept
+    integer, fraction, digits, zeros, cut = 0, -1, 0, 0, False  # zeros: what follows the last digit kept
     while pos < end:
         digit = np.uint64(data[pos]) - np.uint64(48)  # what is below "0" becomes huge
         if digit > np.uint64(9):
@@ -328,7 +328,7 @@ def _read_digits(data: Array, pos: int, end: int) -> Any:
             continue
         pos += 1
         if fraction < 0:
-            whole += 1
+            integer += 1
         else:
             fraction += 1
         if not digit:
@@ -346,15 +346,15 @@ def _read_digits(data: Array, pos: int, end: int) -> Any:
             low += digit
             if low < digit:
                 high += _U1
-    return high, low, zeros - max(fraction, 0), digits, cut, whole, fraction, pos
+    return high, low, zeros - max(fraction, 0), digits, cut, integer, fraction, pos
 
 
 @jit
 def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: int) -> Any:
     """DECIMAL text → (next place, whether digits were lost): its double. -1: not `lossy`, no DECIMAL, or not known."""
     negative = pos < end and data[pos] == 45
-    high, low, power, digits, cut, whole, fraction, pos = _read_digits(data, pos + 1 if negative else pos, end)
-    if pos < end or not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
+    high, low, power, digits, cut, integer, fraction, pos = _read_digits(data, pos + 1 if negative else pos, end)
+    if pos < end or not 1 <= integer <= 65 or fraction == 0 or fraction > 65:
         return -1, False
     if digits <= 15 and not cut:
         return put_real(negative, low, power, out, to), False
@@ -377,12 +377,12 @@ def read_double(data: Array, pos: int, end: int) -> Any:
     sign = _SIGN if data[pos] == 45 else np.int64(0)
     start = pos + 1 if sign else pos
     point = find_digits_end(data, start, end)
-    places = end - point - 1
-    if places > 0 and end - start <= 20 and data[point] == 46 and find_digits_end(data, point + 1, end) == end:
-        number = read_digits(data, start, point) * TENS[places] + read_digits(data, point + 1, end)
+    scale = end - point - 1
+    if scale > 0 and end - start <= 20 and data[point] == 46 and find_digits_end(data, point + 1, end) == end:
+        number = read_digits(data, start, point) * TENS[scale] + read_digits(data, point + 1, end)
         if number <= _EXACT:  # it is a double, and so is the power: what is rounded is the quotient alone
-            return sign | np.float64(np.float64(number) / _EXACT_TENS[places]).view(np.int64), True
-        c, q = _round_double(_U0, number, -places, False)
+            return sign | np.float64(np.float64(number) / _EXACT_TENS[scale]).view(np.int64), True
+        c, q = _round_double(_U0, number, -scale, False)
         return sign | np.int64(q + 1075) << 52 | np.int64(c & _FRACTION), c != _U0
     high, low, power, _, cut, _, _, pos = _read_digits(data, pos + 1 if sign else pos, end)
     if pos < end:

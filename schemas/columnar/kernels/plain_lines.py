@@ -87,9 +87,9 @@ def count_escapes(data: Array) -> int:
 
 @jit
 def fill_lines(
-    lines: LineLiterals, rows: LineRows, texts: Array, places: Array, length: Array, out: Array, ends: Array
+    lines: LineLiterals, rows: LineRows, texts: Array, starts: Array, length: Array, out: Array, ends: Array
 ) -> None:
-    """Lines one after another. texts, places: of the cells; length: as `Rows` has it."""
+    """Lines one after another. texts, starts: of the cells; length: as `Rows` has it."""
     to = 0
     text, names, cells, hexed = lines.text, lines.names, lines.cells, lines.hexed
     for row in range(rows.shape.shape[0]):
@@ -106,9 +106,9 @@ def fill_lines(
         to = _number(rows.commit_ts[row], out, to)
         to = _literal(text, lines.before_row, shape, out, to)
         step, old, new = rows.step[row], rows.before[row], rows.after[row]
-        to = _object(old, step, first, last, text, names, cells, hexed, texts, places, length, out, to)
+        to = _object(old, step, first, last, text, names, cells, hexed, texts, starts, length, out, to)
         to = _bytes(_AFTER, out, to)
-        to = _object(new, step, first, last, text, names, cells, hexed, texts, places, length, out, to)
+        to = _object(new, step, first, last, text, names, cells, hexed, texts, starts, length, out, to)
         to = _literal(text, lines.flags, rows.flag[row], out, to)
         start, size = rows.extra_ends[row], rows.extra_ends[row + 1] - rows.extra_ends[row]
         if size:
@@ -121,9 +121,9 @@ def fill_lines(
 
 
 @inline
-def _literal(text: Array, places: Array, number: int, out: Array, to: int) -> int:
-    size = int(places[number, 1])
-    copy(out, to, text, places[number, 0], size)
+def _literal(text: Array, starts: Array, number: int, out: Array, to: int) -> int:
+    size = int(starts[number, 1])
+    copy(out, to, text, starts[number, 0], size)
     return to + size
 
 
@@ -141,7 +141,7 @@ def _number(number: int, out: Array, to: int) -> int:
 @jit
 def _object(
     row: int, step: int, first: int, last: int, text: Array, names: Array, cells: Array, hexed: Array, texts: Array,
-    places: Array, length: Array, out: Array, to: int,
+    indexes: Array, length: Array, out: Array, to: int,
 ) -> int:  # fmt: skip
     if row < 0:
         return put.null(out, to)
@@ -162,12 +162,12 @@ def _object(
             to = put.null(out, to)
         elif hexed[column]:  # {"hex":"…"}
             to = _bytes(_BYTES, out, to)
-            start, end = places[cell] + 7, places[cell + 1]
+            start, end = indexes[cell] + 7, indexes[cell + 1]
             copy(out, to, texts, start, end - start)
             to += end - start
         else:
-            start = places[cell]
-            to = put.string(texts, start, places[cell + 1] - start, True, out, to)
+            start = indexes[cell]
+            to = put.string(texts, start, indexes[cell + 1] - start, True, out, to)
     out[to] = 125
     return to + 1
 
@@ -202,14 +202,14 @@ def text_room(cells: Array, length: Array, most: int) -> int:
 
 
 @jit
-def fill_texts(cells: Array, place: Array, length: Array, data: Array, out: Array, offsets: Array, valid: Array) -> int:
+def fill_texts(cells: Array, start: Array, length: Array, data: Array, out: Array, offsets: Array, valid: Array) -> int:
     """Texts one after another; NULL, ABSENT and what no row has are not valid. Out: the first cell that is none, -1."""
     to = 0
     for cell in range(cells.shape[0]):
         offsets[cell] = to
         valid[cell] = length[cell] >= 0 and cells[cell] != NOTHING
         if valid[cell]:
-            to = _text(cells[cell], place[cell], length[cell], data, out, to)
+            to = _text(cells[cell], start[cell], length[cell], data, out, to)
             if to < 0:
                 return cell
     offsets[cells.shape[0]] = to
@@ -217,30 +217,30 @@ def fill_texts(cells: Array, place: Array, length: Array, data: Array, out: Arra
 
 
 @jit
-def _text(kind: int, place: int, size: int, data: Array, out: Array, to: int) -> int:
+def _text(kind: int, pos: int, size: int, data: Array, out: Array, to: int) -> int:
     """Where a value's text ends; -1 for what is no value."""
     if kind in (TEXT, BYTES):
-        if place < 0 or place > data.shape[0] - size:
+        if pos < 0 or pos > data.shape[0] - size:
             return -1
         if kind == BYTES:
-            return _hex(data, place, size, out, to)
-        copy(out, to, data, place, size)
+            return _hex(data, pos, size, out, to)
+        copy(out, to, data, pos, size)
         return to + size
     if kind == INT:
-        return real.put_int(place, out, to)
+        return real.put_int(pos, out, to)
     if kind == UINT:
-        return real.put_unsigned(np.uint64(place), out, to)
+        return real.put_unsigned(np.uint64(pos), out, to)
     if kind in (DOUBLE, FLOAT):
-        digits, power, sound = real.of_double(place) if kind == DOUBLE else real.of_float(place)
-        return real.put_general(place < 0, digits, power, out, to) if sound else -1
-    return _bits(np.uint64(place), kind - BITS, out, to)
+        digits, power, sound = real.of_double(pos) if kind == DOUBLE else real.of_float(pos)
+        return real.put_general(pos < 0, digits, power, out, to) if sound else -1
+    return _bits(np.uint64(pos), kind - BITS, out, to)
 
 
 @jit
-def _hex(data: Array, place: int, size: int, out: Array, to: int) -> int:
+def _hex(data: Array, pos: int, size: int, out: Array, to: int) -> int:
     copy(out, to, _HEAD, 0, _HEAD.shape[0])
     to += _HEAD.shape[0]
-    for i in range(place, place + size):
+    for i in range(pos, pos + size):
         out[to], out[to + 1] = put.HEX[data[i] >> 4], put.HEX[data[i] & 15]
         to += 2
     copy(out, to, _TAIL, 0, _TAIL.shape[0])
@@ -278,7 +278,7 @@ _START, _SOURCE, _TS, _START_TS, _CLUSTER, _DEFAULT, _SCHEMA, _NULL = (
         b'{"payload":{', b"source", b"ts_ms", b"start_ts", b"cluster_id", b'"default"', b',"schema":', b"null",
     )
 )  # fmt: skip
-_TOLD = tuple(np.frombuffer(text, np.uint8) for text in (b'"ts_ms": ', b'"start_ts": ', b'"cluster_id": '))
+_REPORTED = tuple(np.frombuffer(text, np.uint8) for text in (b'"ts_ms": ', b'"start_ts": ', b'"cluster_id": '))
 
 
 @jit_allocating
@@ -376,7 +376,7 @@ def _find_number(data: Array, pos: int, end: int, spans: Array, n: int) -> bool:
 def _put(data: Array, spans: Array, out: Array, to: int) -> int:
     """An object of what was found; nothing at all where nothing was."""
     some = False
-    for n, label in enumerate(_TOLD):
+    for n, label in enumerate(_REPORTED):
         start, size = spans[n, 0], spans[n, 1] - spans[n, 0]
         if size == 0:
             continue
@@ -398,7 +398,7 @@ def _put(data: Array, spans: Array, out: Array, to: int) -> int:
 
 @jit
 def _ends(data: Array, pos: int, end: int) -> bool:
-    """Whether nothing follows the payload but a schema."""
+    """True if nothing follows the payload but a schema."""
     return bool((end - pos == 1 and data[pos] == 125) or _starts(data, pos, end, _SCHEMA))
 
 

@@ -78,7 +78,7 @@ def put_rows(
     step: Array,
     shape: Array,
     layout: RowLayout,
-    place: Array,
+    offset: Array,
     length: Array,
     ends: Array,
     out: Array,
@@ -105,14 +105,22 @@ def put_rows(
                 tail = _put_wide(_U0, _U0, out, tail) if code >= UNSIGNED else tail
             elif code < BYTES:
                 word, sound = _word(
-                    code, data, place[cell], size, layout.a[column], layout.b[column], layout.low[of, column]
+                    code, data, offset[cell], size, layout.a[column], layout.b[column], layout.low[of, column]
                 )
                 write_eight(out, field, word)
                 bad[row] |= not sound
             else:
                 word = np.uint64(tail - start) << _U32
                 size, tail, sound = _put_long(
-                    code, data, place[cell], size, layout.a[column], layout.b[column], layout.low[of, column], out, tail
+                    code,
+                    data,
+                    offset[cell],
+                    size,
+                    layout.a[column],
+                    layout.b[column],
+                    layout.low[of, column],
+                    out,
+                    tail,
                 )
                 write_eight(out, field, word | np.uint64(size))
                 bad[row] |= not sound
@@ -123,34 +131,34 @@ def put_rows(
 
 
 @inline
-def _word(code: int, data: Array, place: int, size: int, a: int, b: int, low: int) -> Any:
+def _word(code: int, data: Array, pos: int, size: int, a: int, b: int, low: int) -> Any:
     """(the word of a value that has no place of its own, whether the column holds it)."""
     if code == WHOLE:
-        return np.uint64(place & b), low <= place <= a
+        return np.uint64(pos & b), low <= pos <= a
     if code == DECIMAL:
-        _, number, sound = read_decimal(data, place, place + size, a, b)
+        _, number, sound = read_decimal(data, pos, pos + size, a, b)
         return number, sound
     if code == FLOAT:
-        return np.uint64(np.float32(np.int64(place).view(np.float64)).view(np.uint32)), True
-    return np.uint64(place), True
+        return np.uint64(np.float32(np.int64(pos).view(np.float64)).view(np.uint32)), True
+    return np.uint64(pos), True
 
 
 @inline
-def _put_long(code: int, data: Array, place: int, size: int, a: int, b: int, low: int, out: Array, to: int) -> Any:
+def _put_long(code: int, data: Array, pos: int, size: int, a: int, b: int, low: int, out: Array, to: int) -> Any:
     """A value that has a place of its own → (its size, next place, whether the column holds it)."""
     if code == BYTES:
-        copy_short(out, to, data, place, size)
+        copy_short(out, to, data, pos, size)
         to += (size + 7) & ~7
         if size & 7:
             beyond = np.uint64(64 - 8 * (size & 7))
             write_eight(out, to - 8, read_eight(out, to - 8) << beyond >> beyond)
         return size, to, True
     if code == BITS:
-        write_eight(out, to, swap_bytes(np.uint64(place) << np.uint64(64 - 8 * a)))
+        write_eight(out, to, swap_bytes(np.uint64(pos) << np.uint64(64 - 8 * a)))
         return a, to + 8, True
-    high, number, sound = _U0, np.uint64(place), place >= low
+    high, number, sound = _U0, np.uint64(pos), pos >= low
     if code == WIDE_DECIMAL:
-        high, number, sound = read_decimal(data, place, place + size, a, b)
+        high, number, sound = read_decimal(data, pos, pos + size, a, b)
     return np.int64(_wide_size(high, number)), _put_wide(high, number, out, to), sound
 
 

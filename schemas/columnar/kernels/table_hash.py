@@ -39,8 +39,8 @@ def _hash(data: Array, pos: int, end: int) -> Any:
 
 
 @jit
-def hash_names(data: Array, first: Array, last: Array, one: Array, other: Array, out: Array) -> None:
-    """A hash of what stands from text `one` to the quote after text `other`, by message; 0 where they are not found.
+def hash_names(data: Array, first: Array, last: Array, name: Array, other: Array, out: Array) -> None:
+    """A hash of what stands from text `name` to the quote after text `other`, by message; 0 where they are not found.
 
     What stands at the same place as in the message before has the same hash, wherever else the texts are.
     """
@@ -49,11 +49,11 @@ def hash_names(data: Array, first: Array, last: Array, one: Array, other: Array,
         out[row] = 0
         if first[row] < 0:
             continue
-        place = first[row] + lead
-        if known >= 0 and last[row] - place >= size and equal_bytes(data, place, data, first[known] + lead, size):
+        offset = first[row] + lead
+        if known >= 0 and last[row] - offset >= size and equal_bytes(data, offset, data, first[known] + lead, size):
             out[row] = out[known]
             continue
-        start = _find(data, first[row], min(last[row], first[row] + _FAR), one)
+        start = _find(data, first[row], min(last[row], first[row] + _FAR), name)
         if start < 0:
             continue
         end = min(last[row], start + _NEAR)

@@ -143,8 +143,8 @@ def _micros(data: Array, pos: int, end: int) -> Any:
     fraction = _read_fraction(data, pos + 19, end)
     if fraction < 0:
         return NONE
-    whole = np.int64((hours * _U60 + minutes) * _U60 + seconds)
-    return day * MICROS_A_DAY + whole * 1_000_000 + fraction
+    total = np.int64((hours * _U60 + minutes) * _U60 + seconds)
+    return day * MICROS_A_DAY + total * 1_000_000 + fraction
 
 
 @jit
@@ -165,7 +165,7 @@ def time_micros(data: Array, pos: int, end: int) -> int:
 
 @jit
 def has_date_form(data: Array, pos: int, end: int) -> bool:
-    """Whether data[pos:end] begins with digits as 0000-00-00 has them."""
+    """True if data[pos:end] begins with digits as 0000-00-00 has them."""
     if end - pos < 10 or data[pos + 4] != 45 or data[pos + 7] != 45:
         return False
     return _number(data, pos, 4) >= 0 and _number(data, pos + 5, 2) >= 0 and _number(data, pos + 8, 2) >= 0
@@ -173,7 +173,7 @@ def has_date_form(data: Array, pos: int, end: int) -> bool:
 
 @jit
 def has_clock_form(data: Array, pos: int, end: int) -> bool:
-    """Whether data[pos:end] is digits as 00:00:00 has them, and perhaps a fraction of one to six."""
+    """True if data[pos:end] is digits as 00:00:00 has them, and perhaps a fraction of one to six."""
     if end - pos < 8 or data[pos + 2] != 58 or data[pos + 5] != 58:
         return False
     sound = _number(data, pos, 2) >= 0 and _number(data, pos + 3, 2) >= 0 and _number(data, pos + 6, 2) >= 0
@@ -184,7 +184,7 @@ def has_clock_form(data: Array, pos: int, end: int) -> bool:
 
 @jit
 def is_temporal(form: int, data: Array, pos: int, end: int) -> bool:
-    """Whether data[pos:end] looks like a DATE, DATETIME or TIME (`form`), zero and partial dates among them."""
+    """True if data[pos:end] looks like a DATE, DATETIME or TIME (`form`), zero and partial dates among them."""
     if form == DATE:
         return end - pos == 10 and has_date_form(data, pos, end)
     if form == DATETIME:
@@ -200,7 +200,7 @@ def is_temporal(form: int, data: Array, pos: int, end: int) -> bool:
 
 @jit
 def is_zero_date(data: Array, pos: int, end: int) -> bool:
-    """Whether the text starts with 0000-00-00."""
+    """True if the text starts with 0000-00-00."""
     if end - pos < 10:
         return False
     same = True
@@ -211,7 +211,7 @@ def is_zero_date(data: Array, pos: int, end: int) -> bool:
 
 @jit
 def is_zero_timestamp(data: Array, pos: int, end: int) -> bool:
-    """Whether the text starts with 0000-00-00 00:00:00."""
+    """True if the text starts with 0000-00-00 00:00:00."""
     if end - pos < 19 or not is_zero_date(data, pos, end) or data[pos + 10] != 32:
         return False
     same = True

@@ -23,7 +23,7 @@ _U0, _U1, _U10, _U32, _MUCH = (np.uint64(n) for n in (0, 1, 10, 32, 10**17))
 
 @jit
 def is_ascii(data: Array, pos: int, end: int) -> bool:
-    """Whether no byte of data[pos:end] has its high bit set."""
+    """True if no byte of data[pos:end] has its high bit set."""
     if end - pos < 8:
         byte = np.uint8(0)
         for i in range(pos, end):
@@ -44,7 +44,7 @@ def is_sound_text(data: Array, pos: int, end: int) -> bool:
 
 @jit
 def utf8(data: Array, pos: int, end: int) -> bool:
-    """Whether data[pos:end] is UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF)."""
+    """True if data[pos:end] is UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF)."""
     while pos < end:
         byte = data[pos]
         pos += 1
@@ -123,7 +123,7 @@ def _eight_digits(word: Any) -> Any:
 
 @jit
 def is_decimal(data: Array, pos: int, end: int, precision: int, scale: int) -> bool:
-    """Whether data[pos:end] is a decimal in plain notation that DECIMAL(precision, scale) holds without rounding.
+    """True if data[pos:end] is a decimal in plain notation that DECIMAL(precision, scale) holds without rounding.
 
     precision 0: the column is not known, any decimal will do.
     """
@@ -158,13 +158,13 @@ def times_add(high: Any, low: Any, factor: Any, more: Any) -> Any:
 
 @jit
 def fill_decimals(
-    data: Array, places: Array, lengths: Array, rows: int, precision: int, scale: int, out: Array, bad: Array
+    data: Array, starts: Array, lengths: Array, rows: int, precision: int, scale: int, out: Array, bad: Array
 ) -> None:
     """DECIMAL text → 128-bit unscaled integers (low, high), for a precision of up to 38 digits."""
     for row in range(rows):
         high, low = _U0, _U0
         if lengths[row] >= 0:
-            high, low, sound = read_decimal(data, places[row], places[row] + lengths[row], precision, scale)
+            high, low, sound = read_decimal(data, starts[row], starts[row] + lengths[row], precision, scale)
             bad[row] |= not sound
         out[row, 0], out[row, 1] = low, high
 
@@ -179,33 +179,33 @@ def read_decimal(data: Array, pos: int, end: int, precision: int, scale: int) ->
     negative = pos < end and data[pos] == 45
     at = pos + 1 if negative else pos
     point = find_digits_end(data, at, end)
-    places = end - point - 1
-    plain = places == -1 or (places > 0 and data[point] == 46 and find_digits_end(data, point + 1, end) == end)
-    if plain and point > at and places <= scale and point - at + scale <= 19:
+    decimals = end - point - 1
+    plain = decimals == -1 or (decimals > 0 and data[point] == 46 and find_digits_end(data, point + 1, end) == end)
+    if plain and point > at and decimals <= scale and point - at + scale <= 19:
         low = read_digits(data, at, point) * TENS[scale]
-        if places > 0:
-            low += read_digits(data, point + 1, end) * TENS[scale - places]
+        if decimals > 0:
+            low += read_digits(data, point + 1, end) * TENS[scale - decimals]
         if precision >= 20 or low < TENS[precision]:
             return (_U0 - _U1, _U0 - low, True) if negative and low else (_U0, low, True)
-    whole, significant, fraction, places_left, sound = 0, 0, -1, scale, True
+    integer, significant, fraction, scale_left, sound = 0, 0, -1, scale, True
     while at < end:
         digit = np.uint64(data[at]) - np.uint64(48)  # what is below "0" becomes huge
         at += 1
         if digit > np.uint64(9):
-            if data[at - 1] != 46 or fraction >= 0 or not whole:
+            if data[at - 1] != 46 or fraction >= 0 or not integer:
                 sound = False
                 break
             fraction = 0
             continue
         if fraction < 0:
-            whole += 1
+            integer += 1
             significant += 1 if significant or digit else 0
         else:
             fraction += 1
-            if not places_left:
+            if not scale_left:
                 sound = sound and digit == _U0
                 continue
-            places_left -= 1
+            scale_left -= 1
         if significant > precision - scale:
             sound = False
             break
@@ -213,9 +213,9 @@ def read_decimal(data: Array, pos: int, end: int, precision: int, scale: int) ->
             low = low * _U10 + digit
         else:
             high, low = times_add(high, low, _U10, digit)
-    if not sound or not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
+    if not sound or not 1 <= integer <= 65 or fraction == 0 or fraction > 65:
         return _U0, _U0, False
-    for _ in range(places_left):
+    for _ in range(scale_left):
         if high == _U0 and low < _MUCH:
             low = low * _U10
         else:

@@ -45,11 +45,11 @@ def apply_clauses(table: Table, clauses: tuple[Clause, ...], fallback: Charset) 
     if len(clauses) > MAX_CLAUSES or sum(len(c.columns) for c in clauses if isinstance(c, AddColumns)) > MAX_COLUMNS:
         details = f"more than {MAX_CLAUSES} clauses or {MAX_COLUMNS} new columns at once"
         raise DdlError("DDL_NOT_APPLICABLE", details=details)
-    work = _TableDraft(table, fallback)
+    draft = _TableDraft(table, fallback)
     for clause in clauses:
-        work.table = _CLAUSES[type(clause)](work, clause)
-    after = replace(work.table, details=details_after(work.table, clauses))
-    return executor_indexes.with_keys(_rename_columns(after, work.renames))
+        draft.table = _CLAUSES[type(clause)](draft, clause)
+    after = replace(draft.table, details=details_after(draft.table, clauses))
+    return executor_indexes.with_keys(_rename_columns(after, draft.renames))
 
 
 class _TableDraft:
@@ -78,18 +78,18 @@ class _TableDraft:
 
 
 # ---- columns
-def _add_columns(work: _TableDraft, clause: AddColumns) -> Table:
+def _add_columns(draft: _TableDraft, clause: AddColumns) -> Table:
     at = clause.position
     for defined in clause.columns:
-        if executor_indexes.find(work.table.columns, defined.name):
+        if executor_indexes.find(draft.table.columns, defined.name):
             if clause.if_not_exists:
                 continue
-            raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has a column {defined.name} already")
-        new_column = replace(column(defined, work.charset), id=1 + _last_id(work.table))
-        new_column = convert_charset(new_column, work.conversion) if work.conversion else new_column
-        work.with_columns(_place_column(work, work.table.columns, new_column, at))
-        work.table = executor_indexes.with_indexes(work.table, executor_indexes.column_indexes([defined]))
-    return executor_indexes.with_indexes(work.table, clause.indexes)
+            raise DdlError("DDL_NOT_APPLICABLE", details=f"table {draft.table.id} has a column {defined.name} already")
+        new_column = replace(column(defined, draft.charset), id=1 + _last_id(draft.table))
+        new_column = convert_charset(new_column, draft.conversion) if draft.conversion else new_column
+        draft.with_columns(_position_column(draft, draft.table.columns, new_column, at))
+        draft.table = executor_indexes.with_indexes(draft.table, executor_indexes.column_indexes([defined]))
+    return executor_indexes.with_indexes(draft.table, clause.indexes)
 
 
 def _last_id(table: Table) -> int:
@@ -97,49 +97,49 @@ def _last_id(table: Table) -> int:
     return max([table.last_column_id, *(c.id for c in table.columns)])
 
 
-def _place_column(
-    work: _TableDraft, columns: tuple[Column, ...], one: Column, at: ColumnPosition | None
+def _position_column(
+    draft: _TableDraft, columns: tuple[Column, ...], entry: Column, at: ColumnPosition | None
 ) -> tuple[Column, ...]:
     if at is None:
-        return (*columns, one)
+        return (*columns, entry)
     if not at.after:
-        return (one, *columns)
-    after = work.find(at.after).name
+        return (entry, *columns)
+    after = draft.find(at.after).name
     index = next((i for i, c in enumerate(columns) if c.name == after), None)
     if index is None:
-        raise DdlError("DDL_NOT_APPLICABLE", details=f"column {one.name} can't stand after itself")
-    return (*columns[: index + 1], one, *columns[index + 1 :])
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"column {entry.name} can't stand after itself")
+    return (*columns[: index + 1], entry, *columns[index + 1 :])
 
 
-def _change_column(work: _TableDraft, clause: ChangeColumn) -> Table:
-    if clause.if_exists and executor_indexes.find(work.table.columns, clause.old) is None:
-        return work.table
-    old = work.find(clause.old)
-    new = column(clause.column, work.charset)
+def _change_column(draft: _TableDraft, clause: ChangeColumn) -> Table:
+    if clause.if_exists and executor_indexes.find(draft.table.columns, clause.old) is None:
+        return draft.table
+    old = draft.find(clause.old)
+    new = column(clause.column, draft.charset)
     if new.name != old.name:
-        work.renames[old.name] = new.name
+        draft.renames[old.name] = new.name
     new = replace(new, name=old.name, id=old.id, nullable=new.nullable and not old.primary_key)
     if clause.position is None:
-        work.with_columns(tuple(new if c is old else c for c in work.table.columns))
+        draft.with_columns(tuple(new if c is old else c for c in draft.table.columns))
     else:
-        others = tuple(c for c in work.table.columns if c is not old)
-        work.with_columns(_place_column(work, others, new, clause.position))
-    return _add_declared_indexes(work, replace(clause.column, name=old.name))
+        others = tuple(c for c in draft.table.columns if c is not old)
+        draft.with_columns(_position_column(draft, others, new, clause.position))
+    return _add_declared_indexes(draft, replace(clause.column, name=old.name))
 
 
-def _add_declared_indexes(work: _TableDraft, defined: ColumnDef) -> Table:
+def _add_declared_indexes(draft: _TableDraft, defined: ColumnDef) -> Table:
     """PRIMARY KEY and UNIQUE in a changed column's definition add an index, unless there is that primary key."""
     added = executor_indexes.column_indexes([defined])
-    if any(i.name == executor_indexes.PRIMARY for i in work.table.indexes):
-        added = [one for one in added if one.kind != "primary"]
-    return executor_indexes.with_indexes(work.table, added)
+    if any(i.name == executor_indexes.PRIMARY for i in draft.table.indexes):
+        added = [entry for entry in added if entry.kind != "primary"]
+    return executor_indexes.with_indexes(draft.table, added)
 
 
-def _rename_column(work: _TableDraft, clause: RenameColumn) -> Table:
-    old = work.find(clause.old)
+def _rename_column(draft: _TableDraft, clause: RenameColumn) -> Table:
+    old = draft.find(clause.old)
     if clause.old.lower() != clause.new.lower():  # TiDB does nothing when only letters' cases differ
-        work.renames[old.name] = clause.new
-    return work.table
+        draft.renames[old.name] = clause.new
+    return draft.table
 
 
 def _rename_columns(table: Table, renames: dict[str, str]) -> Table:
@@ -156,59 +156,59 @@ def _rename_columns(table: Table, renames: dict[str, str]) -> Table:
     return replace(table, columns=columns, indexes=tuple(indexes), details=details)
 
 
-def _drop_column(work: _TableDraft, clause: DropColumn) -> Table:
-    if clause.if_exists and executor_indexes.find(work.table.columns, clause.name) is None:
-        return work.table
-    name = work.find(clause.name).name
-    left = (replace(i, columns=tuple(n for n in i.columns if n != name)) for i in work.table.indexes)
+def _drop_column(draft: _TableDraft, clause: DropColumn) -> Table:
+    if clause.if_exists and executor_indexes.find(draft.table.columns, clause.name) is None:
+        return draft.table
+    name = draft.find(clause.name).name
+    left = (replace(i, columns=tuple(n for n in i.columns if n != name)) for i in draft.table.indexes)
     indexes = tuple(i for i in left if i.columns)
-    columns = tuple(c for c in work.table.columns if c.name != name)
-    return replace(work.table, columns=columns, indexes=indexes, last_column_id=_last_id(work.table))
+    columns = tuple(c for c in draft.table.columns if c.name != name)
+    return replace(draft.table, columns=columns, indexes=indexes, last_column_id=_last_id(draft.table))
 
 
-def _set_default(work: _TableDraft, clause: SetDefault) -> Table:
-    old = work.find(clause.column)
+def _set_default(draft: _TableDraft, clause: SetDefault) -> Table:
+    old = draft.find(clause.column)
     new = with_default(old, clause.default or DefaultValue("null"))
     new = new if clause.default else replace(new, default_dropped=True)
-    return work.with_columns(tuple(new if c is old else c for c in work.table.columns))
+    return draft.with_columns(tuple(new if c is old else c for c in draft.table.columns))
 
 
 # ---- indexes
-def _add_index(work: _TableDraft, clause: AddIndex) -> Table:
-    if clause.if_not_exists and executor_indexes.find(work.table.indexes, clause.index.name):
-        return work.table
-    return executor_indexes.with_indexes(work.table, [clause.index])
+def _add_index(draft: _TableDraft, clause: AddIndex) -> Table:
+    if clause.if_not_exists and executor_indexes.find(draft.table.indexes, clause.index.name):
+        return draft.table
+    return executor_indexes.with_indexes(draft.table, [clause.index])
 
 
-def _drop_index(work: _TableDraft, clause: DropIndex) -> Table:
-    table = executor_indexes.without_index(work.table, clause.name)
+def _drop_index(draft: _TableDraft, clause: DropIndex) -> Table:
+    table = executor_indexes.without_index(draft.table, clause.name)
     if table is None and not clause.if_exists:
-        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has no index {clause.name}")
-    return table or work.table
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {draft.table.id} has no index {clause.name}")
+    return table or draft.table
 
 
-def _rename_index(work: _TableDraft, clause: RenameIndex) -> Table:
-    return executor_indexes.rename_index(work.table, clause.old, clause.new)
+def _rename_index(draft: _TableDraft, clause: RenameIndex) -> Table:
+    return executor_indexes.rename_index(draft.table, clause.old, clause.new)
 
 
 # ---- the table as a whole
-def _set_options(work: _TableDraft, clause: SetOptions) -> Table:
-    options, table = clause.options, work.table
+def _set_options(draft: _TableDraft, clause: SetOptions) -> Table:
+    options, table = clause.options, draft.table
     if options.charset or options.collate:
         charset = resolve(options.charset, options.collate, Charset(table.charset, table.collate))
         table = replace(table, charset=charset.name, collate=charset.collate)
     return table if options.comment is None else replace(table, comment=options.comment)
 
 
-def _convert(work: _TableDraft, clause: ConvertTo) -> Table:
-    charset = resolve(clause.charset, clause.collate, work.fallback)
-    work.conversion = charset
-    columns = tuple(convert_charset(c, charset) for c in work.table.columns)
-    return replace(work.table, columns=columns, charset=charset.name, collate=charset.collate)
+def _convert(draft: _TableDraft, clause: ConvertTo) -> Table:
+    charset = resolve(clause.charset, clause.collate, draft.fallback)
+    draft.conversion = charset
+    columns = tuple(convert_charset(c, charset) for c in draft.table.columns)
+    return replace(draft.table, columns=columns, charset=charset.name, collate=charset.collate)
 
 
-def _keep_table(work: _TableDraft, _: Clause) -> Table:
-    return work.table
+def _keep_table(draft: _TableDraft, _: Clause) -> Table:
+    return draft.table
 
 
 _CLAUSES: dict[type, Callable[[_TableDraft, Any], Table]] = {

@@ -49,8 +49,8 @@ def apply(catalog: Catalog, statement: Statement, db: str = "") -> Catalog:
 def affected_tables(catalog: Catalog, statement: Statement, db: str = "") -> tuple[TableId, ...]:
     """The tables, views and sequences that a statement is about, as it names them, before it is applied."""
     match statement:
-        case CreateTable() | CreateRelation() | TruncateTable() as one:
-            return (_id(one.table, db),)
+        case CreateTable() | CreateRelation() | TruncateTable() as entry:
+            return (_id(entry.table, db),)
         case AlterTable():
             more = [_id(c.new, db) for c in statement.clauses if isinstance(c, RenameTo)]
             more += [_id(c.table, db) for c in statement.clauses if isinstance(c, ExchangePartition)]

@@ -60,7 +60,7 @@ def bin_collation(charset: Charset) -> Charset:
 
 
 def is_default(charset: str, collate: str) -> bool:
-    """Whether a collation is its character set's default one."""
+    """True if a collation is its character set's default one."""
     return _CHARSETS.get(charset, ("", 0))[0] == collate
 
 
@@ -78,7 +78,7 @@ def decode(raw: bytes, charset: str, errors: str = "strict") -> str:
 
 
 def encodable(text: str, charset: str) -> bool:
-    """Whether a text can be in a character set: utf8 has no characters of 4 bytes."""
+    """True if a text can be in a character set: utf8 has no characters of 4 bytes."""
     if charset == "utf8":
         return all(ord(character) < 0x10000 for character in text)
     try:

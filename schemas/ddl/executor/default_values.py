@@ -159,10 +159,10 @@ def _set(column: Column, default: DefaultValue) -> Value:
     if default.kind == "int":
         return _members(column, int(default.text))
     text = str(_text(column, default))
-    elements = [_element(column, part) for part in text.split(",")] if text else []
+    elements = [_element(column, word) for word in text.split(",")] if text else []
     if None in elements and _NUMBER.match(text):
         return _members(column, int(text))
-    chosen = {_require_element(column, one) for one in elements}
+    chosen = {_require_element(column, element) for element in elements}
     return ",".join(e for e in column.elements if e in chosen)
 
 

@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.model.table import ForeignKey, Table, TableDetails, Ta
 
 def details_of_create(s: CreateTable, table: Table) -> TableDetails:
     """Of a CREATE TABLE that gave this table."""
-    clustered = next((one.clustered for one in s.columns if one.primary_key), None)
+    clustered = next((column.clustered for column in s.columns if column.primary_key), None)
     details = TableDetails(clustered, _known(s.partitioned_by, table))
     for index in s.indexes:
         details = _with_index(details, index, table.id)
@@ -53,7 +53,7 @@ def renamed(details: TableDetails | None, names: Mapping[str, str]) -> TableDeta
         return details
 
     def new(columns: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(names.get(one.lower(), one) for one in columns)
+        return tuple(names.get(column.lower(), column) for column in columns)
 
     by = details.partitioned_by
     return replace(

@@ -22,18 +22,18 @@ def hidden_column(index: str, part: int) -> str:
 
 
 def is_hidden(column: str) -> bool:
-    """Whether a name is that of a hidden column, which stands for an expression."""
+    """True if a name is that of a hidden column, which stands for an expression."""
     return column.startswith(_HIDDEN)
 
 
 def column_indexes(columns: Iterable[ColumnDef]) -> list[IndexDef]:
     """The indexes that columns declare for themselves."""
     indexes = []
-    for one in columns:
-        if one.primary_key:
-            indexes.append(IndexDef("primary", "", (one.name,)))
-        if one.unique_key:
-            indexes.append(IndexDef("unique", "", (one.name,)))
+    for column in columns:
+        if column.primary_key:
+            indexes.append(IndexDef("primary", "", (column.name,)))
+        if column.unique_key:
+            indexes.append(IndexDef("unique", "", (column.name,)))
     return indexes
 
 
@@ -43,42 +43,44 @@ def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
     DDL_NOT_APPLICABLE for an unknown column, a second primary key, or a name that is taken.
     """
     indexes = list(table.indexes)
-    defined = [one for one in added if one.kind in ("primary", "unique", "index")]
+    defined = [item for item in added if item.kind in ("primary", "unique", "index")]
     # Written names are taken before the others are made up (upstream `checkConstraintNames`).
-    used_names = {i.name.lower() for i in indexes} | {one.name.lower() for one in defined if one.name}
-    for one in defined:
-        name = one.name or _free_name(table, one, used_names)
-        if one.kind == "primary":
+    used_names = {i.name.lower() for i in indexes} | {item.name.lower() for item in defined if item.name}
+    for entry in defined:
+        name = entry.name or _free_name(table, entry, used_names)
+        if entry.kind == "primary":
             # In CREATE TABLE a primary key without a name takes one from the others, though it is called PRIMARY.
             if not table.indexes:
                 used_names.add(name.lower())
             name = PRIMARY
-        if (one.name or one.kind == "primary") and find(indexes, name):
+        if (entry.name or entry.kind == "primary") and find(indexes, name):
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has an index {name} already")
         used_names.add(name.lower())
-        names = tuple(_column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(one.parts))
-        index = Index(name, names, one.kind != "index")
-        indexes.insert(0, index) if one.kind == "primary" else indexes.append(index)
-    for number, one in enumerate((one for one in added if one.kind == "foreign"), 1):
-        _for_foreign_key(table, indexes, one, number)
+        names = tuple(
+            _column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(entry.parts)
+        )
+        index = Index(name, names, entry.kind != "index")
+        indexes.insert(0, index) if entry.kind == "primary" else indexes.append(index)
+    for number, entry in enumerate((item for item in added if item.kind == "foreign"), 1):
+        _for_foreign_key(table, indexes, entry, number)
     return replace(table, indexes=tuple(indexes))
 
 
-def _for_foreign_key(table: Table, indexes: list[Index], one: IndexDef, number: int) -> None:
+def _for_foreign_key(table: Table, indexes: list[Index], index: IndexDef, number: int) -> None:
     """A foreign key gets an index of its own where none begins with its columns. number: of the keys of a statement."""
-    names = tuple(_column(table, part).name for part in one.parts)
+    names = tuple(_column(table, name).name for name in index.parts)
     if any(i.columns[: len(names)] == names for i in indexes):
         return
     used_names = {i.name.lower() for i in indexes}
     while f"fk_{number}" in used_names:
         number += 1
-    indexes.append(Index(one.name or f"fk_{number}", names))
+    indexes.append(Index(index.name or f"fk_{number}", names))
 
 
-def _free_name(table: Table, one: IndexDef, used_names: set[str]) -> str:
+def _free_name(table: Table, name: IndexDef, used_names: set[str]) -> str:
     # CREATE TABLE looks at all parts, ALTER TABLE at the first (upstream `setEmptyConstraintName`, `CreateIndex`).
-    expression = not one.parts[0] or (not table.indexes and "" in one.parts)
-    base = _EXPRESSION_INDEX if expression else one.parts[0]
+    expression = not name.parts[0] or (not table.indexes and "" in name.parts)
+    base = _EXPRESSION_INDEX if expression else name.parts[0]
     if base.lower() not in used_names and base.upper() != PRIMARY:
         return base
     number = 2
@@ -97,7 +99,7 @@ def _column(table: Table, name: str) -> Column:
 def find(among: Iterable[Named], name: str) -> Named | None:
     """A column or an index by name, whatever the case of its letters."""
     lower = name.lower()
-    return next((one for one in among if one.name.lower() == lower), None)
+    return next((entry for entry in among if entry.name.lower() == lower), None)
 
 
 def without_index(table: Table, name: str) -> Table | None:

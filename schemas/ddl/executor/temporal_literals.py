@@ -27,22 +27,22 @@ def datetime_text(text: str, fsp: int) -> str:
     """YYYY-MM-DD hh:mm:ss[.f]. ValueError for what is no date."""
     more = _MORE.match(text)
     text = more[1] if more else text
-    whole, _, fraction = text.strip().partition(".")
-    compact = _COMPACT.match(whole)
+    integer, _, fraction = text.strip().partition(".")
+    compact = _COMPACT.match(integer)
     match = None if compact else _DATETIME.match(text)
     if compact:
-        parts = [int(part or 0) for part in compact.groups()]
+        pieces = [int(number or 0) for number in compact.groups()]
         digits, year_text = fraction, compact[1]
     elif match:
-        parts = [int(part or 0) for part in match.groups()[:6]]
+        pieces = [int(number or 0) for number in match.groups()[:6]]
         digits, year_text = match[7] or "", match[1]
     elif text.strip() == "0":
-        parts, digits, year_text = [0] * 6, "", "0000"
+        pieces, digits, year_text = [0] * 6, "", "0000"
     else:
         raise ValueError("it is no date")
     if len(year_text) <= 2:
-        parts[0] += 2000 if parts[0] < 70 else 1900
-    year, month, day, hour, minute, second = parts
+        pieces[0] += 2000 if pieces[0] < 70 else 1900
+    year, month, day, hour, minute, second = pieces
     if month > 12 or day > 31 or hour > 23 or minute > 59 or second > 59:
         raise ValueError("it is no date")
     seconds, micros = _round_fraction(digits, fsp)

@@ -39,33 +39,33 @@ def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[Tab
     stay as written and are marked so (`Column.default_unzoned`). DdlError says at which commit_ts.
     """
     catalog, history = new_catalog(), list[TableVersion]()
-    for one in statements:
-        catalog, tables = apply_text(catalog, one)
-        history += [TableVersion(one.commit_ts, in_utc(t, zone) if zone else t) for t in tables]
+    for statement in statements:
+        catalog, tables = apply_text(catalog, statement)
+        history += [TableVersion(statement.commit_ts, in_utc(t, zone) if zone else t) for t in tables]
     return history
 
 
-def apply_text(catalog: Catalog, one: DdlText) -> tuple[Catalog, list[Table]]:
+def apply_text(catalog: Catalog, ddl: DdlText) -> tuple[Catalog, list[Table]]:
     """The catalog after a statement, and the tables that it touches. DdlError says where.
 
     A CREATE TABLE in mode SHOW is a snapshot: it replaces what was known of the table, whose columns it has under their
     names.
     """
     try:
-        statement, earlier = parse(one.query, one.mode, one.db), catalog
-        if one.mode is SHOW and isinstance(statement, CreateTable):
-            catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
+        statement, earlier = parse(ddl.query, ddl.mode, ddl.db), catalog
+        if ddl.mode is SHOW and isinstance(statement, CreateTable):
+            catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), ddl.db)
         before = catalog
-        catalog, tables = _step(catalog, statement, one.db)
+        catalog, tables = _step(catalog, statement, ddl.db)
         if not isinstance(statement, CreateTable):
             return catalog, tables
-        tables = [t if before.table(t.id) is t else _with_history(earlier, t, one.commit_ts) for t in tables]
-        tables = [in_utc(table, one.zone) for table in tables] if one.zone else tables
+        tables = [t if before.table(t.id) is t else _with_history(earlier, t, ddl.commit_ts) for t in tables]
+        tables = [in_utc(table, ddl.zone) for table in tables] if ddl.zone else tables
         for table in tables:
             catalog = catalog.with_table(table)
         return catalog, tables
     except DdlError as error:
-        details = f"{one.where or f'DDL at commit_ts {one.commit_ts}'}: {error.detail}"
+        details = f"{ddl.where or f'DDL at commit_ts {ddl.commit_ts}'}: {error.detail}"
         raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
 
 

@@ -247,7 +247,7 @@ _SECOND_WORDS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _one_word(c: Cursor) -> Clause:
+def _single_word(c: Cursor) -> Clause:
     return NoColumnEffect(c.advance().upper)
 
 
@@ -264,8 +264,8 @@ _CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
     "CONVERT": _convert, "ORDER": _order, "SET": _set, "ATTRIBUTES": text_or_default,
     "STATS_OPTIONS": text_or_default,
     "ALGORITHM": algorithm, "LOCK": algorithm, **dict.fromkeys(_SECOND_WORDS, _two_words),
-    "FORCE": _one_word, "CACHE": _one_word, "NOCACHE": _one_word, "SECONDARY_LOAD": _one_word,
-    "SECONDARY_UNLOAD": _one_word, "DISCARD": tablespace, "IMPORT": tablespace,
+    "FORCE": _single_word, "CACHE": _single_word, "NOCACHE": _single_word, "SECONDARY_LOAD": _single_word,
+    "SECONDARY_UNLOAD": _single_word, "DISCARD": tablespace, "IMPORT": tablespace,
     "EXCHANGE": exchange, "TRUNCATE": named_partitions, "REBUILD": named_partitions, "CHECK": named_partitions,
     "OPTIMIZE": named_partitions, "REPAIR": named_partitions, "ANALYZE": named_partitions, "COALESCE": named_partitions,
     "REORGANIZE": named_partitions, "FIRST": interval_end, "LAST": interval_end, "MERGE": interval_end,

@@ -182,7 +182,7 @@ class Cursor:
         return str(self.advance().value)
 
     def is_introducer(self, count: int = 0) -> bool:
-        """Whether _utf8mb4 or the like stands there, before a text or bits."""
+        """True if _utf8mb4 or the like stands there, before a text or bits."""
         token = self.peek(count)
         before = token.kind == WORD and token.upper[:1] == "_" and token.upper[1:] in CHARSETS
         return before and self.peek(count + 1).kind in (STRING, BITS)

@@ -42,7 +42,7 @@ def _default_value(c: Cursor) -> DefaultValue:
 
 
 def _is_simple(c: Cursor) -> bool:
-    """Whether a literal fills the parentheses: DEFAULT (1) is DEFAULT 1."""
+    """True if a literal fills the parentheses: DEFAULT (1) is DEFAULT 1."""
     number = 1 if c.upper in ("-", "+") else 0
     if c.is_introducer(number):
         return c.peek(number + 2).upper == ")"
@@ -119,8 +119,8 @@ def _number(c: Cursor) -> DefaultValue:
     if "e" in text or "E" in text:
         return DefaultValue("float", sign + text)
     if "." in text:
-        whole, _, fraction = text.partition(".")
-        whole = whole.lstrip("0") or "0"
-        return DefaultValue("decimal", f"{sign}{whole}.{fraction}" if fraction else sign + whole)
+        integer, _, fraction = text.partition(".")
+        integer = integer.lstrip("0") or "0"
+        return DefaultValue("decimal", f"{sign}{integer}.{fraction}" if fraction else sign + integer)
     digits = text.lstrip("0")
     return DefaultValue("int", sign + digits if digits else "0")

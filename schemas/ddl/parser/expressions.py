@@ -114,20 +114,20 @@ def arithmetic(c: Cursor) -> str:
         with c.enter_level():
             return f"date_add({arithmetic(c)}, {added})"
     # What binds looser than + and - stays out of the first argument of date_add: it begins at `start`.
-    parts, start, wrapped = [_operand(c)], 0, 0
+    pieces, start, wrapped = [_operand(c)], 0, 0
     while c.upper in _ARITHMETIC:
         op = _ARITHMETIC[c.advance().upper]
         if op in "+-" and c.upper == "INTERVAL" and not _is_call(c):
             wrapped += 1
             c.check_depth(wrapped)
             function = "date_add" if op == "+" else "date_sub"
-            parts[start:] = [f"{function}({''.join(parts[start:])}, {_interval(c)})"]
+            pieces[start:] = [f"{function}({''.join(pieces[start:])}, {_interval(c)})"]
             continue
-        parts.append(f" {op} ")
+        pieces.append(f" {op} ")
         if op in _LOOSE:
-            start = len(parts)
-        parts.append(_operand(c))
-    return "".join(parts)
+            start = len(pieces)
+        pieces.append(_operand(c))
+    return "".join(pieces)
 
 
 def _interval(c: Cursor) -> str:
@@ -136,7 +136,7 @@ def _interval(c: Cursor) -> str:
 
 
 def _is_call(c: Cursor) -> bool:
-    """Whether INTERVAL ( … ) is the function: a comma follows its first argument, a unit of time an interval."""
+    """True if INTERVAL ( … ) is the function: a comma follows its first argument, a unit of time an interval."""
     if c.peek().upper != "(":
         return False
     at, depth = c.at + 1, 0
@@ -165,9 +165,9 @@ def _unary(c: Cursor) -> str:
             return _PREFIXES.get(c.advance().upper, "!") + _unary(c)
     out = atom(c)
     if c.upper in ("->", "->>") and out.startswith("`"):
-        whole = c.advance().upper == "->"
+        unquotes = c.advance().upper == "->"
         out = f"json_extract({out}, {text_literal(c.literal('a JSON path'))})"
-        out = out if whole else f"json_unquote({out})"
+        out = out if unquotes else f"json_unquote({out})"
     while c.accept("COLLATE"):
         out += f" collate {c.word_or_text('a collation').lower()}"
     return out
@@ -231,10 +231,10 @@ def _word(c: Cursor) -> str:
 
 
 def _reference(c: Cursor) -> str:
-    parts = [c.name("an expression")]
+    pieces = [c.name("an expression")]
     while c.accept("."):
-        parts.append(c.name_after_dot("a name"))
-    return ".".join(map(quote_name, parts if c.qualified else parts[-1:]))
+        pieces.append(c.name_after_dot("a name"))
+    return ".".join(map(quote_name, pieces if c.qualified else pieces[-1:]))
 
 
 def _call(c: Cursor) -> str:
@@ -332,16 +332,16 @@ def _trim(c: Cursor) -> str:
     if c.peek().upper != "(":
         return _reference(c)
     c.expect("TRIM", "(")
-    side = c.accept_any("BOTH", "LEADING", "TRAILING").lower()
-    removed = "" if side and c.upper == "FROM" else expression(c)
+    ends = c.accept_any("BOTH", "LEADING", "TRAILING").lower()
+    removed = "" if ends and c.upper == "FROM" else expression(c)
     if not c.accept("FROM"):
         c.expect(")")
         return f"trim({removed})"
     inner = expression(c)
     c.expect(")")
-    if side and not removed:
+    if ends and not removed:
         removed = text_literal(" ")
-    return "trim(" + " ".join(filter(None, (side, removed, "from", inner))) + ")"
+    return "trim(" + " ".join(filter(None, (ends, removed, "from", inner))) + ")"
 
 
 def _position(c: Cursor) -> str:

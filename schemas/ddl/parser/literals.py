@@ -59,9 +59,9 @@ def number_literal(c: Cursor) -> str:
         c.advance()
         return _exponent_text(float(text))
     c.advance()
-    whole, _, fraction = text.partition(".")
-    whole = whole.lstrip("0") or "0"
-    return f"{whole}.{fraction}" if fraction else whole
+    integer, _, fraction = text.partition(".")
+    integer = integer.lstrip("0") or "0"
+    return f"{integer}.{fraction}" if fraction else integer
 
 
 def _exponent_text(number: float) -> str:

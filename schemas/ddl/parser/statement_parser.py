@@ -34,7 +34,7 @@ from ticdc_bridge.schemas.ddl.parser.statements import (
     TruncateTable,
 )
 from ticdc_bridge.schemas.ddl.parser.table_elements import elements, index_options, table_options
-from ticdc_bridge.schemas.ddl.parser.table_elements import parts as index_parts
+from ticdc_bridge.schemas.ddl.parser.table_elements import index_columns as index_parts
 from ticdc_bridge.schemas.model.errors import DdlError
 
 Temporary = Literal["", "local", "global"]
@@ -190,8 +190,8 @@ def _create_index(c: Cursor) -> Statement:
         c.name("BTREE or HASH")
     c.expect("ON")
     table = c.table()
-    parts, lengths, texts = index_parts(c)
-    index = index_options(c, IndexDef(kind, name, parts, lengths, special, expressions=texts))
+    pieces, lengths, texts = index_parts(c)
+    index = index_options(c, IndexDef(kind, name, pieces, lengths, special, expressions=texts))
     algorithm_and_lock(c)
     return AlterTable(table, (AddIndex(index, lenient),))
 
@@ -313,7 +313,7 @@ def _flashback(c: Cursor) -> Statement:
 
 
 def _comes_time(c: Cursor) -> bool:
-    """Whether TO TIMESTAMP '…' or TO TSO n comes. A table may be called `timestamp`."""
+    """True if TO TIMESTAMP '…' or TO TSO n comes. A table may be called `timestamp`."""
     return c.upper == "TO" and c.peek().upper in ("TIMESTAMP", "TSO") and c.peek(2).kind in (STRING, NUMBER)
 
 

@@ -22,7 +22,7 @@ _INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL F
 
 
 def starts_index(c: Cursor) -> bool:
-    """Whether an index or a constraint comes, not a column. A column may be called `vector` or `columnar`."""
+    """True if an index or a constraint comes, not a column. A column may be called `vector` or `columnar`."""
     if c.upper in ("VECTOR", "COLUMNAR", "HYBRID"):
         return c.peek().upper == "INDEX"
     return c.upper in _INDEX_FIRST
@@ -68,8 +68,8 @@ def index_definition(c: Cursor) -> IndexDef:
         c.accept_any("INDEX", "KEY")
     else:
         c.advance()
-    own = optional_name(c, exists=True)
-    return replace(_keys(c, IndexDef("index", name or own)), special=special)
+    given_name = optional_name(c, exists=True)
+    return replace(_keys(c, IndexDef("index", name or given_name)), special=special)
 
 
 def optional_name(c: Cursor, exists: bool = False) -> str:
@@ -81,21 +81,21 @@ def optional_name(c: Cursor, exists: bool = False) -> str:
 
 def _foreign_key(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
-    own = optional_name(c)
-    columns, lengths, _ = parts(c)
+    given_name = optional_name(c)
+    columns, lengths, _ = index_columns(c)
     table, referenced = references(c)
-    return IndexDef("foreign", name or own, columns, lengths, references=table, referenced=referenced)
+    return IndexDef("foreign", name or given_name, columns, lengths, references=table, referenced=referenced)
 
 
 def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
     """The name after CONSTRAINT goes before the index's own."""
-    own = optional_name(c)
-    return _keys(c, IndexDef(kind, constraint or own))
+    name = optional_name(c)
+    return _keys(c, IndexDef(kind, constraint or name))
 
 
 def _keys(c: Cursor, index: IndexDef) -> IndexDef:
     _using(c)
-    columns, lengths, texts = parts(c)
+    columns, lengths, texts = index_columns(c)
     return index_options(c, replace(index, parts=columns, lengths=lengths, expressions=texts))
 
 
@@ -104,7 +104,7 @@ def _using(c: Cursor) -> None:
         c.fail("BTREE", "HASH", "HNSW")
 
 
-def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], tuple[str, ...]]:
+def index_columns(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], tuple[str, ...]]:
     """(column [(length)] | (expression), …): names, "" for an expression; lengths, None where not written; and the text
     of the expressions that are understood."""
     c.expect("(")

@@ -22,12 +22,12 @@ from ticdc_bridge.schemas.formats.avro.schema import BEFORE
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record, field_error
 from ticdc_bridge.schemas.formats.base import Context, FieldPosition
 from ticdc_bridge.schemas.formats.definitions import in_letters, join_definition
-from ticdc_bridge.schemas.formats.framing import names_schema, unframe_part
+from ticdc_bridge.schemas.formats.framing import names_schema, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
-from ticdc_bridge.schemas.model.names import avro_subject, in_letters_of, own_names, sanitise_name, topic_subject
+from ticdc_bridge.schemas.model.names import avro_subject, in_letters_of, names_of_columns, sanitise_name, topic_subject
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource, TableSource, TableVersions
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -114,10 +114,10 @@ def _agreed(record: RecordReader, versions: list[TableVersion]) -> TableVersion 
     newest = versions[-1].table
     columns = (
         replace(
-            sent, name=own.name, id=own.id, scale=own.scale, virtual=own.virtual,
-            handle_key=own.handle_key, primary_key=own.primary_key,
+            sent, name=column.name, id=column.id, scale=column.scale, virtual=column.virtual,
+            handle_key=column.handle_key, primary_key=column.primary_key,
         )
-        for sent, own in zip(record.columns, newest.columns, strict=True)
+        for sent, column in zip(record.columns, newest.columns, strict=True)
     )  # fmt: skip
     return TableVersion(UNDECIDED, Table(newest.id, tuple(columns), created_ts=newest.created_ts))
 
@@ -135,29 +135,31 @@ def _compare(record: RecordReader, version: TableVersion, options: Options) -> J
     folded = {sanitise_name(c.name).lower(): c.name for c in version.table.columns}
     names = (in_letters_of(folded.get(c.name.lower(), c.name), c.name) for c in record.columns)
     version = in_letters(version, record.id, names)
-    own, twice = own_names(c.name for c in version.table.columns)
+    own, twice = names_of_columns(c.name for c in version.table.columns)
     if any(c.name in twice for c in record.columns):
         return version, None  # the decoder says that it can't know which column is meant
     sent = (replace(c, name=own.get(c.name, c.name)) for c in record.columns)
     return join_definition(version.table.id, version, sent, _fits, options)
 
 
-def _fits(own: Column, sent: Column) -> bool:
-    """Whether the schema's type is what TiCDC makes of the definition's."""
-    kind = own.type.kind
-    if own.type.avro_name != sent.type.avro_name or (kind is Kind.INTEGER and own.unsigned != sent.unsigned):
+def _fits(column: Column, sent: Column) -> bool:
+    """True if the schema's type is what TiCDC makes of the definition's."""
+    kind = column.type.kind
+    if column.type.avro_name != sent.type.avro_name or (kind is Kind.INTEGER and column.unsigned != sent.unsigned):
         return False
     if kind is Kind.DECIMAL:
-        return sent.scale in (None, own.scale)
+        return sent.scale in (None, column.scale)
     if kind is Kind.BIT:
-        return sent.length == own.length
-    return kind not in (Kind.ENUM, Kind.SET) or values.join_allowed(sent.elements) == values.join_allowed(own.elements)
+        return sent.length == column.length
+    return kind not in (Kind.ENUM, Kind.SET) or values.join_allowed(sent.elements) == values.join_allowed(
+        column.elements
+    )
 
 
 # ---- Where each field of an Avro record stands in its bytes, for `explain`.
 
 
-def trace_record(record: RecordReader, data: bytes, pos: int, part: str, side: str) -> list[FieldPosition]:
+def trace_record(record: RecordReader, data: bytes, pos: int, message_field: str, image: str) -> list[FieldPosition]:
     """The fields of a record that begins at `pos`; those of the old row on side "before". WireError when it is cut."""
     positions = []
     for field in record.fields:
@@ -165,16 +167,16 @@ def trace_record(record: RecordReader, data: bytes, pos: int, part: str, side: s
         try:
             row, pos = read_fields((replace(field, convert=None),), data, pos)
         except FieldError as error:
-            raise field_error(error, part) from error
+            raise field_error(error, message_field) from error
         value = row[field.name]
         raw = data[start:pos]
         if field.name == BEFORE and record.before is not None and raw != b"\x00":
-            positions += trace_record(record.before, data, start + 1, part, "before")
+            positions += trace_record(record.before, data, start + 1, message_field, "before")
         else:
-            beside = "" if field.name in record.extension or field.name == BEFORE else side
+            beside = "" if field.name in record.extension or field.name == BEFORE else image
             text = "" if beside else value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
             positions.append(
-                FieldPosition(part, start, raw, " | ".join(field.branches), beside, field.name, value=text)
+                FieldPosition(message_field, start, raw, " | ".join(field.branches), beside, field.name, value=text)
             )
     return positions
 
@@ -218,12 +220,12 @@ class AvroDecoder:
     def trace(self, message: Message) -> list[FieldPosition]:
         """The fields of key and value; a Glue message's offsets are in its inflated body."""
         fields: list[FieldPosition] = []
-        for part, data in (("key", message.key), ("value", message.value)):
-            if data is not None and (names_schema(message.headers, part) or _is_framed(data)):
-                schema_id, body, pos, where = unframe_part(data, part, message.headers)
-                side = "key" if part == "key" else "after"
-                record = self._record((schema_id, part, message.topic), where)
-                traced = trace_record(record, body, pos, part, side)
+        for field, data in (("key", message.key), ("value", message.value)):
+            if data is not None and (names_schema(message.headers, field) or _is_framed(data)):
+                schema_id, body, pos, where = unframe_field(data, field, message.headers)
+                image = "key" if field == "key" else "after"
+                record = self._record((schema_id, field, message.topic), where)
+                traced = trace_record(record, body, pos, field, image)
                 if any(t.name == "_tidb_op" and t.raw == b"\x02d" for t in traced):
                     traced = [replace(t, side="before") if t.side == "after" else t for t in traced]
                 fields += traced
@@ -238,9 +240,9 @@ class AvroDecoder:
             record = self._records[asked] = compile_record(text, where)
         return record
 
-    def _read(self, message: Message, part: str, data: bytes) -> tuple[SchemaId, RecordReader, dict[str, Any]]:
-        schema_id, data, pos, where = unframe_part(data, part, message.headers)
-        record = self._record((schema_id, part, message.topic), where)
+    def _read(self, message: Message, field: str, data: bytes) -> tuple[SchemaId, RecordReader, dict[str, Any]]:
+        schema_id, data, pos, where = unframe_field(data, field, message.headers)
+        record = self._record((schema_id, field, message.topic), where)
         row, pos = record.read(data, pos, where)
         if pos != len(data):
             raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
@@ -305,7 +307,7 @@ class AvroDecoder:
         if strange:
             raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
         version, mismatch = self._definitions.find(record, commit_ts)
-        names, twice = own_names(c.name for c in version.table.columns if not c.virtual) if version else ({}, ())
+        names, twice = names_of_columns(c.name for c in version.table.columns if not c.virtual) if version else ({}, ())
         unclear = next((name for name in twice if any(name == c.name for c in record.columns)), None)
         if unclear is not None:
             details = f"two columns of {record.id} become {unclear!r} in Avro, and which one is meant can't be known"
@@ -361,7 +363,7 @@ class NewestRecords:
 
 
 def _is_framed(data: bytes) -> bool:
-    """Whether a key or value is no DDL, watermark or delete of avro-enable-watermark."""
+    """True if a key or value is no DDL, watermark or delete of avro-enable-watermark."""
     return data[:1] not in (b"\x01", b"\x02") and not (data[0] == DELETE and len(data) == 9)
 
 

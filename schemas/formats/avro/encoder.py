@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.formats.avro import schema as publish
 from ticdc_bridge.schemas.formats.avro.decoder import DDL, DELETE, WATERMARK, checksum_fields, tso
 from ticdc_bridge.schemas.formats.avro.schema import BEFORE, CHECKSUM, EXTENSION
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, RowWriter, field_writer, row_writer
-from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts, whole_before
+from ticdc_bridge.schemas.formats.base import Context, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.framing import frame
 from ticdc_bridge.schemas.model.errors import LossyError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
@@ -75,8 +75,10 @@ class SchemaIds:
         self._plans[topic, id(table), keyspace, valued] = table, plan
         return plan
 
-    def _part(self, topic: str, part: str, text: str, columns: tuple[Column, ...], options: Options) -> RecordSchema:
-        return RecordSchema(self._schemas.id_of(avro_subject(topic, part), text), columns, row_writer(columns, options))
+    def _part(self, topic: str, field: str, text: str, columns: tuple[Column, ...], options: Options) -> RecordSchema:
+        return RecordSchema(
+            self._schemas.id_of(avro_subject(topic, field), text), columns, row_writer(columns, options)
+        )
 
 
 OVERHEAD = 36  # what TiCDC counts for a Kafka record beside key and value (upstream `common/message.go`)
@@ -156,7 +158,7 @@ class AvroEncoder:
         options = self._options
         out = [write(row, event)]
         if options.avro_include_before_value:
-            before = whole_before(event)
+            before = complete_before(event)
             out.append(b"\x00" if before is None else b"\x02" + write(before, event))
         if options.enable_tidb_extension or options.avro_include_before_value:
             out.append(binary.write_bytes(b"c" if event.op == "r" else event.op.encode()))
@@ -245,7 +247,7 @@ class RecordEncoder:
         return lambda event, _record, origin: _EXTENSION_WRITERS[name](event, origin, self._options)
 
     def _write_before(self, event: RowChange, _record: Row, origin: Message) -> bytes:
-        before = whole_before(event)
+        before = complete_before(event)
         if before is None or self._before is None:
             return b"\x00"
         cells = self._of_record(before, event)

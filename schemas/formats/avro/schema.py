@@ -45,7 +45,7 @@ def value_schema(table: Table, options: Options) -> str:
     WireError TYPE_UNKNOWN for a column whose type is not certain, MALFORMED where two names become one.
     """
     fields: list[dict[str, Any]] = [_field(c, options) for c in value_columns(table, options)]
-    own = [f["name"] for f in fields]
+    field_names = [f["name"] for f in fields]
     head = _record(table, options)
     before = {"name": head["name"] + "_before", "namespace": head["namespace"], "fields": list(fields)}
     if options.avro_include_before_value:
@@ -57,7 +57,11 @@ def value_schema(table: Table, options: Options) -> str:
     names = [f["name"] for f in fields]
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        what = "two columns become" if own.count(twice) > 1 else "a column and a field of TiCDC's extension are called"
+        what = (
+            "two columns become"
+            if field_names.count(twice) > 1
+            else "a column and a field of TiCDC's extension are called"
+        )
         details = f"{what} {twice!r} in Avro; TiCDC's encoder refuses such a table too"
         raise WireError("MALFORMED", where=f"table {table.id}", details=details)
     return go_json({**head, "fields": fields})

@@ -43,7 +43,7 @@ class RecordReader:
 
     @property
     def of_value(self) -> bool:
-        """Whether it has what TiCDC puts into values only: extension fields, the old row."""
+        """True if it has what TiCDC puts into values only: extension fields, the old row."""
         return bool(self.extension) or self.before is not None
 
     def read(self, data: bytes, pos: int, where: str) -> tuple[dict[str, Any], int]:
@@ -63,7 +63,7 @@ def field_error(error: FieldError, where: str) -> WireError:
 
 
 def is_extension(name: str) -> bool:
-    """Whether a field that says nothing of a column is TiCDC's own. Those of newer releases are called alike."""
+    """True if a field that says nothing of a column is TiCDC's own. Those of newer releases are called alike."""
     return name.startswith("_tidb_")
 
 

@@ -85,7 +85,7 @@ def type_of(column: Column) -> tuple[int, int]:
 
 
 def fits(column: Column, sent: Column) -> bool:
-    """Whether a definition's column can be the one that the message describes."""
+    """True if a definition's column can be the one that the message describes."""
     kinds = {sent.type.kind, column.type.kind}
     return sent.type.code == column.type.code and len(kinds) == 1 and sent.unsigned == column.unsigned
 

@@ -50,11 +50,13 @@ class FloatDamage:
         self._mode, self._topics = mode, topics
         self._weights: dict[str | None, int] = {}
 
-    def mark(self, data: bytes, parts: Sequence[Part], events: Sequence[Event], topic: str | None) -> None:
+    def mark(self, data: bytes, row_events: Sequence[Part], events: Sequence[Event], topic: str | None) -> None:
         """Flags the FLOATs of a message that its encoder damaged, and gives them the text of the double there."""
-        if self._mode == "sound" or not any(isinstance(part, RowEvent) and _has_float(part) for part in parts):
+        if self._mode == "sound" or not any(
+            isinstance(row_event, RowEvent) and _has_float(row_event) for row_event in row_events
+        ):
             return
-        slots = list(_slots(data, parts, events))
+        slots = list(_slots(data, row_events, events))
         for slot in self._find_damaged(slots, topic):
             _flag(slot)
 
@@ -108,20 +110,20 @@ def _flag(slot: _Slot) -> None:
     slot.event.flag(f"{columns.FLOAT_DAMAGED}:{slot.name}")
 
 
-def _has_float(part: RowEvent) -> bool:
-    return any(side is not None and FLOAT in side.head.types for side in (part.new, part.old))
+def _has_float(row_event: RowEvent) -> bool:
+    return any(image is not None and FLOAT in image.head.types for image in (row_event.new, row_event.old))
 
 
-def _slots(data: bytes, parts: Sequence[Part], events: Sequence[Event]) -> Iterator[_Slot]:
-    for part, event in zip(parts, events, strict=True):
-        if not isinstance(part, RowEvent) or not isinstance(event, RowChange):
+def _slots(data: bytes, row_events: Sequence[Part], events: Sequence[Event]) -> Iterator[_Slot]:
+    for row_event, event in zip(row_events, events, strict=True):
+        if not isinstance(row_event, RowEvent) or not isinstance(event, RowChange):
             continue
-        for group, side in ((part.new, "after"), (part.old, "before")):
+        for group, image in ((row_event.new, "after"), (row_event.old, "before")):
             if group is None:
                 continue
             pos = group.pos
             for name, code, length in zip(group.head.names, group.head.types, group.lengths, strict=True):
                 if length >= 0:
                     if code in _NUMBERS:
-                        yield _Slot(event, side, name, code == FLOAT, data[pos : pos + length])
+                        yield _Slot(event, image, name, code == FLOAT, data[pos : pos + length])
                     pos += length

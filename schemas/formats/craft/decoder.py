@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     MessageParser,
     Part,
     RowEvent,
-    RowSide,
+    RowImage,
     malformed_error,
 )
 from ticdc_bridge.schemas.formats.definitions import join_definition
@@ -60,33 +60,35 @@ class CraftDecoder:
         if message.value is None:
             raise WireError("EMPTY_RECORD", details="a message without a value: Craft has no tombstones")
         value = message.value
-        parts = self._parser.parse(value)
-        events = [self._event(value, part) for part in parts]
-        self._floats.mark(value, parts, events, message.topic)
+        row_events = self._parser.parse(value)
+        events = [self._event(value, row_event) for row_event in row_events]
+        self._floats.mark(value, row_events, events, message.topic)
         return events
 
-    def _event(self, data: bytes, part: Part) -> Event:
-        if isinstance(part, RowEvent):
-            return self._row(data, part)
-        if isinstance(part, DdlBody):
-            return DdlEvent("craft", part.db, part.table, part.commit_ts, part.type, part.query)
-        return Watermark("craft", part.commit_ts)
+    def _event(self, data: bytes, row_event: Part) -> Event:
+        if isinstance(row_event, RowEvent):
+            return self._row(data, row_event)
+        if isinstance(row_event, DdlBody):
+            return DdlEvent(
+                "craft", row_event.db, row_event.table, row_event.commit_ts, row_event.type, row_event.query
+            )
+        return Watermark("craft", row_event.commit_ts)
 
-    def _row(self, data: bytes, part: RowEvent) -> RowChange:
-        layout = self._layout(part)
+    def _row(self, data: bytes, row_event: RowEvent) -> RowChange:
+        layout = self._layout(row_event)
         flags: list[str] = []
         raw: dict[str, dict[str, str]] = {}
-        before = None if part.old is None else _read(data, part.old, layout, flags, raw, "before")
-        after = None if part.new is None else _read(data, part.new, layout, flags, raw, "after")
+        before = None if row_event.old is None else _read(data, row_event.old, layout, flags, raw, "before")
+        after = None if row_event.new is None else _read(data, row_event.new, layout, flags, raw, "after")
         extra: dict[str, Any] = {}
-        if part.partition != NO_PARTITION:
-            extra["partition"] = part.partition
+        if row_event.partition != NO_PARTITION:
+            extra["partition"] = row_event.partition
         if layout.types:
             extra["types"] = layout.types
         if raw:
             extra["raw"] = raw
         event = RowChange(
-            "craft", layout.table, "d" if after is None else "c" if before is None else "u", part.commit_ts,
+            "craft", layout.table, "d" if after is None else "c" if before is None else "u", row_event.commit_ts,
             before, after, layout.table.handle_key, self._context.options.time_zone,
             None, layout.version.commit_ts if layout.version else None, flags, extra, layout.key_only,
         )  # fmt: skip
@@ -94,14 +96,14 @@ class CraftDecoder:
             event.note_mismatch(layout.mismatch)
         return event
 
-    def _layout(self, part: RowEvent) -> _Layout:
-        id_ = TableId(part.db, part.table)
-        version = self._context.tables.at(id_, part.commit_ts) if self._context.tables else None
-        heads = tuple(None if side is None else side.head for side in (part.new, part.old))
+    def _layout(self, row_event: RowEvent) -> _Layout:
+        id_ = TableId(row_event.db, row_event.table)
+        version = self._context.tables.at(id_, row_event.commit_ts) if self._context.tables else None
+        heads = tuple(None if image is None else image.head for image in (row_event.new, row_event.old))
         key = (id_, *heads, version.commit_ts if version else None)
         layout = self._layouts.get(key)
         if layout is None:
-            first = part.new or part.old
+            first = row_event.new or row_event.old
             assert first is not None
             try:
                 layout = _compile(id_, heads, version, self._context.options)
@@ -113,7 +115,7 @@ class CraftDecoder:
 
 
 def _read(
-    data: bytes, group: RowSide, layout: _Layout, flags: list[str], raw: dict[str, dict[str, str]], side: str
+    data: bytes, group: RowImage, layout: _Layout, flags: list[str], raw: dict[str, dict[str, str]], image: str
 ) -> Row:
     """The values of one side of a row."""
     row: dict[str, str | bytes | None] = {}
@@ -127,7 +129,7 @@ def _read(
             row[name] = readers[name](content)
         except columns.RawValue as odd:
             row[name] = odd.value
-            raw.setdefault(side, {})[name] = content.hex()
+            raw.setdefault(image, {})[name] = content.hex()
             if odd.flag:
                 _flag(flags, f"{odd.flag}:{name}")
         except ValueError as error:
@@ -158,8 +160,8 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
     new, old = heads
     key_only = False
     if new is None and old is not None:
-        whole = {c.name for c in table.columns if not c.virtual}
-        key_only = all(flags & HANDLE_KEY for flags in old.flags) and (version is None or whole > set(old.names))
+        names = {c.name for c in table.columns if not c.virtual}
+        key_only = all(flags & HANDLE_KEY for flags in old.flags) and (version is None or names > set(old.names))
     return _Layout(
         table,
         version,

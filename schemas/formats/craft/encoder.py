@@ -100,15 +100,15 @@ class CraftEncoder:
             event.table_name,
             commit_ts or 0,
             _partition(extra),
-            self._side(event, plan, after, "after", extra),
-            self._side(event, plan, before, "before", extra),
+            self._image(event, plan, after, "after", extra),
+            self._image(event, plan, before, "before", extra),
         )
 
     def _plan(self, event: RowChange, extra: Mapping[str, Any]) -> dict[str, _Cell]:
         """Cells of all columns that a row can have, in table order."""
-        own, table = event.format == "craft", event.table
+        same_format, table = event.format == "craft", event.table
         types = _types(extra)
-        key = (id(table), own, *types.items())
+        key = (id(table), same_format, *types.items())
         if key in self._plans and self._plans[key][0] is table:
             return self._plans[key][1]
         plan = {}
@@ -120,21 +120,21 @@ class CraftEncoder:
             check_utf8(what, text)
         for column in table.columns:
             if not column.virtual:
-                if not own and column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
+                if not same_format and column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
                     details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
                     raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
                 kind = types.get(column.name) or columns.type_of(column)
-                plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=own))
+                plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=same_format))
         self._plans[key] = table, plan
         return plan
 
-    def _side(
-        self, event: RowChange, plan: dict[str, _Cell], row: Row | None, side: str, extra: Mapping[str, Any]
+    def _image(
+        self, event: RowChange, plan: dict[str, _Cell], row: Row | None, image: str, extra: Mapping[str, Any]
     ) -> RowCells | None:
         if row is None:
             return None
-        cells = self._cells(event, plan, row, side)
-        raw = extra.get("raw", {}).get(side, {})
+        cells = self._cells(event, plan, row, image)
+        raw = extra.get("raw", {}).get(image, {})
         contents: list[bytes | None] = []
         for cell in cells:
             name = cell.column.name
@@ -147,7 +147,7 @@ class CraftEncoder:
                 contents.append(self._content(event, cell, value))
         return RowCells([c.column.name for c in cells], [c.code for c in cells], [c.flags for c in cells], contents)
 
-    def _cells(self, event: RowChange, plan: dict[str, _Cell], row: Row, side: str) -> list[_Cell]:
+    def _cells(self, event: RowChange, plan: dict[str, _Cell], row: Row, image: str) -> list[_Cell]:
         """The columns to write: in the order they were read in, or the table's."""
         for name in row:
             if name not in plan and not (name in event.table.by_name and event.table.by_name[name].virtual):
@@ -156,7 +156,7 @@ class CraftEncoder:
             cells = [plan[name] for name in row if name in plan]
         else:
             cells = [cell for name, cell in plan.items() if name in row]
-            if side == "after" and len(cells) < len(plan):
+            if image == "after" and len(cells) < len(plan):
                 missing = next(name for name in plan if name not in row)
                 raise WireError("INVALID_VALUE", column=missing, details="the event does not carry it")
         if event.op == "d":

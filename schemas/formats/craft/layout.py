@@ -177,7 +177,7 @@ class Head:
 
 
 @dataclass(slots=True)
-class RowSide:
+class RowImage:
     """One side of a row. lengths: of its values (-1: NULL), which follow one another from `pos` on."""
 
     head: Head
@@ -191,8 +191,8 @@ class RowEvent:
     table: str
     commit_ts: int
     partition: int
-    new: RowSide | None
-    old: RowSide | None
+    new: RowImage | None
+    old: RowImage | None
 
 
 @dataclass(slots=True)
@@ -277,7 +277,7 @@ class MessageParser:
         rows = sum(t == ROW for t in types)
         if rows != len(groups):
             raise malformed_error(body, f"{len(groups)} tables of group sizes for {rows} rows")
-        parts: list[Part] = []
+        row_events: list[Part] = []
         row_groups = iter(groups)
         for stamp, kind, partition, schema, table, size in zip(
             stamps, types, partitions, schemas, tables, sizes, strict=True
@@ -288,32 +288,32 @@ class MessageParser:
                 new, old = self._row(data, body, end, next(row_groups), dictionary)
                 if not db or not name:
                     raise malformed_error(start, "a row without the name of its schema or table")
-                parts.append(RowEvent(db, name, stamp, partition, new, old))
+                row_events.append(RowEvent(db, name, stamp, partition, new, old))
             elif kind == DDL:
                 ddl_type, query = _ddl(data, body, end)
-                parts.append(DdlBody(db, name, stamp, ddl_type, query))
+                row_events.append(DdlBody(db, name, stamp, ddl_type, query))
             elif kind == RESOLVED:
                 if size:
                     raise malformed_error(body, "a resolved event with a body")
-                parts.append(ResolvedEvent(stamp))
+                row_events.append(ResolvedEvent(stamp))
             else:
                 raise malformed_error(start, f"event type {kind} is not 1, 2 or 3")
             body = end
-        return parts
+        return row_events
 
     def _row(
         self, data: bytes, pos: int, end: int, sizes: list[int], dictionary: _Terms
-    ) -> tuple[RowSide | None, RowSide | None]:
+    ) -> tuple[RowImage | None, RowImage | None]:
         if len(sizes) > 2 or sum(sizes) != end - pos or min(sizes) < 2:
             raise malformed_error(pos, f"column groups of {sizes[:3]} bytes in a row of {end - pos}")
-        sides: dict[int, RowSide] = {}
+        images: dict[int, RowImage] = {}
         for size in sizes:
             kind = data[pos]
-            if kind not in (NEW, OLD) or kind in sides:
+            if kind not in (NEW, OLD) or kind in images:
                 raise malformed_error(pos, f"column group {kind} is not one new and one old")
-            sides[kind] = _group(data, pos + 1, pos + size, dictionary)
+            images[kind] = _group(data, pos + 1, pos + size, dictionary)
             pos += size
-        return sides.get(NEW), sides.get(OLD)
+        return images.get(NEW), images.get(OLD)
 
 
 def _size_tables(data: bytes, pos: int, end: int) -> tuple[list[int], list[int], list[list[int]]]:
@@ -368,7 +368,7 @@ def _ddl(data: bytes, pos: int, end: int) -> tuple[int, str]:
     return ddl_type, text(data, pos, end)
 
 
-def _group(data: bytes, pos: int, end: int, dictionary: _Terms) -> RowSide:
+def _group(data: bytes, pos: int, end: int, dictionary: _Terms) -> RowImage:
     """A column group after its kind: head, lengths, values; it must fill its size."""
     for head in dictionary.heads:
         if data.startswith(head.data, pos, end):
@@ -382,7 +382,7 @@ def _group(data: bytes, pos: int, end: int, dictionary: _Terms) -> RowSide:
         raise malformed_error(pos, "a negative length")
     if sum(lengths) + lengths.count(-1) != end - pos:
         raise malformed_error(pos, f"values of {sum(lengths) + lengths.count(-1)} bytes, {end - pos} are there")
-    return RowSide(head, lengths, pos)
+    return RowImage(head, lengths, pos)
 
 
 def _head(data: bytes, pos: int, end: int, terms: tuple[str, ...]) -> Head:
@@ -444,10 +444,10 @@ class RowOut:
     def estimate(self) -> int:
         """TiCDC's estimate of the row's size, by which it cuts batches (upstream `rowChangedBuffer`)."""
         size = 32 + len(self.db.encode()) + len(self.table.encode())
-        for side in (self.new, self.old):
-            if side is not None:
-                size += sum(len(name.encode()) for name in side.names) + 16 * len(side.names)
-                size += sum(len(content) for content in side.contents if content)
+        for image in (self.new, self.old):
+            if image is not None:
+                size += sum(len(name.encode()) for name in image.names) + 16 * len(image.names)
+                size += sum(len(content) for content in image.contents if content)
         return size
 
 
@@ -457,7 +457,7 @@ def write_rows(rows: Sequence[RowOut]) -> bytes:
     schemas = [terms.id(row.db) for row in rows]
     tables = [terms.id(row.table) for row in rows]
     groups = [
-        [_write_group(k, side, terms) for k, side in ((NEW, r.new), (OLD, r.old)) if side is not None] for r in rows
+        [_write_group(k, image, terms) for k, image in ((NEW, r.new), (OLD, r.old)) if image is not None] for r in rows
     ]
     stamps, partitions = [r.commit_ts for r in rows], [r.partition for r in rows]
     return _message(

@@ -51,14 +51,16 @@ def row_schemas(table: Table, options: Options, cluster_id: str) -> RecordSchema
     prefix = f"{sanitise_name(cluster_id)}.{sanitise_name(table.id.db)}"
     name = f"{prefix}.{sanitise_name(table.id.table)}"
     columns = [_column(c, options) for c in table.columns if not c.virtual]
-    sides = ({"field": side, "type": "struct", "optional": True, "name": name, "fields": columns} for side in _SIDES)
+    images = (
+        {"field": image, "type": "struct", "optional": True, "name": name, "fields": columns} for image in _IMAGES
+    )
     ends = ({"field": "op", "type": "string"}, {"field": "ts_ms", "type": "int64"})
-    envelope = {"name": name + "Envelope", "version": 1, "fields": [*sides, _source(prefix), *ends]}
+    envelope = {"name": name + "Envelope", "version": 1, "fields": [*images, _source(prefix), *ends]}
     key = {"name": name + "Key", "fields": [_column(c, options) for c in table.columns if c.handle_key]}
     return _texts(key, envelope)
 
 
-_SIDES = ("before", "after")
+_IMAGES = ("before", "after")
 
 
 def watermark_schemas(cluster_id: str) -> RecordSchemas:
@@ -70,8 +72,8 @@ def watermark_schemas(cluster_id: str) -> RecordSchemas:
 
 def ddl_schemas(db: str, cluster_id: str) -> RecordSchemas:
     """Of a DDL message; the value's schema names the database."""
-    parts = [sanitise_name(cluster_id), sanitise_name(db)]
-    return _texts(schema_changes.key(), schema_changes.value(_source(".".join(p for p in parts if p))))
+    pieces = [sanitise_name(cluster_id), sanitise_name(db)]
+    return _texts(schema_changes.key(), schema_changes.value(_source(".".join(p for p in pieces if p))))
 
 
 def _source(prefix: str) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def position_of(event: RowChange | DdlEvent, origin: Message) -> Position:
     commit_ts = event.commit_ts
     if commit_ts is None or (event.format in _BY_OFFSET and origin.offset is not None):
         return Position(0, (offset & _LONG_OFFSET) << _PARTITION_BITS | partition, row)
-    place = (commit_ts & _LOGICAL) << _OFFSET_BITS | offset & _OFFSET
-    return Position(tso_physical_ms(commit_ts), place << _PARTITION_BITS | partition, row)
+    position = (commit_ts & _LOGICAL) << _OFFSET_BITS | offset & _OFFSET
+    return Position(tso_physical_ms(commit_ts), position << _PARTITION_BITS | partition, row)
 
 
 SourceField = tuple[str, str, bool]
@@ -74,7 +74,7 @@ class Connector:
     package: str
     fields: tuple[SourceField, ...]
     schema_changes: bool = False
-    own_topics: bool = False
+    names_topics: bool = False
     defaults: tuple[tuple[str, str], ...] = ()
 
     def chosen(self, options: Options) -> Options:
@@ -118,6 +118,6 @@ TIDB = Connector(
     "io.debezium.connector.tidb",
     (*_COMMON, ("table", "string", False), ("commit_ts", "int64", False), ("cluster_id", "string", True)),
     schema_changes=True,
-    own_topics=True,
+    names_topics=True,
     defaults=(("binary_handling_mode", "base64"), ("time_precision_mode", "adaptive_time_microseconds")),
 )

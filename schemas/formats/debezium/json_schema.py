@@ -12,7 +12,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.names import sanitise_name, sanitise_topic_part
+from ticdc_bridge.schemas.model.names import sanitise_name, sanitise_topic_label
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import Kind
@@ -42,7 +42,7 @@ _TRANSACTION = {
 
 def name_prefix(table: Table, cluster_id: str) -> str:
     """`<cluster>.<db>.<table>`, what the names of key, row and envelope schemas start with."""
-    return f"{sanitise_name(cluster_id)}.{sanitise_name(table.id.db)}.{sanitise_topic_part(table.id.table)}"
+    return f"{sanitise_name(cluster_id)}.{sanitise_name(table.id.db)}.{sanitise_topic_label(table.id.table)}"
 
 
 def key_schema(table: Table, options: Options, cluster_id: str) -> str:
@@ -68,8 +68,8 @@ def value_schema(
     prefix = name_prefix(table, cluster_id)
     columns = [field(c, options, row_names is None or c.name in row_names) for c in _list_columns(table.columns)]
     row = [
-        {"type": "struct", "optional": True, "name": prefix + ".Value", "field": side, "fields": columns}
-        for side in ("before", "after")
+        {"type": "struct", "optional": True, "name": prefix + ".Value", "field": image, "fields": columns}
+        for image in ("before", "after")
     ]
     return compact_json(
         {
@@ -90,8 +90,8 @@ def watermark_schemas(options: Options) -> tuple[str, str]:
 
 def ddl_schemas(options: Options) -> tuple[str, str]:
     """Schemas of a DDL message's key and value; start_ts is a row's only."""
-    own = replace(options, debezium_include_start_ts=False)
-    return compact_json(schema_changes.key()), compact_json(schema_changes.value(source(own)))
+    without_start = replace(options, debezium_include_start_ts=False)
+    return compact_json(schema_changes.key()), compact_json(schema_changes.value(source(without_start)))
 
 
 def envelope_tail() -> Iterator[dict[str, Any]]:

@@ -84,7 +84,7 @@ class _Joined(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageParts:
+class MessageContent:
     """A message's parts. token: what stands for the schema in a cache; schema: the envelope's, None without one."""
 
     payload: dict[str, Any]
@@ -102,7 +102,7 @@ class DebeziumRowReader:
         self._tables, self._options = context.tables, context.options
         self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(1024, 8 << 20, _weight)
 
-    def read(self, change: MessageParts, commit_ts: int | None, extra: dict[str, Any]) -> RowChange:
+    def read(self, change: MessageContent, commit_ts: int | None, extra: dict[str, Any]) -> RowChange:
         """ValueError for what is not a row change; WireError for a column that can't be read."""
         payload, source = change.payload, change.source
         op = payload["op"]
@@ -122,11 +122,11 @@ class DebeziumRowReader:
         version = self._tables.at(id_, commit_ts) if self._tables else None
         layout = self._layout(id_, change, version, image)
         flags: list[str] = []
-        sides = [None if side is None else _read_row(layout, side, flags) for side in (before, after)]
-        if (sides[0] is None and op == "d") or (sides[1] is None and op != "d"):
+        images = [None if row_image is None else _read_row(layout, row_image, flags) for row_image in (before, after)]
+        if (images[0] is None and op == "d") or (images[1] is None and op != "d"):
             raise ValueError(f"op {op!r} without its row")
         event = RowChange(
-            self._dialect.format, layout.table, op, commit_ts, sides[0], sides[1], layout.key, "UTC",
+            self._dialect.format, layout.table, op, commit_ts, images[0], images[1], layout.key, "UTC",
             None, layout.version, list(dict.fromkeys(flags)), extra,
         )  # fmt: skip
         if layout.mismatch is not None:
@@ -134,15 +134,17 @@ class DebeziumRowReader:
         return event
 
     def _layout(
-        self, id_: TableId, change: MessageParts, version: TableVersion | None, row: Mapping[str, Any]
+        self, id_: TableId, change: MessageContent, version: TableVersion | None, row: Mapping[str, Any]
     ) -> _Layout:
         names = tuple(row) if change.schema is None or self._dialect.connector else ()
         key = (id_, change.token, change.keys, version.commit_ts if version else None, names)
         if key not in self._layouts:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
-            own = {} if version is None else _own_names(self._dialect, version.table, (*names, *change.keys))
-            version, mismatch = self._join(id_, version, shape, names, own)
-            joined = _Joined(version, own if version else {}, mismatch)
+            column_names = (
+                {} if version is None else _column_names(self._dialect, version.table, (*names, *change.keys))
+            )
+            version, mismatch = self._join(id_, version, shape, names, column_names)
+            joined = _Joined(version, column_names if version else {}, mismatch)
             self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, joined, tuple(row))
         return self._layouts[key]
 
@@ -161,7 +163,9 @@ class DebeziumRowReader:
             id_,
             version,
             sent,
-            lambda own, column: column.name not in fields or self._dialect.fits(own, fields[column.name]),
+            lambda column_names, column: (
+                column.name not in fields or self._dialect.fits(column_names, fields[column.name])
+            ),
             self._options,
             lambda column: _type_of_field(fields.get(column.name)),
         )
@@ -177,7 +181,7 @@ def _weight(key: tuple[Any, ...], layout: _Layout) -> int:
     return 64 * len(layout.table.columns) + (len(key[1]) if isinstance(key[1], str) else 0)
 
 
-def _own_names(dialect: DebeziumDialect, table: Table, names: tuple[str, ...]) -> dict[str, str]:
+def _column_names(dialect: DebeziumDialect, table: Table, names: tuple[str, ...]) -> dict[str, str]:
     """Names of a message that its writer adjusted → the table's own, where one column alone can be meant."""
     strange = {name for name in names if name not in table.by_name}
     if not strange or dialect.adjusted is None:
@@ -187,8 +191,8 @@ def _own_names(dialect: DebeziumDialect, table: Table, names: tuple[str, ...]) -
         if column.name not in names:
             for name in strange & dialect.adjusted(column.name):
                 meant.setdefault(name, []).append(column.name)
-    own = {name: columns[0] for name, columns in meant.items() if len(columns) == 1}
-    return own if len(set(own.values())) == len(own) else {}
+    found = {name: columns[0] for name, columns in meant.items() if len(columns) == 1}
+    return found if len(set(found.values())) == len(found) else {}
 
 
 def _shape(dialect: DebeziumDialect, schema: Mapping[str, Any]) -> _Shape:
@@ -217,7 +221,7 @@ def _compile(
     joined: _Joined,
     names: tuple[str, ...],
 ) -> _Layout:
-    version, own = joined.version, joined.own
+    version, column_names = joined.version, joined.own
     if version is not None:
         table = version.table
     else:
@@ -228,10 +232,10 @@ def _compile(
         table = Table(id_, columns)
     for name in (text for c in table.columns for text in (c.name, *c.elements)):
         json_exact.utf8(name, "a name")
-    keys = _key_columns(dialect, table, tuple(own.get(name, name) for name in keys))
+    keys = _key_columns(dialect, table, tuple(column_names.get(name, name) for name in keys))
     typed = version is not None or shape is not None
     fields = shape.fields if shape else {}
-    sent = {name: wire for wire, name in own.items()}
+    sent = {name: wire for wire, name in column_names.items()}
     readers: dict[str, Read | None] = {}
     ambiguous = {}
     for column in table.columns:
@@ -249,7 +253,9 @@ def _compile(
             images += dialect.default_images(column)
         if images:
             ambiguous[name] = images
-    return _Layout(table, version.commit_ts if version else None, keys, readers, ambiguous, own, joined.mismatch)
+    return _Layout(
+        table, version.commit_ts if version else None, keys, readers, ambiguous, column_names, joined.mismatch
+    )
 
 
 def _key_columns(dialect: DebeziumDialect, table: Table, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -275,29 +281,29 @@ def _read_untyped(value: Any) -> tuple[Value, str]:
     raise ValueError("an object or a list is no column value")
 
 
-def _read_row(layout: _Layout, side: Mapping[str, Any], flags: list[str]) -> Row:
+def _read_row(layout: _Layout, image: Mapping[str, Any], flags: list[str]) -> Row:
     row: dict[str, Value] = {}
-    for name, value in side.items():
+    for name, value in image.items():
         try:
             read = layout.readers[name]
         except KeyError:
             raise ValueError(f"column {name!r} is not in the schema") from None
         if read is None:
             continue
-        own = layout.own.get(name, name)
+        column_name = layout.own.get(name, name)
         if value is None:
-            row[own] = None
+            row[column_name] = None
             continue
         try:
-            row[own], flag = read(value)
+            row[column_name], flag = read(value)
         except WireError:
             raise
         except (ValueError, ArithmeticError) as error:
             raise ValueError(f"column {name!r}: {reason_of(error)}") from error
         if flag:
-            flags.append(f"{flag}:{own}")
+            flags.append(f"{flag}:{column_name}")
         if name in layout.ambiguous and value in layout.ambiguous[name]:
-            flags.append(f"null_or_default:{own}")
+            flags.append(f"null_or_default:{column_name}")
     return row
 
 

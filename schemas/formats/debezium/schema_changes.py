@@ -37,7 +37,7 @@ def _table(block: dict[str, Any], id_: TableId) -> Table:
     if not listed or len(listed) > _MOST_COLUMNS:
         raise ValueError("no columns, or too many")
     primary = tuple(str(name) for name in block["primaryKeyColumnNames"] or ())
-    columns = tuple(_read_column(one, primary) for one in sorted(listed, key=lambda c: int(c["position"])))
+    columns = tuple(_read_column(entry, primary) for entry in sorted(listed, key=lambda c: int(c["position"])))
     if len({c.name for c in columns}) < len(columns):
         raise ValueError("a column is listed twice")
     indexes = (Index("PRIMARY", primary, unique=True),) if primary else ()

@@ -18,7 +18,7 @@ _ROWS_ONLY = "it holds no row; read the topics of the tables only"
 
 
 @dataclass(frozen=True, slots=True)
-class SideMessage:
+class AuxiliaryMessage:
     """A kind of message that is of no table.
 
     has: the fields it always has; may_have: those it can have besides, None for any; holds: what must be true of it.
@@ -47,45 +47,45 @@ _SIGNALS = (
 )  # fmt: skip
 _STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING", "DESTROYED")
 
-SIDE_MESSAGES: tuple[SideMessage, ...] = (
-    SideMessage("a heartbeat of Debezium", _fields("ts_ms"), _fields("ts_us", "ts_ns", "serverName")),
-    SideMessage(
+AUXILIARY_MESSAGES: tuple[AuxiliaryMessage, ...] = (
+    AuxiliaryMessage("a heartbeat of Debezium", _fields("ts_ms"), _fields("ts_us", "ts_ns", "serverName")),
+    AuxiliaryMessage(
         "a transaction marker of Debezium (provide.transaction.metadata)", _fields("status", "id"),
         _fields("event_count", "data_collections", "ts_ms", "ts_us", "ts_ns"),
         lambda body: body["status"] in ("BEGIN", "END"),
     ),
-    SideMessage("a notification of Debezium", _fields("id", "aggregate_type", "type"),
+    AuxiliaryMessage("a notification of Debezium", _fields("id", "aggregate_type", "type"),
                 _fields("additional_data", "timestamp")),
-    SideMessage(
+    AuxiliaryMessage(
         "a signal to Debezium", _fields("type"), _fields("id", "data"),
         lambda body: body["type"] in _SIGNALS or isinstance(body.get("data"), Mapping),  # no column holds an object
     ),
-    SideMessage(
+    AuxiliaryMessage(
         "a CloudEvents message", _fields("specversion", "type", "source"),
         advice="its row is wrapped in data; use the connector's JSON or Avro converter instead of CloudEvents",
     ),
-    SideMessage(
+    AuxiliaryMessage(
         "a record of Debezium's schema history (schema.history.internal.kafka.topic)", _fields("source", "position"),
         advice="it holds the connector's own memory; schema changes for readers are on the topic of topic.prefix",
     ),
-    SideMessage(
+    AuxiliaryMessage(
         "an offset that Kafka Connect keeps (offset.storage.topic)", _fields("file", "pos"),
         _fields("ts_sec", "row", "event", "server_id", "gtids", "snapshot", "snapshot_completed", "transaction_id"),
     ),
-    SideMessage(
+    AuxiliaryMessage(
         "a connector's settings that Kafka Connect keeps (config.storage.topic)", _fields("properties"), _fields(),
         lambda body: isinstance(body["properties"], Mapping),
     ),
-    SideMessage(
+    AuxiliaryMessage(
         "a status that Kafka Connect keeps (status.storage.topic)", _fields("state", "worker_id", "generation"),
         _fields("trace", "version"), lambda body: body["state"] in _STATES,
     ),
 )  # fmt: skip
 
 
-def side_message(body: Mapping[str, Any]) -> str:
+def auxiliary_message(body: Mapping[str, Any]) -> str:
     """What a JSON or Avro body is that is of no table, and what to do about it; "" for anything else."""
-    return next((f"{kind.name}: {kind.advice}" for kind in SIDE_MESSAGES if kind.matches(body)), "")
+    return next((f"{kind.name}: {kind.advice}" for kind in AUXILIARY_MESSAGES if kind.matches(body)), "")
 
 
 def of_somebody_else(body: Any) -> str:
@@ -97,7 +97,7 @@ def of_somebody_else(body: Any) -> str:
     if isinstance(connector, str) and connector != "TiCDC":
         return other_connector(connector)
     no_source = "the envelope has no source, so nothing says of which table it is" if "op" in body else ""
-    return side_message(body) or name_other_form(body, "debezium") or ("" if source else no_source)
+    return auxiliary_message(body) or name_other_form(body, "debezium") or ("" if source else no_source)
 
 
 _JAVA_TEXT = re.compile(rb"\s*(?:Struct\{|SinkRecord\{|SourceRecord\{|\{[A-Za-z_]\w*=)")

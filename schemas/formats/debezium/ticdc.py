@@ -17,10 +17,10 @@ from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
 from ticdc_bridge.schemas.formats.base import (
     Context,
     commit_ts_of,
+    complete_before,
     record_time,
     refuse_changed,
     required_commit_ts,
-    whole_before,
 )
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro_publish
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
@@ -30,11 +30,11 @@ from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectSchema, 
 from ticdc_bridge.schemas.formats.debezium.row_reader import (
     ANY_TYPE,
     DebeziumRowReader,
-    MessageParts,
+    MessageContent,
     commit_ts_of_source,
 )
 from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, java_text, of_somebody_else
-from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, frame, json_body, unframe_part
+from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, frame, json_body, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import members_of, members_text, other_fields
 from ticdc_bridge.schemas.model import values
@@ -86,7 +86,7 @@ def read_event(
             if commit_ts is None:
                 raise ValueError("a watermark without commit_ts")
             return Watermark(format_, commit_ts, extra)
-        return rows.read(MessageParts(payload, source, token, described, keys), commit_ts, extra)
+        return rows.read(MessageContent(payload, source, token, described, keys), commit_ts, extra)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         details = f"not a TiCDC Debezium event: {reason_of(error)}"[:300]
         raise WireError("MALFORMED", where="value", details=details) from error
@@ -146,7 +146,7 @@ def ticdc_extra(event: Event) -> dict[str, Any]:
 
 def change_written(event: RowChange, options: Options) -> tuple[str, Row | None, bool]:
     """(op, old row, whether that is the key alone) as a row is written; flags an update whose old row is not known."""
-    before = whole_before(event)
+    before = complete_before(event)
     if event.op != "u":
         return event.op, before, event.key_only
     if options.no_old_value:
@@ -287,7 +287,7 @@ def kind_of_row(op: str, before: bool) -> str:
     return "u-" if op == "u" and not before else op
 
 
-_SIDES: dict[str, dict[str, Any]] = {
+_IMAGES: dict[str, dict[str, Any]] = {
     "c": {"before": None, "after": Slot.AFTER},
     "r": {"before": None, "after": Slot.AFTER},
     "u": {"before": Slot.BEFORE, "after": Slot.AFTER},
@@ -326,8 +326,8 @@ def compile_plan(
     key_schema = publish.key_schema(table, options, cluster_id)
     value_schema = publish.value_schema(table, options, cluster_id, row_names, has_commit_ts)
     values = {
-        name: layout({**envelope(name.removesuffix("-"), source, sides), **ends}, value_schema, options)
-        for name, sides in _SIDES.items()
+        name: layout({**envelope(name.removesuffix("-"), source, images), **ends}, value_schema, options)
+        for name, images in _IMAGES.items()
     }
     return RowTexts(
         columns, tuple(c for c in columns if c.column.handle_key), layout(Slot.KEY, key_schema, options), values
@@ -355,9 +355,9 @@ def source_block(id_: TableId, cluster_id: str, options: Options) -> dict[str, A
     return source
 
 
-def envelope(op: str, source: Mapping[str, Any], sides: Mapping[str, Any]) -> dict[str, Any]:
+def envelope(op: str, source: Mapping[str, Any], images: Mapping[str, Any]) -> dict[str, Any]:
     """The payload of an event, in TiCDC's order."""
-    return {"source": source, "ts_ms": Slot.TS_MS, "transaction": None, "op": op, **sides}
+    return {"source": source, "ts_ms": Slot.TS_MS, "transaction": None, "op": op, **images}
 
 
 def layout(payload: Any, schema: str, options: Options) -> Layout:
@@ -514,17 +514,17 @@ class DebeziumEncoder:
 def _times(commit_ts: int | None, extra: Mapping[str, Any], otherwise: int | None) -> dict[Slot, str]:
     """otherwise: ms that stand for the time of an unknown commit_ts."""
     ms = (otherwise or 0) if commit_ts is None else tso_physical_ms(commit_ts)
-    own = extra.get("ts_ms")
+    written_at = extra.get("ts_ms")
     return {
         Slot.SOURCE_MS: str(ms), Slot.COMMIT_TS: "null" if commit_ts is None else str(commit_ts),
-        Slot.TS_MS: str(own or ms),
+        Slot.TS_MS: str(written_at or ms),
         Slot.START_TS: str(extra.get("start_ts", 0)),  # 0: not known, only TiCDC's own Debezium tells it
     }  # fmt: skip
 
 
 def _message(origin: Message, key: Layout, value: Layout, texts: Mapping[Slot, str]) -> Message:
-    parts = ("".join(p if isinstance(p, str) else texts[p] for p in part) for part in (key, value))
-    key_data, value_data = (text.encode("utf-8", "surrogateescape") for text in parts)
+    pieces = ("".join(p if isinstance(p, str) else texts[p] for p in field) for field in (key, value))
+    key_data, value_data = (text.encode("utf-8", "surrogateescape") for text in pieces)
     return replace(origin, key=key_data, value=value_data)
 
 
@@ -583,13 +583,13 @@ class DebeziumAvroDecoder:
             event.schema_id = asked[0]
         return [event]
 
-    def _read(self, message: Message, part: str, data: bytes) -> tuple[dict[str, Any], _Asked, dict[str, Any]]:
+    def _read(self, message: Message, field: str, data: bytes) -> tuple[dict[str, Any], _Asked, dict[str, Any]]:
         """(payload, what stands for the schema in caches, schema)."""
-        schema_id, data, pos, where = unframe_part(data, part, message.headers)
-        asked = (schema_id, part, message.topic)
+        schema_id, data, pos, where = unframe_field(data, field, message.headers)
+        asked = (schema_id, field, message.topic)
         doc = self._documents.get(asked)
         if doc is None:
-            text = self._source.by_id(schema_id, where, topic_subject(message.topic, part))
+            text = self._source.by_id(schema_id, where, topic_subject(message.topic, field))
             doc = self._documents[asked] = document(text, where)
         return doc.read(data, pos, where), asked, doc.schema
 
@@ -650,8 +650,8 @@ class DebeziumAvroEncoder:
         op, before, key_only = change_written(event, self._options)
         if key_only and before is not None:
             before = {**dict.fromkeys(c.name for c in event.table.columns), **before}
-        sides = [None if row is None else plan.row(row, event) for row in (before, event.after)]
-        image = sides[0] if event.op == "d" else sides[1]
+        images = [None if row is None else plan.row(row, event) for row in (before, event.after)]
+        image = images[0] if event.op == "d" else images[1]
         if image is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
         commit_ts = required_commit_ts(event, origin, self._options)
@@ -659,8 +659,8 @@ class DebeziumAvroEncoder:
             event.flag("commit_ts_unknown")
         source = {**source_fields(event.table.id, commit_ts or 0, cluster_id), "snapshot": None, "thread": None}
         value = {
-            "before": sides[0],
-            "after": None if event.op == "d" else sides[1],
+            "before": images[0],
+            "after": None if event.op == "d" else images[1],
             "source": {**source, "cluster_id": cluster_id},
             "op": op,
             "ts_ms": extra.get("ts_ms") or tso_physical_ms(commit_ts or 0),

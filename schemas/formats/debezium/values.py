@@ -299,7 +299,7 @@ _UNNAMED: dict[str, tuple[Kind, ...]] = {
 
 
 def fits(column: Column, field: Mapping[str, Any]) -> bool:
-    """Whether a definition's column can be what the schema declares; a DATETIME in the same unit."""
+    """True if a definition's column can be what the schema declares; a DATETIME in the same unit."""
     semantic, kind = field.get("name", ""), column.type.kind
     if "tidb_type" in field:
         name, _, sign = field["tidb_type"].partition(" ")

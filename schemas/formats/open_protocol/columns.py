@@ -96,7 +96,7 @@ def _column(cell: ColumnHeader) -> Column:
 
 
 def _fits(column: Column, wire: Column, flagged: bool) -> bool:
-    """Whether a definition's column can be the message's. flagged: the message has its flags."""
+    """True if a definition's column can be the message's. flagged: the message has its flags."""
     if column.type.code != wire.type.code or (flagged and column.type is not wire.type):
         return False
     return not (flagged and column.type.kind is Kind.INTEGER and column.unsigned != wire.unsigned)

@@ -30,12 +30,12 @@ from ticdc_bridge.schemas.model.types import ALWAYS_NULL, Kind
 # ---- A row's JSON → op, and the cells and values of its sides (upstream ticdc and tiflow `codec/open`).
 
 _MOST_COLUMNS = 4096  # TiDB's own limit (table-column-count-limit)
-_SIDES = frozenset(("u", "p", "d"))
+_IMAGES = frozenset(("u", "p", "d"))
 _CELL_KEYS = {"t", "h", "f", "v"}
 
 Cells = tuple[ColumnHeader, ...]
-Side = tuple[Cells, list[Any]]
-_NOTHING: Side = ((), [])
+Image = tuple[Cells, list[Any]]
+_NOTHING: Image = ((), [])
 
 
 _ARRAY = re.compile(r'(?:[^"\[]++|"(?:[^"\\]++|\\.)*+")*+\[', re.DOTALL)
@@ -52,35 +52,35 @@ def parse(text: str) -> Any:
     return json_exact.decode_pairs(text)
 
 
-def sides(document: Any) -> tuple[Op, Side, Side, list[str]]:
+def images(document: Any) -> tuple[Op, Image, Image, list[str]]:
     """A row's value → op, new row, old row, columns whose old value stands nowhere by name."""
     if not isinstance(document, tuple):
         raise ValueError("a row is a JSON object")
     members = dict(document)
-    if len(members) != len(document) or not members or members.keys() & _SIDES not in ({"u"}, {"u", "p"}, {"d"}):
+    if len(members) != len(document) or not members or members.keys() & _IMAGES not in ({"u"}, {"u", "p"}, {"d"}):
         raise ValueError(f"a row has u, u and p, or d, not {', '.join(map(repr, list(members)[:4])) or 'nothing'}")
     if "d" in members:
-        before, _ = _side(members["d"])
+        before, _ = _image(members["d"])
         return "d", _NOTHING, _require_columns(before), []
-    after, _ = _side(members["u"])
+    after, _ = _image(members["u"])
     if "p" not in members:
         return "c", _require_columns(after), _NOTHING, []
-    before, bare = _side(members["p"])
+    before, bare = _image(members["p"])
     unnamed: list[str] = []
     if bare:
         before, unnamed = _name_bare(after, before, bare)
     return "u", _require_columns(after), before, unnamed  # with only-output-updated-columns p may be empty
 
 
-def beside_sides(document: Any) -> dict[str, Any]:
+def beside_images(document: Any) -> dict[str, Any]:
     """What a row's value has beside u, p and d: in `extra`, as it is written again. ValueError."""
-    return others_of("value", dict(document), _SIDES)
+    return others_of("value", dict(document), _IMAGES)
 
 
-def others_of(part: str, members: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+def others_of(field: str, members: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
     """`other_fields` of an object whose inner objects are pairs. ValueError."""
     found = {name: _without_pairs(value) for name, value in members.items() if name not in names}
-    return other_fields(**{part: (found, frozenset())})
+    return other_fields(**{field: (found, frozenset())})
 
 
 def _without_pairs(value: Any) -> Any:
@@ -89,16 +89,16 @@ def _without_pairs(value: Any) -> Any:
     return [_without_pairs(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _require_columns(side: Side) -> Side:
-    if not side[0]:
+def _require_columns(image: Image) -> Image:
+    if not image[0]:
         raise ValueError("a row without columns")
-    return side
+    return image
 
 
 _Bare = list[tuple[int, tuple[tuple[str, Any], ...]]]
 
 
-def _side(pairs: Any) -> tuple[Side, _Bare]:
+def _image(pairs: Any) -> tuple[Image, _Bare]:
     """The columns of one side; and (position, fields) of those that TiCDC wrote without their name."""
     if not isinstance(pairs, tuple):
         raise ValueError("u, p and d are JSON objects")
@@ -158,7 +158,7 @@ def _groups(bare: _Bare) -> Iterator[tuple[int, tuple[tuple[str, Any], ...]]]:
     yield at, tuple(group)
 
 
-def _name_bare(after: Side, before: Side, bare: _Bare) -> tuple[Side, list[str]]:
+def _name_bare(after: Image, before: Image, bare: _Bare) -> tuple[Image, list[str]]:
     """Gives old values their names back that TiCDC left out (only-output-updated-columns; upstream `codec.go:321`).
 
     It leaves the name out where a value became NULL. The columns come in table order, so the nameless one is a column
@@ -255,14 +255,14 @@ class OpenRowReader:
         if replaced:
             text = _REPLACED.sub(rf"\1{_MARK}", text)
         document = parse(text)
-        op, after, before, unnamed = sides(document)
+        op, after, before, unnamed = images(document)
         marked = _unmark(after, before) if replaced else ()
         layout = self._layout(key.id, version, after[0], before[0])
         new = None if op == "d" else _read(layout.after, after[1])
         old = None if op == "c" else _read(layout.before, before[1])
         event = self._event(key, op, layout, new, old)
         if len(document) > 2 or (len(document) == 2 and op != "u"):
-            event.extra |= beside_sides(document)
+            event.extra |= beside_images(document)
         _note_zeros(event, layout, (("after", after), ("before", before)))
         if layout.mismatch is not None:
             event.note_mismatch(layout.mismatch)
@@ -362,10 +362,10 @@ _REPLACED = re.compile(r"((?<!\\)(?:\\\\)*)\\ufffd")
 _MARK = "\udfff"
 
 
-def _unmark(*sides: Side) -> list[str]:
+def _unmark(*row_images: Image) -> list[str]:
     """Puts U+FFFD where bytes were lost; returns the columns."""
     names = []
-    for cells, values in sides:
+    for cells, values in row_images:
         for index, value in enumerate(values):
             if isinstance(value, str) and _MARK in value:
                 values[index] = value.replace(_MARK, "\ufffd")
@@ -377,12 +377,12 @@ def _error_text(error: Exception) -> str:
     return "not UTF-8" if isinstance(error, UnicodeError) else reason_of(error)
 
 
-def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, Side], ...]) -> None:
+def _note_zeros(event: RowChange, layout: _Layout, row_images: tuple[tuple[str, Image], ...]) -> None:
     """Remembers which `""` is index 0 (a value that is no element), where the ENUM has an empty element too."""
     if layout.zeros:
         zeros = [
-            f"{side}.{cell.name}"
-            for side, (cells, values) in sides
+            f"{image}.{cell.name}"
+            for image, (cells, values) in row_images
             for cell, value in zip(cells, values, strict=True)
             if cell.name in layout.zeros and value == "0"
         ]

@@ -10,7 +10,7 @@ from ticdc_bridge.schemas.codec import compression
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
-from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts, whole_before
+from ticdc_bridge.schemas.formats.base import Context, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
 from ticdc_bridge.schemas.formats.open_protocol.values import Style, Write, writer
@@ -106,12 +106,12 @@ class OpenEncoder:
         plan = self._plan(event, extra)
         if event.op == "d":
             handles = only_key or event.key_only or self._options.delete_only_output_handle_key_columns
-            value = f'{{"d":{self._side(plan, event, "before", handles, not handles)}'
+            value = f'{{"d":{self._image(plan, event, "before", handles, not handles)}'
         else:
-            value = f'{{"u":{self._side(plan, event, "after", only_key, not only_key)}'
+            value = f'{{"u":{self._image(plan, event, "after", only_key, not only_key)}'
             if event.op == "u" and event.before is not None and not self._options.no_old_value:
                 partial = only_key or event.format in _FORMATS
-                value += f',"p":{self._side(plan, event, "before", only_key, not partial)}'
+                value += f',"p":{self._image(plan, event, "before", only_key, not partial)}'
         value += members_text(extra, "value") + "}"
         body = value.encode("utf-8", "surrogateescape")
         return self._row_key(event, commit_ts, extra, only_key).encode(), self._compress(body)
@@ -132,9 +132,9 @@ class OpenEncoder:
             return "".join(f',"{key}":{string(name)}' for key, name in (("scm", db), ("tbl", table)) if name)
         return f',"scm":{string(db)},"tbl":{string(table)}'
 
-    def _side(self, plan: tuple[_Cell, ...], event: RowChange, name: str, handles: bool, whole: bool) -> str:
+    def _image(self, plan: tuple[_Cell, ...], event: RowChange, name: str, handles: bool, all_columns: bool) -> str:
         """One side of a row. handles: only handle key columns; whole: a column that the event lacks is an error."""
-        row: Row = (whole_before(event) if whole and name == "before" else getattr(event, name)) or {}
+        row: Row = (complete_before(event) if all_columns and name == "before" else getattr(event, name)) or {}
         changed = event.after if name == "before" and event.op == "u" else None
         only_updated = changed is not None and self._options.only_output_updated_columns and not handles
         zeros = event.extra.get("enum_zero", ()) if event.format in _FORMATS else ()
@@ -142,7 +142,7 @@ class OpenEncoder:
         for cell in plan:
             column = cell.column.name
             if column not in row:
-                if whole:
+                if all_columns:
                     raise WireError("INVALID_VALUE", column=column, details="the event does not carry it")
                 continue
             count += 1

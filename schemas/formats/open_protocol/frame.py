@@ -16,7 +16,7 @@ _HEAD = VERSION.to_bytes(8, "big")
 
 
 def begins(key: bytes) -> bool:
-    """Whether bytes begin as a key does."""
+    """True if bytes begin as a key does."""
     return key.startswith(_HEAD)
 
 
@@ -77,4 +77,4 @@ def join_key(keys: Iterable[bytes]) -> bytes:
 
 def join_value(bodies: Iterable[bytes]) -> bytes:
     """Values of events → a message's value."""
-    return b"".join(part for body in bodies for part in (len(body).to_bytes(8, "big"), body))
+    return b"".join(piece for body in bodies for piece in (len(body).to_bytes(8, "big"), body))

@@ -47,7 +47,7 @@ def reader(column: Column, varchar_base64: bool) -> Read:
 
 
 def is_base64(column: Column, varchar_base64: bool) -> bool:
-    """Whether a character or binary column's values are base64."""
+    """True if a character or binary column's values are base64."""
     return varchar_base64 or column.type.code in _BLOB_CODES
 
 

@@ -48,7 +48,7 @@ def table_of(schema: Any, avro: bool) -> tuple[Table, int] | None:
     """
     columns = [_column(c, avro) for c in schema["columns"]]
     id_ = TableId(text(schema["schema"], "schema"), text(schema["table"], "table"))
-    version = whole_number(schema["version"], "version")
+    version = parse_integer(schema["version"], "version")
     indexes = [_index(i) for i in schema["indexes"]]
     plain = [i.columns for i, name, _ in indexes if i.unique and not name]
     indexes = [i for i in indexes if i[1] in ("", "PRIMARY") or i[0].columns not in plain]
@@ -60,7 +60,7 @@ def table_of(schema: Any, avro: bool) -> tuple[Table, int] | None:
     return Table(id_, _with_keys(typed_columns, indexes), tuple(index for index, *_ in indexes)), version
 
 
-def whole_number(value: Any, what: str) -> int:
+def parse_integer(value: Any, what: str) -> int:
     """An integer, as JSON or Avro has it. ValueError."""
     return value if type(value) is int else integer(value, what)
 
@@ -84,7 +84,7 @@ def _column(listed: Any, avro: bool) -> Column | None:
         raise ValueError(f"type {name[:40]!r} is not known")
     type_ = BY_NAME[name]
     length, decimal = (
-        None if data_type.get(k) is None else whole_number(data_type[k], k) for k in ("length", "decimal")
+        None if data_type.get(k) is None else parse_integer(data_type[k], k) for k in ("length", "decimal")
     )
     column = Column(
         text(listed["name"], "name"),
@@ -212,7 +212,7 @@ class SimpleDecoder:
             location = body.get("claimCheckLocation")
             if location:
                 body, replaced = self._fetch_claim(text(location, "claimCheckLocation"))
-            if whole_number(body["version"], "version") != 1:
+            if parse_integer(body["version"], "version") != 1:
                 raise ValueError(f"version {body['version']} is not known")
             return [self._event(body, replaced, avro)]
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
@@ -230,17 +230,17 @@ class SimpleDecoder:
         if kind in _OPS:
             return self._row(body, replaced)
         if kind == "WATERMARK":
-            return Watermark("simple", whole_number(body["commitTs"], "commitTs"))
+            return Watermark("simple", parse_integer(body["commitTs"], "commitTs"))
         if kind == "BOOTSTRAP":
             entry = self._learn(body["tableSchema"], None, avro)
             if entry is None:
                 raise ValueError("a bootstrap of something that is no table")
             table, version = entry
-            told_by_ddl = self._versions[table.id, version].table_version
-            return Bootstrap("simple", *table.id, told_by_ddl, None, "", schema=table, schema_version=version)
+            ddl_version = self._versions[table.id, version].table_version
+            return Bootstrap("simple", *table.id, ddl_version, None, "", schema=table, schema_version=version)
         if kind not in _DDL:
             raise ValueError(f"type {json_exact.dump(kind)[:40]} is not known")
-        commit_ts, query = whole_number(body["commitTs"], "commitTs"), text(body["sql"], "sql")
+        commit_ts, query = parse_integer(body["commitTs"], "commitTs"), text(body["sql"], "sql")
         before, after = body.get("preTableSchema"), body.get("tableSchema")
         if before is not None:
             self._learn(before, None, avro)
@@ -266,7 +266,7 @@ class SimpleDecoder:
     def _row(self, body: dict[str, Any], replaced: bool) -> RowChange:
         op = _OPS[body["type"]]
         id_ = TableId(text(body["database"], "database"), text(body["table"], "table"))
-        commit_ts, version = (whole_number(body[name], name) for name in ("commitTs", "schemaVersion"))
+        commit_ts, version = (parse_integer(body[name], name) for name in ("commitTs", "schemaVersion"))
         data, old = body.get("data"), body.get("old")
         if not isinstance(data, dict | None) or not isinstance(old, dict | None):
             raise ValueError("a row is no object")
@@ -315,21 +315,21 @@ class SimpleDecoder:
         return _KnownTable(table, entry.table_version, mismatch)
 
     def _join(
-        self, id_: TableId, given: TableVersion | None, told: _KnownTable | None, names: tuple[str, ...]
+        self, id_: TableId, given: TableVersion | None, known: _KnownTable | None, names: tuple[str, ...]
     ) -> tuple[TableVersion | None, DefinitionMismatch | None]:
-        """The definition that was given, where it describes the row. told: the table as the stream has it."""
-        key = (id_, id(given), id(told), names)
+        """The definition that was given, where it describes the row. known: the table as the stream has it."""
+        key = (id_, id(given), id(known), names)
         entry = self._joined.get(key)
-        if entry is None or entry[0] is not given or entry[1] is not told:
-            by_name = told.table.by_name if told else {}
+        if entry is None or entry[0] is not given or entry[1] is not known:
+            by_name = known.table.by_name if known else {}
             sent = [by_name.get(n) or Column(text(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names]
             joined = join_definition(id_, given, sent, _fits, self._context.options, _type_of)
-            entry = self._joined[key] = given, told, *joined
+            entry = self._joined[key] = given, known, *joined
         return entry[2:]
 
 
-def _fits(own: Column, sent: Column) -> bool:
-    return bool(sent.vague) or same_type(own, sent)
+def _fits(column: Column, sent: Column) -> bool:
+    return bool(sent.vague) or same_type(column, sent)
 
 
 def _type_of(sent: Column) -> str:
@@ -363,15 +363,15 @@ _FIELDS = frozenset(
 
 
 def _extra(body: Mapping[str, Any], version: int) -> dict[str, Any]:
-    extra: dict[str, Any] = {"schema_version": version, "table_id": whole_number(body["tableID"], "tableID")}
+    extra: dict[str, Any] = {"schema_version": version, "table_id": parse_integer(body["tableID"], "tableID")}
     extra |= other_fields(message=(body, _FIELDS))
     checksum = body.get("checksum")
     if checksum is not None:
         extra["checksum"] = {
-            "version": whole_number(checksum["version"], "checksum version"),
+            "version": parse_integer(checksum["version"], "checksum version"),
             "corrupted": boolean(checksum["corrupted"], "corrupted"),
-            "current": whole_number(checksum["current"], "checksum"),
-            "previous": whole_number(checksum["previous"], "checksum"),
+            "current": parse_integer(checksum["current"], "checksum"),
+            "previous": parse_integer(checksum["previous"], "checksum"),
         }
     return extra
 

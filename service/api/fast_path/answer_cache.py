@@ -63,7 +63,7 @@ class AnswerCache:
     limit: int
     """How many bytes may be kept."""
     _kept: OrderedDict[Key, CachedAnswer] = field(default_factory=OrderedDict)
-    _by_part: dict[Part, set[Key]] = field(default_factory=dict)
+    _by_key: dict[Part, set[Key]] = field(default_factory=dict)
     _size: int = 0
     _now: int = 0
     _blind: int = 0
@@ -91,21 +91,21 @@ class AnswerCache:
             if key in self._kept or answer.size > self.limit or not self._changing.keys().isdisjoint(answer.parts):
                 return
             if began < self._blind or any(
-                when > began and not parts.isdisjoint(answer.parts) for when, parts in self._recent
+                when > began and not keys.isdisjoint(answer.parts) for when, keys in self._recent
             ):
                 return
             self._kept[key] = answer
             self._size += answer.size
-            for part in answer.parts:
-                self._by_part.setdefault(part, set()).add(key)
+            for read_key in answer.parts:
+                self._by_key.setdefault(read_key, set()).add(key)
             while self._size > self.limit:
                 self._drop(next(iter(self._kept)))
 
     def before_change(self, parts: Collection[Part]) -> None:
         with self._lock:
             self._changing.update(parts)
-            for part in parts:
-                for key in list(self._by_part.get(part, ())):
+            for read_key in parts:
+                for key in list(self._by_key.get(read_key, ())):
                     self._drop(key)
 
     def after_change(self, parts: Collection[Part]) -> None:
@@ -114,10 +114,10 @@ class AnswerCache:
             self._recent.append((self._now, frozenset(parts)))
             if len(self._recent) > _REMEMBERED:
                 self._blind, _ = self._recent.popleft()
-            for part in parts:
-                self._changing[part] -= 1
-                if not self._changing[part]:
-                    del self._changing[part]
+            for read_key in parts:
+                self._changing[read_key] -= 1
+                if not self._changing[read_key]:
+                    del self._changing[read_key]
 
     def forget(self) -> None:
         with self._lock:
@@ -125,17 +125,17 @@ class AnswerCache:
             self._blind = self._now
             self._recent.clear()
             self._kept.clear()
-            self._by_part.clear()
+            self._by_key.clear()
             self._size = 0
 
     def _drop(self, key: Key) -> None:
         answer = self._kept.pop(key)
         self._size -= answer.size
-        for part in answer.parts:
-            keys = self._by_part[part]
+        for read_key in answer.parts:
+            keys = self._by_key[read_key]
             keys.discard(key)
             if not keys:
-                del self._by_part[part]
+                del self._by_key[read_key]
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -253,7 +253,7 @@ class CachedAnswers:
         return True
 
     async def _check_store(self, method: str) -> bool:
-        """Whether it is known now what other processes had written when the request came (a little older for a GET)."""
+        """True if it is known now what other processes had written when the request came (a little older for a GET)."""
         began = time.perf_counter()
         looking = self.store.refresh(0.0 if method == "POST" else _LOOK_EVERY)
         if looking is not None:
@@ -296,10 +296,10 @@ class CachedAnswers:
         names = [name for name, _ in headers]
         if names.count(_REQUEST_ID) != 1:
             return
-        place = names.index(_REQUEST_ID)
+        index = names.index(_REQUEST_ID)
         size = len(body) + len(key[5]) + len(key[1]) + len(key[2]) + _OVERHEAD
         tally = self._metrics.tally(key[0], route, _OK)
-        before, after = headers[:place], headers[place + 1 :]
+        before, after = headers[:index], headers[index + 1 :]
         head, tail = write_headers(before) + _REQUEST_ID + b": ", b"\r\n" + write_headers(after) + b"\r\n"
         answer = CachedAnswer(before, after, head, tail, body, frozenset(reads.parts), tally, size)
         self.answers.put(key, answer, began)
@@ -324,7 +324,7 @@ class ReplayedBody:
 
 
 def is_short(scope: Scope) -> bool:
-    """Whether the body says how long it is, and is not too long to be kept."""
+    """True if the body says how long it is, and is not too long to be kept."""
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0]) <= _LONGEST_BODY
 
@@ -334,6 +334,6 @@ def request_ids() -> Iterator[bytes]:
     source = SystemRandom()
     while True:
         digits = source.getrandbits(122 * 64).to_bytes(976, "big").hex()
-        for place in range(0, len(digits) - 30, 30):
-            d = digits[place : place + 30]
+        for index in range(0, len(digits) - 30, 30):
+            d = digits[index : index + 30]
             yield f"{d[:8]}-{d[8:12]}-4{d[12:15]}-a{d[15:18]}-{d[18:30]}".encode()

@@ -153,7 +153,7 @@ class RegistrationBatcher:
         batch: list[Waiting] = []
         self._loop = loop
         self._wait_for(loop, batch)
-        self._thread.submit(self._work, loop, batch, self._waiting)
+        self._thread.submit(self._register_waiting, loop, batch, self._waiting)
 
     def _wait_for(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting]) -> None:
         self._late = loop.call_later(min(_PATIENCE, self.store.wait_seconds), self._give_up, batch)
@@ -166,7 +166,7 @@ class RegistrationBatcher:
             self._waiting.clear()
         answer_all(given_up, repeat(None))
 
-    def _work(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], waiting: deque[Waiting]) -> None:
+    def _register_waiting(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], waiting: deque[Waiting]) -> None:
         """In the thread, until nothing waits. batch: filled here with what is taken of those that wait."""
         more: list[Waiting] | None = batch
         while more is not None:
@@ -176,7 +176,7 @@ class RegistrationBatcher:
                 answers = self._answers(batch, waiting)
                 more = [] if waiting else None
             finally:
-                loop.call_soon_threadsafe(self._take, loop, batch, [answers.get(id(one)) for one, _ in batch], more)
+                loop.call_soon_threadsafe(self._take, loop, batch, [answers.get(id(entry)) for entry, _ in batch], more)
 
     def _take(
         self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], answers: list[RegistrationAnswer | None],
@@ -200,16 +200,16 @@ class RegistrationBatcher:
         """The answers by the `id` of what they answer."""
         taken = self._take_from(waiting, batch)
         # Of each subject one alone: what comes at the same time is a repeat, or has to be compared with it.
-        plain = {one.request.subject: one for one in reversed(taken)}
+        plain = {entry.request.subject: entry for entry in reversed(taken)}
         if self._meets_repeats:
             plain = self._drop_repeats(plain)
 
         def collect() -> tuple[list[Callable[[StoreWriter], RegistrationAnswer]], ReadAhead]:
-            for one in self._take_from(waiting, batch):
-                plain.setdefault(one.request.subject, one)
+            for entry in self._take_from(waiting, batch):
+                plain.setdefault(entry.request.subject, entry)
             scopes = dict.fromkeys(scope for subject in plain for scope in config_chain(subject))
-            ahead = ReadAhead([*plain], [*scopes], [one.content for one in plain.values()])
-            return [partial(self._register_one, one) for one in plain.values()], ahead
+            ahead = ReadAhead([*plain], [*scopes], [value.content for value in plain.values()])
+            return [partial(self._register_schema, value) for value in plain.values()], ahead
 
         try:
             outcomes = self.store.write_each(collect, _TURN_SECONDS) if plain else []
@@ -217,7 +217,7 @@ class RegistrationBatcher:
             return {}
         pairs = zip(plain.values(), outcomes, strict=True)
         answers: dict[int, RegistrationAnswer | None] = {
-            id(one): outcome for one, outcome in pairs if isinstance(outcome, RegistrationAnswer)
+            id(entry): outcome for entry, outcome in pairs if isinstance(outcome, RegistrationAnswer)
         }
         self._meets_repeats = self._meets_repeats or len(answers) < len(plain)
         return answers
@@ -227,28 +227,28 @@ class RegistrationBatcher:
         with self._taking:
             taken = [waiting.popleft() for _ in range(min(len(waiting), _MOST - len(batch)))]
             batch += taken
-        return [one for one, _ in taken]
+        return [entry for entry, _ in taken]
 
     def _drop_repeats(self, plain: dict[str, PlainRegistration]) -> dict[str, PlainRegistration]:
         """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer.
 
         As long as there are some: a look in vain makes all wait. In: by subject.
         """
-        contents = [(subject, one.content.identity) for subject, one in plain.items()]
+        contents = [(subject, value.content.identity) for subject, value in plain.items()]
         try:
             with self.store.read(once=True) as tx:
-                there = tx.repeats(contents)
+                existing = tx.repeats(contents)
         except BridgeError:
             return {}
-        self._meets_repeats = bool(there)
-        return {subject: plain[subject] for subject, identity in contents if (subject, identity) not in there}
+        self._meets_repeats = bool(existing)
+        return {subject: plain[subject] for subject, identity in contents if (subject, identity) not in existing}
 
-    def _register_one(self, one: PlainRegistration, tx: StoreWriter) -> RegistrationAnswer:
-        request = one.request
+    def _register_schema(self, entry: PlainRegistration, tx: StoreWriter) -> RegistrationAnswer:
+        request = entry.request
         token = REQUEST_ID.set(request.request_id)
         try:
             registration = register_plain(
-                self._services.registry, tx, request.subject, one.new, request.wish, one.understood
+                self._services.registry, tx, request.subject, entry.new, request.wish, entry.understood
             )
         finally:
             REQUEST_ID.reset(token)

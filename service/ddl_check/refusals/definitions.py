@@ -255,12 +255,12 @@ def of_dependency(defined: ColumnDef, columns: Sequence[Column | ColumnDef]) -> 
     known = {c.name.lower(): (n, c) for n, c in enumerate(columns)}
     at = known.get(defined.name.lower(), (len(columns), defined))[0]
     for name in generated_names(defined.generated or ""):
-        place, named = known.get(name.lower(), (0, None))
+        index, named = known.get(name.lower(), (0, None))
         if named is None:
             yield Refusal(1054, f"Unknown column '{name}' in 'generated column function'")
         elif named.auto_increment:
             yield Refusal(3109, f"Generated column '{defined.name}' cannot refer to auto-increment column.")
-        elif named.generated is not None and place >= at:
+        elif named.generated is not None and index >= at:
             yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
 
 
@@ -315,7 +315,7 @@ def _invalid(name: str) -> Refusal:
 
 
 def _holds(column: Column, default: DefaultValue, modes: SqlModes) -> bool:
-    """Whether a type holds a value."""
+    """True if a type holds a value."""
     try:
         made = with_default(replace(column, default=None), default).default
     except DdlError:

@@ -21,7 +21,7 @@ from ticdc_bridge.service.ddl_check.refusals.definitions import (
     of_name,
 )
 
-_MAX_PARTS: Final = 16
+_MAX_KEY_COLUMNS: Final = 16
 _MAX_BYTES: Final = 3072
 _MAX_INDEXES: Final = 64
 _STRINGS: Final = (Kind.TEXT, Kind.BINARY)
@@ -67,12 +67,12 @@ def of_indexes(table: Table, added: Sequence[IndexDef]) -> Iterator[Refusal]:
             if index.name.lower() in names:
                 yield Refusal(1061, f"Duplicate key name '{index.name}'")
             names.add(index.name.lower())
-        yield from _of_parts(table, index)
+        yield from _of_key_columns(table, index)
 
 
-def _of_parts(table: Table, index: IndexDef) -> Iterator[Refusal]:
-    if len(index.parts) > _MAX_PARTS:
-        yield Refusal(1070, f"Too many key parts specified; max {_MAX_PARTS} parts allowed")
+def _of_key_columns(table: Table, index: IndexDef) -> Iterator[Refusal]:
+    if len(index.parts) > _MAX_KEY_COLUMNS:
+        yield Refusal(1070, f"Too many key parts specified; max {_MAX_KEY_COLUMNS} parts allowed")
     named = [part.lower() for part in index.parts if part]
     for name in dict.fromkeys(n for n in named if named.count(n) > 1):
         yield Refusal(1060, f"Duplicate column name '{name}'")
@@ -93,12 +93,12 @@ def _of_parts(table: Table, index: IndexDef) -> Iterator[Refusal]:
         if part and column is None:
             yield Refusal(1072, f"column does not exist: {part}")
         elif column is not None and not index.special:
-            yield from _of_part(index, column, length)
+            yield from _of_key_column(index, column, length)
             size += _bytes(column, length)
     yield from _too_long(size)
 
 
-def _of_part(index: IndexDef, column: Column, length: int | None) -> Iterator[Refusal]:
+def _of_key_column(index: IndexDef, column: Column, length: int | None) -> Iterator[Refusal]:
     kind, name, lob = column.type.kind, column.name, column.type.name.endswith(("text", "blob"))
     if kind is Kind.VECTOR:
         yield Refusal(8200, f"Unsupported add index on column '{name}': a VECTOR needs a VECTOR INDEX")
@@ -155,8 +155,8 @@ def _bytes(column: Column, length: int | None) -> int:
     if kind is Kind.BIT:
         return ((column.length or 1) + 7) // 8
     if kind is Kind.DECIMAL:
-        whole, rest = divmod(column.length or 10, 9)
-        return whole * 4 + (rest + 1) // 2
+        groups, rest = divmod(column.length or 10, 9)
+        return groups * 4 + (rest + 1) // 2
     return _WIDTHS.get(kind, 0)
 
 
@@ -183,22 +183,22 @@ def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[
         column = find(table.columns, part)
         if column is None:
             yield Refusal(1072, f"Key column '{part}' doesn't exist in table")
-    own = table.details.foreign_keys if table.details else ()
-    if index.name and find_key(own, index.name):
+    foreign_keys = table.details.foreign_keys if table.details else ()
+    if index.name and find_key(foreign_keys, index.name):
         yield Refusal(1826, f"Duplicate foreign key constraint name '{index.name}'")
     target = index.references.in_db(table.id.db)
     parent = table if target.folded == table.id.folded else catalog.table(target)
     if parent is None:
         yield Refusal(1824, f"Failed to open the referenced table '{target.table}'", certain=False)
         return
-    if any(one.details and one.details.partitioned_by is not None for one in (parent, table)):
+    if any(entry.details and entry.details.partitioned_by is not None for entry in (parent, table)):
         yield Refusal(1506, "Foreign key clause is not yet supported in conjunction with partitioning")
     for part, referenced in zip(index.parts, index.referenced, strict=True):
-        column, there = find(table.columns, part), find(parent.columns, referenced)
-        if there is None:
+        column, found = find(table.columns, part), find(parent.columns, referenced)
+        if found is None:
             text = f"Missing column '{referenced}' for constraint '{name}' in the referenced table '{target.table}'"
             yield Refusal(3734, f"Failed to add the foreign key constraint. {text}")
-        elif column is not None and not _are_alike(column, there):
+        elif column is not None and not _are_alike(column, found):
             text = f"column '{part}' and referenced column '{referenced}' in foreign key constraint '{name}'"
             yield Refusal(3780, f"Referencing {text} are incompatible.")
     if parent is not table and not any(begins(i.columns, index.referenced) for i in parent.indexes):
@@ -211,7 +211,7 @@ def find_key(keys: Sequence[ForeignKey], name: str) -> bool:
 
 
 def _are_alike(column: Column, other: Column) -> bool:
-    """Whether both have the same type, sign and character set, as far as it is known; lengths may differ."""
+    """True if both have the same type, sign and character set, as far as it is known; lengths may differ."""
     if not (column.charset and other.charset):
         other = replace(other, charset=column.charset, collate=column.collate)
     first, second = ((c.type, c.unsigned, c.charset, c.collate) for c in (column, other))
@@ -219,7 +219,7 @@ def _are_alike(column: Column, other: Column) -> bool:
 
 
 def begins(index: tuple[str, ...], columns: tuple[str, ...]) -> bool:
-    """Whether an index begins with these columns."""
+    """True if an index begins with these columns."""
     return tuple(map(str.lower, index[: len(columns)])) == tuple(map(str.lower, columns))
 
 
@@ -278,6 +278,6 @@ def of_dropped_table(
         if truncated:
             text = f"`{child.id.db}`.`{child.id.table}` CONSTRAINT `{key.name}`"
             yield Refusal(1701, f"Cannot truncate a table referenced in a foreign key constraint ({text})")
-        elif child.id.folded not in {one.folded for one in gone}:
+        elif child.id.folded not in {entry.folded for entry in gone}:
             text = f"referenced by a foreign key constraint '{key.name}' on table '{child.id.table}'"
             yield Refusal(3730, f"Cannot drop table '{table.table}' {text}.")

@@ -115,7 +115,7 @@ def _of_create(catalog: Catalog, s: ddl.CreateTable, db: str, modes: SqlModes) -
     if any(c.name.lower() in primary and (c.nullable or (c.default and c.default.kind == "null")) for c in s.columns):
         yield NULL_IN_PRIMARY_KEY
     try:
-        made = tuple(column(one, charset) for one in s.columns)
+        made = tuple(column(entry, charset) for entry in s.columns)
     except DdlError:
         return
     table = Table(id_, made, (), charset.name, charset.collate)
@@ -191,9 +191,9 @@ class Alteration:
 
     def of_generated(self, name: str) -> Iterator[Refusal]:
         """Generated columns that name a column which goes or gets another name."""
-        for one in self.table.columns:
-            names = map(str.lower, generated_names(one.generated or ""))
-            if one.name.lower() != name.lower() and name.lower() in names:
+        for entry in self.table.columns:
+            names = map(str.lower, generated_names(entry.generated or ""))
+            if entry.name.lower() != name.lower() and name.lower() in names:
                 yield Refusal(3108, f"Column '{name}' has a generated column dependency.")
 
     def of_leaving(self, name: str) -> Iterator[Refusal]:
@@ -317,7 +317,7 @@ def _of_type(old: Column, new: Column, alteration: Alteration, *, auto_random: b
 
 
 def _needs_rewriting(old: Column, new: Column) -> bool:
-    """Whether TiDB has to write each row's value again (upstream GetModifiableColumnJob)."""
+    """True if TiDB has to write each row's value again (upstream GetModifiableColumnJob)."""
     a, b = old.type, new.type
     if a.kind in _STRINGS and b.kind in _STRINGS:
         lobs = any(c.name.endswith(("text", "blob")) for c in (a, b))
@@ -547,7 +547,7 @@ def _columns(table: Table, clause: ddl.Clause) -> _Names:
             return _Names(changed=(clause.column,))
         case ddl.AddIndex() if not clause.index.special and clause.index.kind in ("primary", "unique", "index"):
             if not (clause.if_not_exists and find(table.indexes, clause.index.name)):
-                return _Names(needed=tuple(part for part in clause.index.parts if part))
+                return _Names(needed=tuple(name for name in clause.index.parts if name))
     return _Names()
 
 

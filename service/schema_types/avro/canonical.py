@@ -88,46 +88,46 @@ class _Writer:
         if node.fullname in self.known:
             return quote(printed_name(node.fullname, space))
         self.known.add(node.fullname)
-        parts = [f'"type":{quote(self.kind(node))}', f'"name":{quote(node.name)}']
+        pieces = [f'"type":{quote(self.kind(node))}', f'"name":{quote(node.name)}']
         if node.namespace != space:
-            parts.append(f'"namespace":{quote(node.namespace)}')
-        parts += self.type_doc(node.doc)
+            pieces.append(f'"namespace":{quote(node.namespace)}')
+        pieces += self.type_doc(node.doc)
         match node:
             case model.Record():
-                parts.append('"fields":[' + ",".join(self.fields(node)) + "]")
+                pieces.append('"fields":[' + ",".join(self.fields(node)) + "]")
             case model.Enum():
-                parts.append('"symbols":' + dump_json(node.symbols))
-                parts += self.enum_default(node)
+                pieces.append('"symbols":' + dump_json(node.symbols))
+                pieces += self.enum_default(node)
             case model.Fixed():
-                parts.append(f'"size":{node.size}')
-        parts += self.type_props(node)
-        parts += self.aliases([printed_name(alias, node.namespace) for alias in node.aliases])
-        return self.object(parts)
+                pieces.append(f'"size":{node.size}')
+        pieces += self.type_props(node)
+        pieces += self.aliases([printed_name(alias, node.namespace) for alias in node.aliases])
+        return self.object(pieces)
 
     def fields(self, record: model.Record) -> list[str]:
         return [self.shared_text(field) or self.field(field, record.namespace) for field in record.fields]
 
     @staticmethod
-    def shared_text(part: model.Node | model.Field) -> str:
+    def shared_text(node: model.Node | model.Field) -> str:
         """The text of what stands in many places, as this writer writes it; "" for all else."""
-        return part.shared
+        return node.shared
 
     def field(self, field: model.Field, space: str) -> str:
-        parts = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}']
+        pieces = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}']
         if field.doc is not None:
-            parts += self.doc(field.doc)
+            pieces += self.doc(field.doc)
         if field.default is not model.MISSING:
-            parts += self.default(field.type, field.default)
+            pieces += self.default(field.type, field.default)
         if field.order != "ascending":
-            parts.append(f'"order":{quote(field.order)}')
-        parts += self.aliases(field.aliases)
+            pieces.append(f'"order":{quote(field.order)}')
+        pieces += self.aliases(field.aliases)
         if field.props:
-            parts += self.props(field.props)
-        return self.object(parts)
+            pieces += self.props(field.props)
+        return self.object(pieces)
 
     @staticmethod
-    def object(parts: list[str]) -> str:
-        return "{" + ",".join(parts) + "}"
+    def object(pieces: list[str]) -> str:
+        return "{" + ",".join(pieces) + "}"
 
     def kind(self, node: model.NamedType) -> str:
         return "error" if isinstance(node, model.Record) and node.is_error else node.kind
@@ -156,8 +156,8 @@ class _Writer:
 
 class _UnorderedWriter(_Writer):
     @staticmethod
-    def shared_text(part: model.Node | model.Field) -> str:
-        return part.unordered
+    def shared_text(node: model.Node | model.Field) -> str:
+        return node.unordered
 
     def kind(self, node: model.NamedType) -> str:
         return node.kind
@@ -209,7 +209,7 @@ class _EqualityWriter(_UnorderedWriter):
 
 class _NormalWriter(_UnorderedWriter):
     @staticmethod
-    def shared_text(part: model.Node | model.Field) -> str:
+    def shared_text(node: model.Node | model.Field) -> str:
         return ""
 
     def type_doc(self, doc: str | None) -> list[str]:
@@ -271,8 +271,8 @@ def convert_default(node: model.Node, value: Any) -> str:
 
 
 def convert_members(types: dict[str, model.Node], value: dict[str, Any]) -> str:
-    parts = {
+    pieces = {
         key: convert_default(types[key], item) if key in types else dump_json(item, ordered=True)
         for key, item in value.items()
     }
-    return "{" + ",".join(f"{quote(key)}:{parts[key]}" for key in sorted(parts, key=utf16)) + "}"
+    return "{" + ",".join(f"{quote(key)}:{pieces[key]}" for key in sorted(pieces, key=utf16)) + "}"

@@ -96,8 +96,8 @@ class _Comparison:
 
     def from_union(self, reader: model.Node, writer: model.Union, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         all_problems = []
-        for place, branch in enumerate(writer.branches):
-            at = (*path, str(place))
+        for index, branch in enumerate(writer.branches):
+            at = (*path, str(index))
             problems = self.compare(reader, branch, at)
             if problems and isinstance(reader, model.Union):
                 problems = [lacking_branch(branch, at)]
@@ -112,11 +112,11 @@ class _Comparison:
     def fields(self, reader: model.Record, writer: model.Record, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         problems: list[AvroIncompatibility] = []
         by_name = {field.name: field for field in writer.fields}
-        for place, field in enumerate(reader.fields):
-            writer_field = find_matching(reader, place, writer, by_name) if field.aliases else by_name.get(field.name)
+        for index, field in enumerate(reader.fields):
+            writer_field = find_matching(reader, index, writer, by_name) if field.aliases else by_name.get(field.name)
             if writer_field is not None and model.is_same_plain(field.type, writer_field.type):
                 continue
-            at = (*path, "fields", str(place))
+            at = (*path, "fields", str(index))
             if writer_field is not None:
                 problems += self.compare(field.type, writer_field.type, (*at, "type"))
             elif field.default is model.MISSING:
@@ -131,16 +131,16 @@ class _Comparison:
 
 
 def find_matching(
-    reader: model.Record, place: int, writer: model.Record, by_name: dict[str, model.Field]
+    reader: model.Record, index: int, writer: model.Record, by_name: dict[str, model.Field]
 ) -> model.Field | None:
-    """The writer's field of the name of the reader's field at `place`, or of one of its aliases.
+    """The writer's field of the name of the reader's field at `index`, or of one of its aliases.
 
     Raises AmbiguousAlias, also for a field that has its own name as an alias (as Avro does).
     """
-    field = reader.fields[place]
+    field = reader.fields[index]
     matches = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
     if len(matches) > 1:
-        what = f"{field.name} type:{field.type.kind.upper()} pos:{place}"
+        what = f"{field.name} type:{field.type.kind.upper()} pos:{index}"
         raise AmbiguousAlias(
             f"Reader record field {what} matches multiple fields in writer record schema {canonical_text(writer)}"
         )

@@ -36,9 +36,9 @@ _STANDS_ON: Final[dict[str, tuple[tuple[str, int | None], ...]]] = {
 def is_logical_type(node: model.Node) -> bool:
     """True if Avro takes the `logicalType` of a type for one; what it does not know or finds invalid it ignores."""
     name = node.props.get("logicalType")
-    places = _STANDS_ON.get(name, ()) if isinstance(name, str) else ()
+    types = _STANDS_ON.get(name, ()) if isinstance(name, str) else ()
     size = node.size if isinstance(node, model.Fixed) else None
-    if not any(node.kind == kind and wanted in (None, size) for kind, wanted in places):
+    if not any(node.kind == kind and wanted in (None, size) for kind, wanted in types):
         return False
     return name != "decimal" or _is_decimal(node.props, size)
 
@@ -63,7 +63,7 @@ class _Comparison:
 
     def compare(self, old: model.Node, new: model.Node, path: str) -> list[LogicalChange]:
         if isinstance(old, model.Union) or isinstance(new, model.Union):
-            return [change for one, two in pairs(old, new) for change in self.compare(one, two, path)]
+            return [change for entry, two in pairs(old, new) for change in self.compare(entry, two, path)]
         match old, new:
             case model.Array(), model.Array():
                 return self.compare(old.items, new.items, f"{path}[]")
@@ -98,10 +98,10 @@ def pairs(old: model.Node, new: model.Node) -> list[tuple[model.Node, model.Node
     """Which branch is read as which: the one of the same type, else the one that bytes and strings are promoted to."""
     olds, news = branches(old), branches(new)
     result = []
-    for one in olds:
-        same = [two for two in news if model.union_name(two) == model.union_name(one)]
-        other = [two for two in news if {one.kind, two.kind} == _PROMOTED]
-        result += [(one, two) for two in (same or other)[:1]]
+    for previous in olds:
+        same = [two for two in news if model.union_name(two) == model.union_name(previous)]
+        other = [two for two in news if {previous.kind, two.kind} == _PROMOTED]
+        result += [(previous, two) for two in (same or other)[:1]]
     return result
 
 

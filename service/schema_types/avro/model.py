@@ -124,9 +124,9 @@ def names_nothing(node: Node) -> bool:
     return isinstance(node, Primitive)
 
 
-def is_same_plain(one: Node, other: Node) -> bool:
+def is_same_plain(node: Node, other: Node) -> bool:
     """True if both are known to be the same type, one that names nothing; two that are not shared never are."""
-    return one.shared == other.shared != ""
+    return node.shared == other.shared != ""
 
 
 _INT, _LONG = 1 << 31, 1 << 63
@@ -168,11 +168,11 @@ def _valid(node: Node, value: Any, answers: dict[tuple[int, int], bool]) -> bool
     key = (id(node), id(value))
     if key not in answers:
         answers[key] = False
-        answers[key] = _valid_parts(node, value, answers)
+        answers[key] = _valid_names(node, value, answers)
     return answers[key]
 
 
-def _valid_parts(node: Node, value: Any, answers: dict[tuple[int, int], bool]) -> bool:
+def _valid_names(node: Node, value: Any, answers: dict[tuple[int, int], bool]) -> bool:
     match node:
         case Union():
             return any(_valid(branch, value, answers) for branch in node.branches)

@@ -67,7 +67,7 @@ def split_record(text: str) -> SplitRecord | None:
     return SplitRecord(f"{before}{fields}]}}", after[1:-3].split(_BETWEEN_FIELDS))
 
 
-class SharedParts(Generic[K, T]):
+class SharedNodes(Generic[K, T]):
     """What was made of a text or a key before; all of it is dropped when it gets too much."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ def parse(text: str, named_types: Mapping[str, model.NamedType] | None = None, *
     """
     types = named_types or {}
     try:
-        return parse_by_fields(text, types, strict) or parse_whole(text, types, strict)
+        return parse_by_fields(text, types, strict) or parse_document(text, types, strict)
     except AvroSchemaError:
         raise
     except ValueError as error:
@@ -114,7 +114,7 @@ def parse(text: str, named_types: Mapping[str, model.NamedType] | None = None, *
         raise AvroSchemaError("Schema is nested too deeply") from None
 
 
-def parse_whole(text: str, named_types: Mapping[str, model.NamedType], strict: bool) -> model.Node:
+def parse_document(text: str, named_types: Mapping[str, model.NamedType], strict: bool) -> model.Node:
     value = java_text.load_avro(text)
     java_text.check_depth(value)
     return _Parser(named_types, strict).parse(value)
@@ -125,14 +125,14 @@ def parse_by_fields(text: str, named_types: Mapping[str, model.NamedType], stric
 
     None for any other text, and for what is not valid: the whole of it says why.
     """
-    parts = split_record(text)
-    if parts is None:
+    pieces = split_record(text)
+    if pieces is None:
         return None
     try:
-        value = java_text.load_compact(parts.outside)
+        value = java_text.load_compact(pieces.outside)
         if not isinstance(value, dict) or value.get("fields") != []:
             return None
-        value["fields"] = [_FIELDS.get(one) or read_field(one) for one in parts.fields]
+        value["fields"] = [_FIELDS.get(field) or read_field(field) for field in pieces.fields]
         java_text.check_depth(value)
         return _Parser(named_types, strict).parse(value)
     except ValueError:
@@ -163,8 +163,8 @@ def plain_field(value: dict[str, Any]) -> model.Field | None:
 # Nothing tells one primitive without attributes from another, so there is one of each.
 _PLAIN: Final = {name: model.Primitive(name, shared=f'"{name}"', unordered=f'"{name}"') for name in model.PRIMITIVES}
 
-_TYPES: Final = SharedParts[bytes, model.Node]()
-_FIELDS: Final = SharedParts[str, model.Field]()  # plain ones, by their text
+_TYPES: Final = SharedNodes[bytes, model.Node]()
+_FIELDS: Final = SharedNodes[str, model.Field]()  # plain ones, by their text
 _NONE: Final[list[str]] = []
 _NOTHING: Final[dict[str, Any]] = {}
 
@@ -401,14 +401,14 @@ _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], model.Node]]
 
 def duplicate_error(record: model.Record) -> AvroSchemaError:
     """The fault of a record that has two fields of one name."""
-    places: dict[str, int] = {}
-    for place, field in enumerate(record.fields):
-        first = places.setdefault(field.name, place)
-        if first != place:
+    indexes: dict[str, int] = {}
+    for index, field in enumerate(record.fields):
+        first = indexes.setdefault(field.name, index)
+        if first != index:
             break
     name = field.name
     return AvroSchemaError(
-        f"Duplicate field {name} in record {record.fullname}: {name} pos:{place} and {name} pos:{first}."
+        f"Duplicate field {name} in record {record.fullname}: {name} pos:{index} and {name} pos:{first}."
     )
 
 
@@ -461,11 +461,11 @@ _LAST_UNIT = "\uffff"  # Java looks at UTF-16 units, and half of a longer charac
 
 def check_names(types: Iterable[NamedType]) -> None:
     """Of types, their fields and symbols; namespaces may be anything. Raises AvroSchemaError."""
-    for one in types:
-        check_name(one.name)
-        for field in one.fields if isinstance(one, Record) else ():
+    for type_ in types:
+        check_name(type_.name)
+        for field in type_.fields if isinstance(type_, Record) else ():
             check_name(field.name)
-        for symbol in one.symbols if isinstance(one, Enum) else ():
+        for symbol in type_.symbols if isinstance(type_, Enum) else ():
             check_name(symbol)
 
 
@@ -477,9 +477,9 @@ def check_name(name: str) -> None:
         raise AvroSchemaError("Empty name")
     if not _is_letter(name[0]):
         raise AvroSchemaError(f"Illegal initial character: {name}")
-    if not all(_is_letter(one) or one.isdecimal() for one in name):
+    if not all(_is_letter(entry) or entry.isdecimal() for entry in name):
         raise AvroSchemaError(f"Illegal character in: {name}")
 
 
-def _is_letter(one: str) -> bool:
-    return one == "_" or (one.isalpha() and one <= _LAST_UNIT)
+def _is_letter(letter: str) -> bool:
+    return letter == "_" or (letter.isalpha() and letter <= _LAST_UNIT)

@@ -38,7 +38,7 @@ from ticdc_bridge.service.schema_types.json_schema.differences import (
 )
 from ticdc_bridge.service.schema_types.json_schema.pattern import TimeBudget, UnusablePattern, matches
 
-MAX_WORK: Final = 500_000
+MAX_STEPS: Final = 500_000
 """Schemas, properties, items, values and differences looked at in one comparison: a few seconds."""
 MAX_DIFFERENCES: Final = 5_000
 MAX_PATTERN_SECONDS: Final = 0.12
@@ -110,16 +110,16 @@ class _Comparison:
         """Forget all but the work so far and what is known to break."""
         self.known, self.broken, self.open, self.seed, self.assumed = {}, {}, set(), seed, False
 
-    def spend(self, work: int) -> None:
+    def spend(self, steps: int) -> None:
         """Raise Undecided when all work so far is too much."""
-        self.work += work
-        if self.work > MAX_WORK:
-            raise ComparisonTooLarge(f"more than {MAX_WORK} steps to compare two schemas")
+        self.work += steps
+        if self.work > MAX_STEPS:
+            raise ComparisonTooLarge(f"more than {MAX_STEPS} steps to compare two schemas")
 
     def below(self, differences: _Found, *steps: str) -> _Found:
         """The same differences as seen from further up."""
         self.spend(len(differences))
-        return [one.below(*steps) for one in differences] if differences else differences
+        return [difference.below(*steps) for difference in differences] if differences else differences
 
     def of(self, type_: str | None, *steps: str) -> _Found:
         """One difference, unless there is none or the policy accepts it."""
@@ -155,7 +155,7 @@ class _Comparison:
             return self.of("SCHEMA_ADDED")
         # Confluent follows one reference: one that leads to another is a type of its own.
         if original.is_reference_to_reference() != update.is_reference_to_reference() and not any(
-            isinstance(node_of(one.target()), model.Combined) for one in (original, update)
+            isinstance(node_of(entry.target()), model.Combined) for entry in (original, update)
         ):
             return self.type_changed(original.referred(), update.referred())
         original, update = original.target(), update.target()
@@ -187,8 +187,8 @@ class _Comparison:
         """The differences of two schemas that are not settled by themselves."""
         before, after = node_of(original), node_of(update)
         if isinstance(before, model.Combined) != isinstance(after, model.Combined):
-            for one, other in alternatives(original, update):
-                differences = yield self.compare(one, other, brief=True)
+            for entry, other in alternatives(original, update):
+                differences = yield self.compare(entry, other, brief=True)
                 if not differences:
                     return []
         if name_of(before) != name_of(after):
@@ -213,7 +213,7 @@ class _Comparison:
 
     def limits(self, kind: str, before: _Limited, after: _Limited) -> _Found:
         changes = bounds(ORDER[kind], before.limits, after.limits)
-        return [one for type_, keyword in changes for one in self.of(type_, keyword)]
+        return [entry for type_, keyword in changes for entry in self.of(type_, keyword)]
 
     def numbers(self, before: model.Numeric, after: model.Numeric) -> _Found:
         changed = multiple_of(before.limits.get("multipleOf"), after.limits.get("multipleOf"))
@@ -223,7 +223,7 @@ class _Comparison:
     def combined(self, before: model.Combined, after: model.Combined) -> _Task:
         if before.criterion != after.criterion and not widens(before, after):
             return self.of("COMBINED_TYPE_CHANGED")
-        originals, updates = before.compared_parts(), after.compared_parts()
+        originals, updates = before.compared_subschemas(), after.compared_subschemas()
         self.spend(len(originals) + len(updates))
         originals, updates = distinct(originals), distinct(updates)
         differences: _Found = []
@@ -277,7 +277,7 @@ class _Comparison:
         }
         self.spend(1 + len(missing))
         ordered = (name for name in hash_order(before.properties) if name in missing) if len(missing) > 1 else missing
-        return [one for name in ordered for one in self.of("REQUIRED_ATTRIBUTE_ADDED", "required", name)]
+        return [entry for name in ordered for entry in self.of("REQUIRED_ATTRIBUTE_ADDED", "required", name)]
 
     def properties(self, before: model.Object, after: model.Object, brief: bool) -> _Task:
         by_name: dict[str, _Found] = {}
@@ -297,8 +297,8 @@ class _Comparison:
         if len(by_name) > 1:
             every = [*before.properties, *after.properties]
             self.spend(len(every))
-            return [one for name in hash_order(every) for one in by_name.get(name, ())]
-        return [one for problems in by_name.values() for one in problems]
+            return [entry for name in hash_order(every) for entry in by_name.get(name, ())]
+        return [problem for problems in by_name.values() for problem in problems]
 
     def property_removed(self, old: model.SchemaLocation | None, after: model.Object, name: str) -> _Task:
         """Only what the update allows without the property counts."""

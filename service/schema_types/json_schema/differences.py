@@ -226,15 +226,15 @@ def _divides(small: model.Number, big: model.Number) -> bool:
         return False
 
 
-def node_of(place: model.SchemaLocation) -> model.Node:
+def node_of(location: model.SchemaLocation) -> model.Node:
     """The loader reads every place; a reference that only leads to itself says nothing."""
-    return model.Empty() if place.node is None or isinstance(place.node, model.Ref) else place.node
+    return model.Empty() if location.node is None or isinstance(location.node, model.Ref) else location.node
 
 
 def name_of(node: model.Node) -> str:
     """The kind of a node; different kinds are different types."""
-    own = node.name if isinstance(node, model.Simple) else node.keyword if isinstance(node, model.Values) else ""
-    return f"{type(node).__name__} {own}"
+    name = node.name if isinstance(node, model.Simple) else node.keyword if isinstance(node, model.Values) else ""
+    return f"{type(node).__name__} {name}"
 
 
 def is_open(node: model.Object) -> bool:
@@ -252,33 +252,33 @@ def alternatives(
     """
     before, after = original.node, update.node
     if isinstance(after, model.Combined):
-        parts = after.compared_parts()
-        if len(parts) == 1 or after.criterion in {model.ANY, model.ONE}:
-            yield from ((original, part) for part in parts)
+        subschemas = after.compared_subschemas()
+        if len(subschemas) == 1 or after.criterion in {model.ANY, model.ONE}:
+            yield from ((original, subschema) for subschema in subschemas)
     if isinstance(before, model.Combined):
-        parts = before.compared_parts()
-        if len(parts) == 1 or before.criterion == model.ALL:
-            yield from ((part, update) for part in parts)
+        subschemas = before.compared_subschemas()
+        if len(subschemas) == 1 or before.criterion == model.ALL:
+            yield from ((subschema, update) for subschema in subschemas)
 
 
 def widens(before: model.Combined, after: model.Combined) -> bool:
     """True if another way of combining allows at least as much."""
     if after.criterion == model.ANY:
         return True
-    one_before, one_after = len(before.compared_parts()) == 1, len(after.compared_parts()) == 1
-    if one_after and before.criterion == model.ALL:
+    single_before, single_after = len(before.compared_subschemas()) == 1, len(after.compared_subschemas()) == 1
+    if single_after and before.criterion == model.ALL:
         return True
-    return one_before and (after.criterion == model.ONE or one_after)
+    return single_before and (after.criterion == model.ONE or single_after)
 
 
 def are_bytes(original: model.SchemaLocation, update: model.SchemaLocation) -> bool:
     """True if both are bytes of Kafka Connect, which may change from one type to another."""
     return all(
-        isinstance(one.raw, dict) and one.raw.get("connect.type") == "bytes" and not one.is_part()
-        for one in (original, update)
+        isinstance(entry.raw, dict) and entry.raw.get("connect.type") == "bytes" and not entry.is_subschema()
+        for entry in (original, update)
     )
 
 
-def distinct(parts: list[model.SchemaLocation]) -> list[model.SchemaLocation]:
+def distinct(subschemas: list[model.SchemaLocation]) -> list[model.SchemaLocation]:
     """The parts without those that say the same as another."""
-    return list({part.identity(): part for part in parts}.values())
+    return list({subschema.identity(): subschema for subschema in subschemas}.values())

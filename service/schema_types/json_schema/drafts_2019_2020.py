@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from ticdc_bridge.service.schema_types.java_text import dump_json
 from ticdc_bridge.service.schema_types.json_schema import model
-from ticdc_bridge.service.schema_types.json_schema.drafts_4_to_7 import combine_nodes, counts, part
+from ticdc_bridge.service.schema_types.json_schema.drafts_4_to_7 import combine_nodes, counts, subschema
 from ticdc_bridge.service.schema_types.json_schema.fields import Fields
 
 _STRINGS: Final = ("title", "description", "format")
@@ -108,7 +108,9 @@ class _SchemaNodes:
         if not isinstance(type_, list):
             raise fields.refuse("JsonArray or String", type_, "type")
         self.nodes.append(
-            model.Combined(model.ANY, [part(fields.place, self._type_node(name)) for name in fields.strings("type")])
+            model.Combined(
+                model.ANY, [subschema(fields.place, self._type_node(name)) for name in fields.strings("type")]
+            )
         )
 
     def _type_node(self, name: str) -> model.Node:

@@ -68,12 +68,12 @@ def check_common(fields: Fields, draft: int) -> None:
         fields.boolean(keyword)
 
 
-def combine_nodes(place: model.SchemaLocation, nodes: list[model.Node]) -> model.Node:
+def combine_nodes(location: model.SchemaLocation, nodes: list[model.Node]) -> model.Node:
     """All nodes of one schema object as one."""
     if not nodes:
         return model.Empty()
     if len(nodes) > 1:
-        return model.Combined("allOf", [part(place, node) for node in nodes])
+        return model.Combined("allOf", [subschema(location, node) for node in nodes])
     return nodes[0]
 
 
@@ -87,9 +87,9 @@ def counts(fields: Fields) -> dict[str, model.Number]:
     }
 
 
-def part(place: model.SchemaLocation, node: model.Node) -> model.SchemaLocation:
-    """A part of the object at `place` as a place of its own."""
-    return model.SchemaLocation(place.raw, place.document, place.base, place, node=node)
+def subschema(location: model.SchemaLocation, node: model.Node) -> model.SchemaLocation:
+    """A part of the object at `location` as a place of its own."""
+    return model.SchemaLocation(location.raw, location.document, location.base, location, node=node)
 
 
 def type_node(fields: Fields, used: set[str]) -> model.Node:
@@ -100,7 +100,7 @@ def type_node(fields: Fields, used: set[str]) -> model.Node:
     if not isinstance(type_, list):
         raise fields.refuse("JsonArray or String", type_, "type")
     return model.Combined(
-        model.ANY, [part(fields.place, of_type(fields, name, used)) for name in fields.strings("type")]
+        model.ANY, [subschema(fields.place, of_type(fields, name, used)) for name in fields.strings("type")]
     )
 
 

@@ -28,8 +28,8 @@ class Fields:
     Every reader gives None (or nothing) for a keyword that is not there and raises Invalid for one of a wrong type.
     """
 
-    def __init__(self, place: SchemaLocation, raw: dict[str, Json], child: AddChild, resolve: Resolve) -> None:
-        self.place = place
+    def __init__(self, location: SchemaLocation, raw: dict[str, Json], child: AddChild, resolve: Resolve) -> None:
+        self.place = location
         self.raw = raw
         self._child = child
         self._resolve = resolve

@@ -74,46 +74,48 @@ class _Loader:
                 raise InvalidSchema(f"'{name}' is no object but {kind_of(value)}")
         self.waiting: list[SchemaLocation] = []
         self.library = Library(document, referenced, draft_of)
-        self.root = self.place_schema(root, document, "", None, "")
+        self.root = self.locate_schema(root, document, "", None, "")
 
     def run(self) -> SchemaLocation:
         while self.waiting:
-            place = self.waiting.pop()
-            place.node = self.read(place)
+            location = self.waiting.pop()
+            location.node = self.read(location)
         return self.root
 
-    def read(self, place: SchemaLocation) -> Node:
-        if isinstance(place.raw, bool):
-            return Empty() if place.raw else Never()
-        assert isinstance(place.raw, dict)
-        fields = Fields(place, place.raw, self.child, self.resolve)
-        return drafts_2019_2020.build(fields) if place.document.modern else drafts_4_to_7.build(fields)
+    def read(self, location: SchemaLocation) -> Node:
+        if isinstance(location.raw, bool):
+            return Empty() if location.raw else Never()
+        assert isinstance(location.raw, dict)
+        fields = Fields(location, location.raw, self.child, self.resolve)
+        return drafts_2019_2020.build(fields) if location.document.modern else drafts_4_to_7.build(fields)
 
     def child(self, raw: Json, parent: SchemaLocation, step: str) -> SchemaLocation:
         if not isinstance(raw, dict | bool):
             kinds = "boolean or object" if parent.document.modern else "Boolean or JsonObject"
             raise InvalidSchema(f"{parent.where(step)}: expected {kinds}, found {kind_of(raw).lower()}")
-        return self.place_schema(raw, parent.document, parent.base, parent, step)
+        return self.locate_schema(raw, parent.document, parent.base, parent, step)
 
-    def place_schema(
+    def locate_schema(
         self, raw: dict[str, Json] | bool, document: Document, base: str, parent: SchemaLocation | None, step: str
     ) -> SchemaLocation:
         """The place of a schema, made when it is met first."""
-        known_place = document.places.get(id(raw)) if isinstance(raw, dict) else None
-        if known_place is not None:
-            return known_place
-        place = SchemaLocation(raw, document, rebase(base, raw, document), parent, step)
+        known_location = document.places.get(id(raw)) if isinstance(raw, dict) else None
+        if known_location is not None:
+            return known_location
+        location = SchemaLocation(raw, document, rebase(base, raw, document), parent, step)
         if isinstance(raw, dict):
-            document.places[id(raw)] = place
-        self.waiting.append(place)
-        return place
+            document.places[id(raw)] = location
+        self.waiting.append(location)
+        return location
 
-    def resolve(self, place: SchemaLocation, reference: str) -> SchemaLocation:
-        """The target of a reference in the schema at `place`. Raises Invalid."""
-        target = self.library.find(place, reference)
+    def resolve(self, location: SchemaLocation, reference: str) -> SchemaLocation:
+        """The target of a reference in the schema at `location`. Raises Invalid."""
+        target = self.library.find(location, reference)
         if target is None:
-            raise InvalidSchema(f"{place.where('$ref')}: can't resolve reference '{reference[:400]}'")
+            raise InvalidSchema(f"{location.where('$ref')}: can't resolve reference '{reference[:400]}'")
         document, raw, base = target
         if not isinstance(raw, dict | bool):
-            raise InvalidSchema(f"{place.where('$ref')}: '{reference[:400]}' leads to no schema but to {kind_of(raw)}")
-        return self.place_schema(raw, document, base, None, reference)
+            raise InvalidSchema(
+                f"{location.where('$ref')}: '{reference[:400]}' leads to no schema but to {kind_of(raw)}"
+            )
+        return self.locate_schema(raw, document, base, None, reference)

@@ -100,10 +100,10 @@ class SchemaLocation:
     def where(self, *more: str) -> str:
         """Its JSON pointer, for messages; a very long one is cut."""
         steps = [text for text in reversed(more) if text]
-        place: SchemaLocation | None = self
-        while place is not None and len(steps) < _SHOWN_STEPS:
-            steps += [place.step] if place.step else []
-            place = place.parent
+        location: SchemaLocation | None = self
+        while location is not None and len(steps) < _SHOWN_STEPS:
+            steps += [location.step] if location.step else []
+            location = location.parent
         return "/".join(["#", *reversed(steps)])[:_SHOWN_POINTER]
 
     @property
@@ -114,17 +114,17 @@ class SchemaLocation:
 
     def identity(self) -> tuple[Any, ...]:
         """The same for two places of a document with the same schema, references not followed."""
-        if self.is_part() and isinstance(self.node, Combined):
+        if self.is_subschema() and isinstance(self.node, Combined):
             # One of several combinations of one object: each says something else of it.
-            return self.node.criterion, *(one.identity() for one in self.node.parts)
-        own = self.node.name if isinstance(self.node, Simple) else type(self.node).__name__
+            return self.node.criterion, *(piece.identity() for piece in self.node.parts)
+        name = self.node.name if isinstance(self.node, Simple) else type(self.node).__name__
         whole = isinstance(self.node, Numeric) and self.node.integer
         keyword = self.node.keyword if isinstance(self.node, Values) else ""
-        if self.is_part() and isinstance(self.raw, dict):
+        if self.is_subschema() and isinstance(self.raw, dict):
             # One of several things that an object says: the object's other keywords are no part of it.
-            own_keywords = {keyword} if self.node is None else _KEYWORDS.get(type(self.node), {keyword})
-            said = own_keywords & self.raw.keys()
-            return own, whole, keyword, frozenset((key, self.shape(key, self.raw[key])) for key in said)
+            node_keywords = {keyword} if self.node is None else _KEYWORDS.get(type(self.node), {keyword})
+            said = node_keywords & self.raw.keys()
+            return name, whole, keyword, frozenset((key, self.shape(key, self.raw[key])) for key in said)
         if not isinstance(self.raw, dict):
             return (self.raw,)
         return (frozenset((key, self.shape(key, value)) for key, value in self.raw.items() if self.says(key, value)),)
@@ -143,7 +143,7 @@ class SchemaLocation:
             return isinstance(value, str) and value in _FORMATS.get(self.document.draft, frozenset())
         return (keyword, said) not in _SILENT[modern] and not (modern and keyword in _NOT_KEPT)
 
-    def is_part(self) -> bool:
+    def is_subschema(self) -> bool:
         """True if this is one of several things that an object says."""
         return self.parent is not None and self.raw is self.parent.raw
 
@@ -157,13 +157,13 @@ class SchemaLocation:
     def target(self) -> SchemaLocation:
         """The place itself or what its reference leads to in the end; of a circle of references one of them."""
         if self.leads_to is None:
-            way, place = {id(self): self}, self
-            while isinstance(place.node, Ref) and place.leads_to is None:
-                place = place.node.target
-                if id(place) in way:
+            way, location = {id(self): self}, self
+            while isinstance(location.node, Ref) and location.leads_to is None:
+                location = location.node.target
+                if id(location) in way:
                     break
-                way[id(place)] = place
-            end = place.leads_to or place
+                way[id(location)] = location
+            end = location.leads_to or location
             for step in way.values():
                 step.leads_to = end
         return self.leads_to or self
@@ -199,12 +199,14 @@ class Combined(Node):
     parts: list[SchemaLocation]
     implied: bool = False
 
-    def compared_parts(self) -> list[SchemaLocation]:
+    def compared_subschemas(self) -> list[SchemaLocation]:
         """The parts as Confluent compares them: of a part that says several things, each of them."""
         return [
-            one
-            for part in self.parts
-            for one in (part.node.parts if isinstance(part.node, Combined) and part.node.implied else [part])
+            piece
+            for subschema in self.parts
+            for piece in (
+                subschema.node.parts if isinstance(subschema.node, Combined) and subschema.node.implied else [subschema]
+            )
         ]
 
 

@@ -67,29 +67,29 @@ def matches(pattern: str, name: str, seconds: TimeBudget) -> bool:
 @lru_cache(1024)
 def repeated_levels(pattern: str) -> int:
     """How deep groups that come once or more (`+`, `{…}`) stand in each other, in a pattern that is well formed."""
-    levels, place = [0], 0
-    while place < len(pattern):
-        character = pattern[place]
-        step = _STEPS.get(character, _plain)(pattern, place, True)
-        place = place + 1 if isinstance(step, str) else step[0]
+    levels, position = [0], 0
+    while position < len(pattern):
+        character = pattern[position]
+        step = _STEPS.get(character, _plain)(pattern, position, True)
+        position = position + 1 if isinstance(step, str) else step[0]
         if character == "(" and not isinstance(step, str) and step[1]:
             levels.append(0)
         elif character == ")" and len(levels) > 1:
-            inner = levels.pop() + (pattern[place : place + 1] in ("+", "{"))
+            inner = levels.pop() + (pattern[position : position + 1] in ("+", "{"))
             levels[-1] = max(levels[-1], inner)
     return max(levels)
 
 
 def problem(pattern: str) -> str | None:
     """The fault of a pattern, in Java's words; None if its structure is sound."""
-    groups, place, repeatable = 0, 0, False
-    while place < len(pattern):
-        step = _STEPS.get(pattern[place], _plain)(pattern, place, repeatable)
+    groups, position, repeatable = 0, 0, False
+    while position < len(pattern):
+        step = _STEPS.get(pattern[position], _plain)(pattern, position, repeatable)
         if isinstance(step, str):
-            return f"{step} near index {place}"
-        place, groups, repeatable = step[0], groups + step[1], step[2]
+            return f"{step} near index {position}"
+        position, groups, repeatable = step[0], groups + step[1], step[2]
         if groups < 0:
-            return f"Unmatched closing ')' near index {place - 1}"
+            return f"Unmatched closing ')' near index {position - 1}"
     return f"Unclosed group near index {len(pattern)}" if groups else None
 
 
@@ -97,58 +97,58 @@ def problem(pattern: str) -> str | None:
 _Step = str | tuple[int, int, bool]
 
 
-def _plain(_: str, place: int, __: bool) -> _Step:
-    return place + 1, 0, True
+def _plain(_: str, pos: int, __: bool) -> _Step:
+    return pos + 1, 0, True
 
 
-def _opening(pattern: str, place: int, _: bool) -> _Step:
-    if not pattern.startswith("?", place + 1):
-        return place + 1, 1, False
-    match = _GROUP.match(pattern, place + 1)
+def _opening(pattern: str, pos: int, _: bool) -> _Step:
+    if not pattern.startswith("?", pos + 1):
+        return pos + 1, 1, False
+    match = _GROUP.match(pattern, pos + 1)
     if match is None:
         return "Unknown group type"
     return match.end(), 0 if match[0].endswith(")") else 1, False
 
 
-def _quantifier(pattern: str, place: int, repeatable: bool) -> _Step:
+def _quantifier(pattern: str, pos: int, repeatable: bool) -> _Step:
     if not repeatable:
-        return f"Dangling meta character '{pattern[place]}'"
-    return _after_quantifier(pattern, place + 1), 0, False
+        return f"Dangling meta character '{pattern[pos]}'"
+    return _after_quantifier(pattern, pos + 1), 0, False
 
 
-def _after_quantifier(pattern: str, place: int) -> int:
+def _after_quantifier(pattern: str, pos: int) -> int:
     """`?` makes it reluctant, `+` possessive."""
-    return place + 1 if pattern[place : place + 1] in {"?", "+"} else place
+    return pos + 1 if pattern[pos : pos + 1] in {"?", "+"} else pos
 
 
-def _check_count(pattern: str, place: int, _: bool) -> _Step:
-    match = _REPEAT.match(pattern, place)
+def _check_count(pattern: str, pos: int, _: bool) -> _Step:
+    match = _REPEAT.match(pattern, pos)
     if match is None:
-        return "Illegal repetition" if not pattern[place + 1 : place + 2].isdigit() else "Unclosed counted closure"
+        return "Illegal repetition" if not pattern[pos + 1 : pos + 2].isdigit() else "Unclosed counted closure"
     low, high = match[1], match[3]
     if high and (len(low.lstrip("0")), low.lstrip("0")) > (len(high.lstrip("0")), high.lstrip("0")):
         return "Illegal repetition range"
     return _after_quantifier(pattern, match.end()), 0, False
 
 
-def _escape(pattern: str, place: int, _: bool) -> _Step:
-    letter = pattern[place + 1 : place + 2]
+def _escape(pattern: str, pos: int, _: bool) -> _Step:
+    letter = pattern[pos + 1 : pos + 2]
     if not letter:
         return "Unexpected internal error"
     if letter == "Q":
-        end = pattern.find("\\E", place + 2)
+        end = pattern.find("\\E", pos + 2)
         return (len(pattern) if end < 0 else end + 2), 0, True
     if letter.isascii() and letter.isalpha() and letter not in _LETTER_ESCAPES:
         return "Illegal/unsupported escape sequence"
-    if letter in "pP" and pattern[place + 2 : place + 3] == "{":
-        end = pattern.find("}", place)
+    if letter in "pP" and pattern[pos + 2 : pos + 3] == "{":
+        end = pattern.find("}", pos)
         return ("Unclosed character family") if end < 0 else (end + 1, 0, True)
-    return place + 2, 0, True
+    return pos + 2, 0, True
 
 
-def _set(pattern: str, place: int, _: bool) -> _Step:
+def _set(pattern: str, pos: int, _: bool) -> _Step:
     """A character class; classes nest, and a `]` that comes first stands for itself."""
-    depth, at, first = 0, place, False
+    depth, at, first = 0, pos, False
     while at < len(pattern):
         character = pattern[at]
         if character == "\\":
@@ -174,7 +174,7 @@ def _set(pattern: str, place: int, _: bool) -> _Step:
 
 
 _STEPS: Final[dict[str, Callable[[str, int, bool], _Step]]] = {
-    "|": lambda _, place, __: (place + 1, 0, False), "(": _opening,
-    ")": lambda _, place, __: (place + 1, -1, True), "*": _quantifier, "+": _quantifier, "?": _quantifier,
+    "|": lambda _, position, __: (position + 1, 0, False), "(": _opening,
+    ")": lambda _, position, __: (position + 1, -1, True), "*": _quantifier, "+": _quantifier, "?": _quantifier,
     "{": _check_count, "\\": _escape, "[": _set,
 }  # fmt: skip

@@ -59,24 +59,24 @@ _INDEX: Final = re.compile(r"\d{1,9}")
 def join_uri(base: str, reference: str) -> str:
     """A URI relative to a base, without an empty fragment. Raises Invalid."""
     try:
-        whole = (
+        uri = (
             base[: base.rfind("/") + 1] + reference
             if _FILE.fullmatch(reference) and _PATH.match(base)
             else (urljoin(base, reference) if base else reference)
         )
     except ValueError:
         raise InvalidSchema(f"'{reference[:200]}' is no URI reference") from None
-    if len(whole) > MAX_URI:
-        raise InvalidSchema(f"a URI has {len(whole)} characters, more than {MAX_URI}")
-    return whole.removesuffix("#")
+    if len(uri) > MAX_URI:
+        raise InvalidSchema(f"a URI has {len(uri)} characters, more than {MAX_URI}")
+    return uri.removesuffix("#")
 
 
 def rebase(base: str, raw: Json, document: Document) -> str:
     """The base inside a schema: its `$id` (draft 4: `id`) changes it, unless that is a mere fragment."""
-    own = raw.get(id_keyword(document)) if isinstance(raw, dict) else None
-    if not isinstance(own, str) or not own or own.startswith("#"):
+    declared = raw.get(id_keyword(document)) if isinstance(raw, dict) else None
+    if not isinstance(declared, str) or not declared or declared.startswith("#"):
         return base
-    return join_uri(base, own)
+    return join_uri(base, declared)
 
 
 def id_keyword(document: Document) -> str:
@@ -102,19 +102,19 @@ class Library:
 
     def find(self, place: SchemaLocation, reference: str) -> Found | None:
         """The target of a reference at `place`. Raises Invalid for a URI that can't be one."""
-        whole = join_uri(place.base, reference)
-        address, fragment = urldefrag(whole)
+        uri = join_uri(place.base, reference)
+        address, fragment = urldefrag(uri)
         if reference.startswith("#"):
             # A pointer counts from the whole text or from the embedded schema with an id around it: in older drafts
             # from the whole text first, as Confluent's parsers have it.
-            starts = [self.find_embedded(place.document, place.base), whole_of(place.document)]
+            starts = [self.find_embedded(place.document, place.base), document_of(place.document)]
             inside = (self.find_inside(start, fragment) for start in starts[:: 1 if place.document.modern else -1])
             return (
-                self.find_embedded(place.document, whole)
+                self.find_embedded(place.document, uri)
                 or self.find_embedded(place.document, reference)
                 or next((found for found in inside if found), None)
             )
-        return self.find_embedded(place.document, whole) or self.find_inside(
+        return self.find_embedded(place.document, uri) or self.find_inside(
             self.find_embedded(place.document, address) or self.document(address, urldefrag(reference).url), fragment
         )
 
@@ -122,7 +122,7 @@ class Library:
         for key in (address, spelled, spelled.removeprefix("./")):
             target = self.named.get(key) or (self.documents.get(key) if key else None)
             if target is not None:
-                return whole_of(target)
+                return document_of(target)
         if self._meta_schema.match(address):
             form = _meta_schema(address)
             return Document(address, form, False, 7), form, address
@@ -157,7 +157,7 @@ class Library:
         return document, value, base
 
 
-def whole_of(document: Document) -> Found:
+def document_of(document: Document) -> Found:
     return document, document.root, rebase(document.uri, document.root, document)
 
 
@@ -183,12 +183,12 @@ def ids_of(document: Document) -> dict[str, tuple[dict[str, Json], str]]:
         if isinstance(value, list):
             waiting += [(item, base) for item in value]
         elif isinstance(value, dict):
-            own = value.get(id_keyword(document))
+            declared = value.get(id_keyword(document))
             base = rebase(base, value, document)
-            if isinstance(own, str) and own.startswith("#"):
-                by_uri.setdefault(own, (value, base))
-                by_uri.setdefault(join_uri(base, own), (value, base))
-            elif isinstance(own, str) and own:
+            if isinstance(declared, str) and declared.startswith("#"):
+                by_uri.setdefault(declared, (value, base))
+                by_uri.setdefault(join_uri(base, declared), (value, base))
+            elif isinstance(declared, str) and declared:
                 by_uri.setdefault(base, (value, base))
             for keyword in ("$anchor", "$dynamicAnchor") if document.modern else ():
                 anchor = value.get(keyword)

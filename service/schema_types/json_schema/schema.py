@@ -11,7 +11,7 @@ from ticdc_bridge.service.schema_types.base import (
     ReferencedText,
     SchemaParseError,
     SchemaValidityError,
-    TaggedPart,
+    TaggedEntity,
     Tags,
 )
 from ticdc_bridge.service.schema_types.java_text import Json, dump_json
@@ -62,7 +62,7 @@ class JsonSchema:
         """The canonical text: to Confluent, the order of keys makes another schema."""
         return self.normalized_text() if normalized else self.text
 
-    def tags(self) -> list[TaggedPart]:
+    def tags(self) -> list[TaggedEntity]:
         return tags.find(self.root)
 
     def change_tags(self, add: Tags, remove: Tags) -> str:
@@ -101,8 +101,8 @@ def difference_texts(differences: list[SchemaDifference], reader: str, writer: s
     """The texts of the differences, or as many as fit into an answer and how many there are besides."""
     messages: list[str] = []
     size = 0
-    for one in differences:
-        messages.append(one.message(reader, writer))
+    for difference in differences:
+        messages.append(difference.message(reader, writer))
         size += len(messages[-1])
         if size > _SHOWN_CHARACTERS and len(messages) < len(differences):
             return [*messages, f"and {len(differences) - len(messages)} more differences"]
@@ -129,7 +129,7 @@ def load_root(value: Json, referenced: Sequence[ReferencedText]) -> SchemaLocati
     if not isinstance(value, dict | bool):
         raise SchemaValidityError(f"Invalid JSON schema: {root_problem(value)}")
     try:
-        return load_schema(value, [(one.name, load(one.text)) for one in referenced])
+        return load_schema(value, [(entry.name, load(entry.text)) for entry in referenced])
     except ValueError as error:
         raise SchemaValidityError(f"Invalid JSON: {error}") from None
 

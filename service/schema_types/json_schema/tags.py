@@ -11,7 +11,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ticdc_bridge.service.schema_types.base import TaggedPart, Tags
+from ticdc_bridge.service.schema_types.base import TaggedEntity, Tags
 from ticdc_bridge.service.schema_types.java_text import Json, dump_json
 from ticdc_bridge.service.schema_types.json_schema import model
 from ticdc_bridge.service.schema_types.json_schema.load import load
@@ -28,15 +28,15 @@ _ORDER: Final = (
 )  # fmt: skip
 
 
-def find(root: model.SchemaLocation) -> list[TaggedPart]:
+def find(root: model.SchemaLocation) -> list[TaggedEntity]:
     """Every tagged part that a path can name; references are not followed."""
     return list(_find(root, "", set(), in_field=False))
 
 
-def _find(place: model.SchemaLocation, scope: str, seen: set[str], *, in_field: bool) -> Iterator[TaggedPart]:
-    match place.node:
-        case model.Combined(criterion, parts):
-            for at, inner in enumerate(sorted(parts, key=lambda one: _sort_key(one.raw, one.node))):
+def _find(index: model.SchemaLocation, scope: str, seen: set[str], *, in_field: bool) -> Iterator[TaggedEntity]:
+    match index.node:
+        case model.Combined(criterion, pieces):
+            for at, inner in enumerate(sorted(pieces, key=lambda entry: _sort_key(entry.raw, entry.node))):
                 yield from _find(inner, f"{scope}{criterion.lower()}.{at}.", seen, in_field=False)
         case model.Array(all_items=model.SchemaLocation() as items):
             yield from _find(items, f"{scope}array.", seen, in_field=False)
@@ -46,36 +46,36 @@ def _find(place: model.SchemaLocation, scope: str, seen: set[str], *, in_field: 
             name = f"{scope}object"
             seen.add(name)
             if not in_field:
-                yield from _own_tags(place.raw, name, RECORD)
+                yield from _direct_tags(index.raw, name, RECORD)
             for field, inner in properties.items():
-                yield from _own_tags(inner.raw, f"{name}.{field}", FIELD)
+                yield from _direct_tags(inner.raw, f"{name}.{field}", FIELD)
                 yield from _find(inner, f"{name}.{field}.", seen, in_field=True)
 
 
-def _own_tags(raw: Json, path: str, kind: str) -> Iterator[TaggedPart]:
+def _direct_tags(raw: Json, path: str, kind: str) -> Iterator[TaggedEntity]:
     tags = raw.get(PROPERTY) if isinstance(raw, dict) else None
     if isinstance(tags, list) and tags:
-        yield TaggedPart(path, kind, tuple(map(str, tags)))
+        yield TaggedEntity(path, kind, tuple(map(str, tags)))
 
 
 def change(value: Json, add: Tags, remove: Tags) -> str:
     """The schema text with tags added and removed. Raises ValueError for a part that is not there."""
     value = copy.deepcopy(value)
-    for kind, path in dict.fromkeys((one.kind, one.path) for one in (*add, *remove)):
-        part = _part(value, kind, path.split("."))
-        if not isinstance(part, dict):
+    for kind, path in dict.fromkeys((entry.kind, entry.path) for entry in (*add, *remove)):
+        node = _subschema(value, kind, path.split("."))
+        if not isinstance(node, dict):
             raise ValueError(f"No matching path '{path}' found in the schema")
-        there = part.get(PROPERTY)
-        tags = dict.fromkeys(map(str, there) if isinstance(there, list) else ())
-        tags |= dict.fromkeys(tag for one in add if (one.kind, one.path) == (kind, path) for tag in one.tags)
-        removed = {tag for one in remove if (one.kind, one.path) == (kind, path) for tag in one.tags}
-        part[PROPERTY] = [tag for tag in tags if tag not in removed]
-        if not part[PROPERTY]:
-            del part[PROPERTY]
+        properties = node.get(PROPERTY)
+        tags = dict.fromkeys(map(str, properties) if isinstance(properties, list) else ())
+        tags |= dict.fromkeys(tag for entry in add if (entry.kind, entry.path) == (kind, path) for tag in entry.tags)
+        removed = {tag for entry in remove if (entry.kind, entry.path) == (kind, path) for tag in entry.tags}
+        node[PROPERTY] = [tag for tag in tags if tag not in removed]
+        if not node[PROPERTY]:
+            del node[PROPERTY]
     return dump_json(value)
 
 
-def _part(value: Json, kind: str, steps: list[str]) -> Json:
+def _subschema(value: Json, kind: str, steps: list[str]) -> Json:
     """The part that a path leads to; None if there is no such part. A property's name may hold points itself."""
     while steps and isinstance(value, dict):
         step, *steps = steps
@@ -111,9 +111,9 @@ def _member(holder: Json, steps: list[str]) -> tuple[Json, list[str]]:
     return None, []
 
 
-def _numbered(parts: list[Json], number: str) -> Json:
-    in_order = sorted(parts, key=_key_of)
-    return in_order[int(number)] if number.isascii() and number.isdigit() and int(number) < len(parts) else None
+def _numbered(subschemas: list[Json], number: str) -> Json:
+    in_order = sorted(subschemas, key=_key_of)
+    return in_order[int(number)] if number.isascii() and number.isdigit() and int(number) < len(subschemas) else None
 
 
 def _key_of(raw: Json) -> tuple[Any, ...]:

@@ -29,8 +29,8 @@ class IndentedText:
 
     def add(self, text: str) -> None:
         """A line, or several. Blank lines are indented as well, as Confluent does. Raises ValueError when too long."""
-        parts = text.rstrip("\n").split("\n") if "\n" in text else (text,)
-        for line in parts:
+        words = text.rstrip("\n").split("\n") if "\n" in text else (text,)
+        for line in words:
             self._size += len(self._indent) + len(line) + 1
             self._lines.append(self._indent + line)
         if self._size > MAX_TEXT:
@@ -117,8 +117,8 @@ class _Printer:
             self.lines.add(header + " {}")
             return
         self.lines.add(header + " {")
-        for place, section in enumerate(present):
-            if place:
+        for index, section in enumerate(present):
+            if index:
                 self.lines.blank()
             with self.lines.indent():
                 section()
@@ -134,7 +134,7 @@ class _Printer:
 
     def types(self, types: Sequence[model.Message | model.Enum]) -> None:
         """Messages first, then enums; a blank line before them. The order of messages has a meaning for clients."""
-        printed_types = [one for one in types if self.scope is None or not model.is_map_entry(one)]
+        printed_types = [type_ for type_ in types if self.scope is None or not model.is_map_entry(type_)]
         if printed_types:
             self.lines.blank()
             self.type_lines(printed_types)
@@ -151,13 +151,13 @@ class _Printer:
                 self.enum(enum)
 
     def message(self, message: model.Message) -> None:
-        types = [one for one in message.types if self.scope is None or not model.is_map_entry(one)]
+        types = [type_ for type_ in message.types if self.scope is None or not model.is_map_entry(type_)]
         extends = () if self.ignore_extensions else self.merge_extends(message.extends)
         extensions = [] if self.ignore_extensions else message.extensions
         oneofs = message.oneofs
         if self.scope is not None:
             oneofs = sorted(
-                (one for one in oneofs if one.fields), key=lambda one: min(field.tag for field in one.fields)
+                (oneof for oneof in oneofs if oneof.fields), key=lambda entry: min(field.tag for field in entry.fields)
             )
         self.block(
             f"message {message.name}",
@@ -177,7 +177,7 @@ class _Printer:
     def enum(self, enum: model.Enum) -> None:
         constants = enum.constants
         if self.scope is not None:
-            constants = sorted(constants, key=lambda one: (one.tag, one.name))
+            constants = sorted(constants, key=lambda entry: (entry.tag, entry.name))
 
         def body() -> None:
             self.reserved(enum.reserved)
@@ -192,26 +192,26 @@ class _Printer:
         return f" {self.options.bracket_values(printed_options)}" if printed_options else ""
 
     def fields(self, fields: Sequence[model.Field]) -> None:
-        for field in fields if self.scope is None else sorted(fields, key=lambda one: one.tag):
+        for field in fields if self.scope is None else sorted(fields, key=lambda entry: entry.tag):
             self.field(field)
 
     def field(self, field: model.Field) -> None:
         label, type_ = field.label, field.type
-        parts = model.map_parts(type_)
+        pieces = model.map_types(type_)
         if self.scope is not None:
-            if parts is None and type_ not in model.SCALARS:
+            if pieces is None and type_ not in model.SCALARS:
                 declaration = self.scope.type(type_)
                 if declaration is None:
                     raise ValueError(f"Could not resolve type: {type_}")
                 type_ = declaration.map_type() or f".{declaration.full_name}"
-                parts = model.map_parts(type_)
-            if parts is not None:
-                value = self.scope.type(parts[1])
-                type_ = f"map<{parts[0]}, .{value.full_name}>" if value else type_
+                pieces = model.map_types(type_)
+            if pieces is not None:
+                value = self.scope.type(pieces[1])
+                type_ = f"map<{pieces[0]}, .{value.full_name}>" if value else type_
                 label = None
         options = list(field.options)
         if field.default is not None:
-            kind = model.ENUM if parts else _DEFAULT_KINDS.get(type_, model.ENUM)
+            kind = model.ENUM if pieces else _DEFAULT_KINDS.get(type_, model.ENUM)
             options.append(model.Option("default", kind, field.default))
         if field.json_name is not None:
             options.append(model.Option("json_name", model.STRING, field.json_name))
@@ -225,7 +225,7 @@ class _Printer:
             self.block(f"oneof {oneof.name}", [self.option_section(oneof.options), *inner])
 
     def groups(self, groups: Sequence[model.Group]) -> None:
-        for group in groups if self.scope is None else sorted(groups, key=lambda one: one.tag):
+        for group in groups if self.scope is None else sorted(groups, key=lambda entry: entry.tag):
             label = f"{group.label} " if group.label else ""
             sections = [partial(self.fields, group.fields)] if group.fields else []
             self.block(f"{label}group {group.name} = {group.tag}", sections)
@@ -291,7 +291,7 @@ class _Printer:
 
 def split_values(statements: Sequence[Sequence[_Value]]) -> list[tuple[_Value]]:
     """Every value as a statement of its own: numbers by their start, then names."""
-    return sorted(((value,) for values in statements for value in values), key=lambda one: range_order(one[0]))
+    return sorted(((value,) for values in statements for value in values), key=lambda entry: range_order(entry[0]))
 
 
 def range_order(value: int | str | model.Span) -> tuple[int, str]:

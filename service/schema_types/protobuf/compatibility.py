@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ticdc_bridge.service.schema_types.java_text import hash_order
-from ticdc_bridge.service.schema_types.protobuf.model import SCALARS, Enum, File, Message, map_parts
+from ticdc_bridge.service.schema_types.protobuf.model import SCALARS, Enum, File, Message, map_types
 from ticdc_bridge.service.schema_types.protobuf.scopes import DeclaredNames, DeclaredType, Scope
 
 # {path}, {reader} and {writer} are filled in.
@@ -90,8 +90,8 @@ class _Position:
     def enter(self, name: str) -> _Position:
         return _Position(self.old.enter(name), self.new.enter(name), (*self.path, name))
 
-    def below(self, *parts: object) -> _Position:
-        return _Position(self.old, self.new, (*self.path, *map(str, parts)))
+    def below(self, *pieces: object) -> _Position:
+        return _Position(self.old, self.new, (*self.path, *map(str, pieces)))
 
 
 def incompatibilities(old: ComparedSchema, new: ComparedSchema) -> list[ProtobufIncompatibility]:
@@ -121,8 +121,8 @@ class _Comparison:
         self, at: _Position, old: Sequence[Message | Enum], new: Sequence[Message | Enum]
     ) -> list[ProtobufIncompatibility]:
         problems: list[ProtobufIncompatibility] = []
-        olds = {one.name: one for one in old if isinstance(one, Message)}
-        news = {one.name: one for one in new if isinstance(one, Message)}
+        olds = {entry.name: entry for entry in old if isinstance(entry, Message)}
+        news = {entry.name: entry for entry in new if isinstance(entry, Message)}
         for name in hash_order(hash_order(olds), hash_order(news)):
             inside = at.enter(name)
             if name not in news:
@@ -171,8 +171,8 @@ class _Comparison:
                 elif oneof not in gone_oneofs:
                     problems.append(ProtobufIncompatibility("ONEOF_FIELD_REMOVED", (*at.path, oneof, str(tag))))
             else:
-                place = at.below(after.oneof[tag], tag) if tag in after.oneof else at.below(tag)
-                problems += self.field_types(place, (was.label, is_.label), was.type, is_.type)
+                index = at.below(after.oneof[tag], tag) if tag in after.oneof else at.below(tag)
+                problems += self.field_types(index, (was.label, is_.label), was.type, is_.type)
             del problems[_MAX_FOUND:]
         return problems
 
@@ -182,10 +182,10 @@ class _Comparison:
         was, is_ = at.old.type(old), at.new.type(new)
         old = (was.map_type() if was else None) or old
         new = (is_.map_type() if is_ else None) or new
-        old_map, new_map = map_parts(old), map_parts(new)
+        old_map, new_map = map_types(old), map_types(new)
         if old_map and new_map:
             pairs = zip(old_map, new_map, strict=True)
-            return [one for before, after in pairs for one in self.field_types(at, (None, None), before, after)]
+            return [type_ for before, after in pairs for type_ in self.field_types(at, (None, None), before, after)]
         scalars = scalar_kind(old, was), scalar_kind(new, is_)
         if old_map or new_map or (scalars[0] is None) != (scalars[1] is None):
             return [ProtobufIncompatibility("FIELD_KIND_CHANGED", at.path)]

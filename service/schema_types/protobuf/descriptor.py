@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from ticdc_bridge.service.schema_types.base import SchemaValidityError
 from ticdc_bridge.service.schema_types.protobuf import model
-from ticdc_bridge.service.schema_types.protobuf.model import SCALARS, Enum, Extend, Field, File, Message, map_parts
+from ticdc_bridge.service.schema_types.protobuf.model import SCALARS, Enum, Extend, Field, File, Message, map_types
 from ticdc_bridge.service.schema_types.protobuf.parse import parse
 from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames, Scope
 from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH
@@ -61,9 +61,9 @@ def check_texts(message: Any) -> None:
     for described, value in message.ListFields():
         values = value if described.is_repeated else [value]
         if described.type == described.TYPE_MESSAGE:
-            for one in values:
-                check_texts(one)
-        elif described.type == described.TYPE_STRING and not all(isinstance(one, str) for one in values):
+            for entry in values:
+                check_texts(entry)
+        elif described.type == described.TYPE_STRING and not all(isinstance(item, str) for item in values):
             raise ValueError(f"{described.full_name} is not UTF-8")
 
 
@@ -74,11 +74,11 @@ def file_of(file: Any) -> model.File:
     return model.File(
         syntax=file.syntax if file.syntax in (model.PROTO2, model.PROTO3) else None,
         package=file.package or None,
-        imports=[name for place, name in enumerate(file.dependency) if place not in public],
-        public_imports=[name for place, name in enumerate(file.dependency) if place in public],
+        imports=[name for index, name in enumerate(file.dependency) if index not in public],
+        public_imports=[name for index, name in enumerate(file.dependency) if index in public],
         options=options_of(file.options),
         types=types_of(file.message_type, file.enum_type, proto3, 1),
-        services=[service_of(one) for one in file.service],
+        services=[service_of(entry) for entry in file.service],
         extends=extends_of(file.extension, proto3),
     )
 
@@ -86,13 +86,13 @@ def file_of(file: Any) -> model.File:
 def types_of(
     messages: Iterable[Any], enums: Iterable[Any], proto3: bool, depth: int
 ) -> list[model.Message | model.Enum]:
-    return [*(message_of(one, proto3, depth) for one in messages), *map(enum_of, enums)]
+    return [*(message_of(message, proto3, depth) for message in messages), *map(enum_of, enums)]
 
 
 def message_of(message: Any, proto3: bool, depth: int) -> model.Message:
     if depth > MAX_DEPTH:
         raise ValueError(f"more than {MAX_DEPTH} levels of messages")
-    oneofs = [model.OneOf(one.name) for one in message.oneof_decl]
+    oneofs = [model.OneOf(entry.name) for entry in message.oneof_decl]
     fields = []
     for field in message.field:
         if field.HasField("oneof_index") and not field.proto3_optional:
@@ -101,39 +101,39 @@ def message_of(message: Any, proto3: bool, depth: int) -> model.Message:
             oneofs[field.oneof_index].fields.append(field_of(field, None, proto3))
         else:
             fields.append(field_of(field, label_of(field, proto3), proto3))
-    spans = [span(one.start, one.end - 1) for one in message.reserved_range]
+    spans = [span(entry.start, entry.end - 1) for entry in message.reserved_range]
     return model.Message(
         message.name,
         types=types_of(message.nested_type, message.enum_type, proto3, depth + 1),
         options=options_of(message.options),
-        reserved=[(one,) for one in [*spans, *message.reserved_name]],
+        reserved=[(entry,) for entry in [*spans, *message.reserved_name]],
         fields=fields,
-        oneofs=[one for one in oneofs if one.fields],
-        extensions=[(span(one.start, one.end - 1),) for one in message.extension_range],
+        oneofs=[oneof for oneof in oneofs if oneof.fields],
+        extensions=[(span(entry.start, entry.end - 1),) for entry in message.extension_range],
         extends=extends_of(message.extension, proto3),
     )
 
 
 def enum_of(enum: Any) -> model.Enum:
-    spans = [span(one.start, one.end) for one in enum.reserved_range]
-    constants = [model.Constant(one.name, one.number, tuple(options_of(one.options))) for one in enum.value]
-    reserved: list[model.Reserved] = [(one,) for one in [*spans, *enum.reserved_name]]
+    spans = [span(entry.start, entry.end) for entry in enum.reserved_range]
+    constants = [model.Constant(entry.name, entry.number, tuple(options_of(entry.options))) for entry in enum.value]
+    reserved: list[model.Reserved] = [(entry,) for entry in [*spans, *enum.reserved_name]]
     return model.Enum(enum.name, options_of(enum.options), constants, reserved)
 
 
 def service_of(service: Any) -> model.Service:
     rpcs = []
-    for one in service.method:
-        streams = one.client_streaming, one.server_streaming
-        rpcs.append(model.Rpc(one.name, one.input_type, one.output_type, *streams, options_of(one.options)))
+    for entry in service.method:
+        streams = entry.client_streaming, entry.server_streaming
+        rpcs.append(model.Rpc(entry.name, entry.input_type, entry.output_type, *streams, options_of(entry.options)))
     return model.Service(service.name, rpcs, options_of(service.options))
 
 
 def extends_of(fields: Iterable[Any], proto3: bool) -> list[model.Extend]:
     """Extensions by the message they extend."""
     by_extendee: dict[str, list[model.Field]] = {}
-    for one in fields:
-        by_extendee.setdefault(one.extendee, []).append(field_of(one, label_of(one, proto3), proto3))
+    for field in fields:
+        by_extendee.setdefault(field.extendee, []).append(field_of(field, label_of(field, proto3), proto3))
     return [model.Extend(name, fields_) for name, fields_ in by_extendee.items()]
 
 
@@ -248,8 +248,8 @@ _NOT_PACKED: Final = ("string", "bytes")
 def check_descriptor(file: File, dependencies: Mapping[str, File]) -> None:
     """dependencies: by the paths they are imported with. Raises SchemaValidityError."""
     names = DeclaredNames()
-    for one in _visible(file, {**known_files(), **dependencies}):
-        names.add(one, None)
+    for entry in _visible(file, {**known_files(), **dependencies}):
+        names.add(entry, None)
     names.add(file, OWN)
     problem = next(_problems(file, names.scope(file.package)), "")
     if problem:
@@ -267,9 +267,9 @@ def _visible(file: File, files: Mapping[str, File]) -> Iterator[File]:
 
 
 def _problems(file: File, scope: Scope) -> Iterator[str]:
-    yield from _twice((one.name for one in file.types), "the file")
-    for one in file.types:
-        yield from _of_message(one, scope) if isinstance(one, Message) else _of_enum(one)
+    yield from _twice((entry.name for entry in file.types), "the file")
+    for type_ in file.types:
+        yield from _of_message(type_, scope) if isinstance(type_, Message) else _of_enum(type_)
     yield from _of_extends(file.extends, scope)
     for service in file.services:
         for rpc in service.rpcs:
@@ -279,7 +279,7 @@ def _problems(file: File, scope: Scope) -> Iterator[str]:
 def _of_message(message: Message, outer: Scope) -> Iterator[str]:
     scope = outer.enter(message.name)
     fields = [*message.fields, *(field for oneof in message.oneofs for field in oneof.fields)]
-    yield from _twice((one.name for one in (*fields, *message.types)), message.name)
+    yield from _twice((entry.name for entry in (*fields, *message.types)), message.name)
     numbers: dict[int, str] = {}
     for field in fields:
         if field.tag in numbers:
@@ -288,15 +288,15 @@ def _of_message(message: Message, outer: Scope) -> Iterator[str]:
             yield f'{where}: Field number {field.tag} has already been used in "{message.name}" by field "{first}".'
         numbers[field.tag] = field.name
         yield from _of_field(field, message.name, scope)
-    for one in message.types:
-        yield from _of_message(one, scope) if isinstance(one, Message) else _of_enum(one)
+    for type_ in message.types:
+        yield from _of_message(type_, scope) if isinstance(type_, Message) else _of_enum(type_)
     yield from _of_extends(message.extends, scope)
 
 
 def _of_enum(enum: Enum) -> Iterator[str]:
     if not enum.constants:
         yield f"{enum.name}: Enums must contain at least one value."
-    yield from _twice((one.name for one in enum.constants), enum.name)
+    yield from _twice((constant.name for constant in enum.constants), enum.name)
 
 
 def _of_extends(extends: Iterable[Extend], scope: Scope) -> Iterator[str]:
@@ -305,8 +305,8 @@ def _of_extends(extends: Iterable[Extend], scope: Scope) -> Iterator[str]:
         if meant is None or isinstance(meant.type, Enum):
             yield _undefined("extend", extend.name)
             continue
-        ranges = [one for ranges in meant.type.extensions for one in ranges]
-        spans = [(one, one) if isinstance(one, int) else (one.first, one.last) for one in ranges]
+        ranges = [range_ for ranges in meant.type.extensions for range_ in ranges]
+        spans = [(range_, range_) if isinstance(range_, int) else (range_.first, range_.last) for range_ in ranges]
         for field in extend.fields:
             if not any(first <= field.tag <= last for first, last in spans):
                 yield f'{field.name}: "{extend.name}" does not declare {field.tag} as an extension number.'
@@ -314,12 +314,12 @@ def _of_extends(extends: Iterable[Extend], scope: Scope) -> Iterator[str]:
 
 
 def _of_field(field: Field, owner: str, scope: Scope) -> Iterator[str]:
-    where, parts = f"{owner}.{field.name}", map_parts(field.type)
-    type_ = parts[1] if parts else field.type
+    where, pieces = f"{owner}.{field.name}", map_types(field.type)
+    type_ = pieces[1] if pieces else field.type
     meant = None if type_ in SCALARS else scope.type(type_)
     if type_ not in SCALARS and meant is None:
         yield _undefined(where, type_)
-    packed = any(one.name == "packed" and str(one.value).lower() == "true" for one in field.options)
+    packed = any(option.name == "packed" and str(option.value).lower() == "true" for option in field.options)
     numeric = type_ in SCALARS and type_ not in _NOT_PACKED
     numeric = numeric or (meant is not None and isinstance(meant.type, Enum))
     if packed and not (field.label == "repeated" and numeric):
@@ -327,7 +327,7 @@ def _of_field(field: Field, owner: str, scope: Scope) -> Iterator[str]:
     if field.default is None:
         return
     if meant is not None and isinstance(meant.type, Enum):
-        if field.default not in {one.name for one in meant.type.constants}:
+        if field.default not in {constant.name for constant in meant.type.constants}:
             yield f'{where}: Unknown enum default value: "{field.default}"'
     elif not _is_default(field.default, type_):
         yield f'{where}: Could not parse default value: "{field.default}"'
@@ -363,8 +363,8 @@ def _undefined(where: str, name: str) -> str:
 
 
 def _twice(names: Iterable[str], owner: str) -> Iterator[str]:
-    there = set[str]()
+    existing = set[str]()
     for name in names:
-        if name in there:
+        if name in existing:
             yield f'{owner}.{name}: "{name}" is already defined in "{owner}".'
-        there.add(name)
+        existing.add(name)

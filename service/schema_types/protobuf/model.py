@@ -159,7 +159,7 @@ class File:
     extends: list[Extend] = field(default_factory=list)
 
 
-def map_parts(type_: str) -> tuple[str, str] | None:
+def map_types(type_: str) -> tuple[str, str] | None:
     """The key and value type of `map<k, v>`; None for any other type. Raises ValueError for a key that can't be."""
     if not (type_.startswith("map<") and type_.endswith(">")):
         return None

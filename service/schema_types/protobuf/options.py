@@ -35,11 +35,11 @@ class OptionPrinter:
         """The options that are written, in their order."""
         printable = list(options)
         if self._ignore_extensions:
-            printable = [one for one in printable if not one.parenthesized or one.name.startswith(_CONFLUENT)]
+            printable = [entry for entry in printable if not entry.parenthesized or entry.name.startswith(_CONFLUENT)]
         if self._scope is None or not printable:
             return printable
         by_name: dict[str, list[model.Option]] = {}
-        for option in sorted(map(self._with_full_name, printable), key=lambda one: one.name):
+        for option in sorted(map(self._with_full_name, printable), key=lambda entry: entry.name):
             by_name.setdefault(option.name, []).append(option)
         result = []
         for name, same in by_name.items():
@@ -85,7 +85,11 @@ class OptionPrinter:
                 return self.text(value)
             case dict():
                 entries = self._entries(value) if self._scope else value
-                return "{\n" + self._indent_values([f"{key}: {self._value(one)}" for key, one in entries.items()]) + "}"
+                return (
+                    "{\n"
+                    + self._indent_values([f"{key}: {self._value(entry)}" for key, entry in entries.items()])
+                    + "}"
+                )
         if self._scope and len(value) == 1:
             return self._value(value[0])
         return "[\n" + self._indent_values(list(map(self._value, value))) + "]"
@@ -93,17 +97,17 @@ class OptionPrinter:
     def _entries(self, value: dict[str, model.Value]) -> dict[str, model.Value]:
         """Sorted by name, extensions by their full names, without empty lists."""
         entries: dict[str, model.Value] = {}
-        for key, one in value.items():
-            if isinstance(one, list) and not one:
+        for key, entry in value.items():
+            if isinstance(entry, list) and not entry:
                 continue
             extension = self._scope.extension(key[1:-1]) if self._scope and key.startswith("[") else None
-            entries.setdefault(f"[{extension[0]}]" if extension else key, one)
+            entries.setdefault(f"[{extension[0]}]" if extension else key, entry)
         return dict(sorted(entries.items()))
 
     def _indent_values(self, values: list[str]) -> str:
         """Each value on lines of its own, all but the last followed by a comma."""
-        texts = [f"{one}," for one in values[:-1]] + values[-1:]
-        return "".join(f"  {line}\n" for one in texts for line in one.split("\n"))
+        texts = [f"{value}," for value in values[:-1]] + values[-1:]
+        return "".join(f"  {line}\n" for text in texts for line in text.split("\n"))
 
     def _number(self, text: str) -> str:
         return text if self._scope is None else java_number(text)
@@ -117,15 +121,15 @@ def as_map(option: model.Option) -> model.Option:
     """`(a).b.c = 1` as `(a) = {b: {c: 1}}`."""
     if option.kind != model.OPTION or not isinstance(option.value, model.Option):
         return option
-    return model.Option(option.name, model.MAP, parts_as_map(option.value), option.parenthesized)
+    return model.Option(option.name, model.MAP, fields_as_map(option.value), option.parenthesized)
 
 
-def parts_as_map(option: model.Option) -> dict[str, model.Value]:
+def fields_as_map(option: model.Option) -> dict[str, model.Value]:
     value = option.value
     if option.kind in (model.BOOLEAN, model.ENUM, model.NUMBER) and isinstance(value, str):
         value = model.Word(option.kind, value)
     elif option.kind == model.OPTION and isinstance(value, model.Option):
-        value = parts_as_map(value)
+        value = fields_as_map(value)
     return {option.name: value}
 
 
@@ -147,17 +151,17 @@ def merge_options(options: Sequence[model.Option]) -> model.Option:
 
 def unique_values(values: Sequence[model.Value]) -> list[model.Value]:
     """All values, lists written out, each once."""
-    flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    flat = [item for value in values for item in (value if isinstance(value, list) else [value])]
     first: dict[Hashable, model.Value] = {}
-    for one in flat:
-        first.setdefault(to_hashable(one), one)
+    for entry in flat:
+        first.setdefault(to_hashable(entry), entry)
     return list(first.values())
 
 
 def to_hashable(value: model.Value) -> Hashable:
     match value:
         case dict():
-            return model.MAP, frozenset((key, to_hashable(one)) for key, one in value.items())
+            return model.MAP, frozenset((key, to_hashable(entry)) for key, entry in value.items())
         case list():
             return model.LIST, tuple(map(to_hashable, value))
         case model.Option():

@@ -13,7 +13,7 @@ from ticdc_bridge.service.schema_types.protobuf import model
 from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH, TokenReader
 
 _LABELS: Final = ("optional", "required", "repeated")
-MAX_PACKAGE_PARTS: Final = 100
+MAX_PACKAGE_NAMES: Final = 100
 
 
 def parse(text: str) -> model.File:
@@ -43,8 +43,8 @@ class _Parser(TokenReader):
         match word:
             case "package":
                 result.package = self.name()
-                if result.package.count(".") >= MAX_PACKAGE_PARTS:
-                    self.fail(f"more than {MAX_PACKAGE_PARTS} parts in the package", start)
+                if result.package.count(".") >= MAX_PACKAGE_NAMES:
+                    self.fail(f"more than {MAX_PACKAGE_NAMES} parts in the package", start)
                 self.require(";")
             case "import":
                 self.import_(start)
@@ -311,5 +311,5 @@ class _Parser(TokenReader):
 def unix_path(path: str) -> str:
     """An import path with `/` only, without empty and `.` parts."""
     path = path.replace("\\", "/")
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    return ("/" if path.startswith("/") else "") + "/".join(parts) or "."
+    segments = [word for word in path.split("/") if word not in ("", ".")]
+    return ("/" if path.startswith("/") else "") + "/".join(segments) or "."

@@ -11,7 +11,7 @@ from ticdc_bridge.service.schema_types.base import (
     ReferencedText,
     SchemaParseError,
     SchemaValidityError,
-    TaggedPart,
+    TaggedEntity,
     Tags,
 )
 from ticdc_bridge.service.schema_types.protobuf import tags
@@ -61,7 +61,7 @@ class ProtobufSchema:
         """The canonical text: to Confluent, the order of fields and options makes another schema."""
         return self.normalized_text() if normalized else self.text
 
-    def tags(self) -> list[TaggedPart]:
+    def tags(self) -> list[TaggedEntity]:
         return tags.find(self.file)
 
     def change_tags(self, add: Tags, remove: Tags) -> str:
@@ -75,8 +75,8 @@ class ProtobufSchema:
         if format_ == "ignore_extensions":
             return text_of(self.file, ignore_extensions=True)
         if format_ == "serialized":
-            there = self.dependencies.keys() | known_files().keys()
-            return serialize_file(self.file, there, self.types().scope(self.file.package))
+            existing = self.dependencies.keys() | known_files().keys()
+            return serialize_file(self.file, existing, self.types().scope(self.file.package))
         return self.text
 
     def check_validity(self) -> None:
@@ -95,9 +95,11 @@ class ProtobufSchema:
 
     def field_names(self) -> list[str]:
         """Those of the first message, which is the one a value is of unless it says otherwise."""
-        first = next((one for one in self.file.types if isinstance(one, Message)), None)
+        first = next((type_ for type_ in self.file.types if isinstance(type_, Message)), None)
         return (
-            [] if first is None else [one.name for one in (*first.fields, *(f for o in first.oneofs for f in o.fields))]
+            []
+            if first is None
+            else [entry.name for entry in (*first.fields, *(f for o in first.oneofs for f in o.fields))]
         )
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
@@ -106,7 +108,7 @@ class ProtobufSchema:
             problems = incompatibilities(ComparedSchema(old.file, old.types()), ComparedSchema(self.file, self.types()))
         except ValueError as error:
             return [f"Unexpected exception during compatibility check: {error}"]
-        return [one.message(reader_word, writer_word) for one in problems]
+        return [problem.message(reader_word, writer_word) for problem in problems]
 
 
 def parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool) -> ProtobufSchema:
@@ -114,9 +116,12 @@ def parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool
     try:
         file = read(text)
         dependencies: dict[str, tuple[File, Origin | None]] = {}
-        for one in referenced:
-            if one.name not in dependencies or one.direct:
-                dependencies[one.name] = (read(one.text), Origin(one.subject, one.version) if one.direct else None)
+        for entry in referenced:
+            if entry.name not in dependencies or entry.direct:
+                dependencies[entry.name] = (
+                    read(entry.text),
+                    Origin(entry.subject, entry.version) if entry.direct else None,
+                )
         schema = ProtobufSchema(file, dependencies, text_of(file))
     except ValueError as error:
         raise SchemaParseError(f"Could not parse Protobuf - {error}") from None

@@ -41,10 +41,10 @@ class DeclaredType:
         """`map<k, v>` if this is the entry message of a map. Raises ValueError when it lacks its key or value."""
         if isinstance(self.type, Enum) or not is_map_entry(self.type):
             return None
-        parts = {field.name: field.type for field in reversed(self.type.fields)}
-        if "key" not in parts or "value" not in parts:
+        pieces = {field.name: field.type for field in reversed(self.type.fields)}
+        if "key" not in pieces or "value" not in pieces:
             raise ValueError(f"the map entry {self.type.name} needs fields 'key' and 'value'")
-        return f"map<{parts['key']}, {parts['value']}>"
+        return f"map<{pieces['key']}, {pieces['value']}>"
 
 
 class ScopeName:
@@ -58,16 +58,16 @@ class ScopeName:
         self.extension: tuple[str, Field] | None = None
 
     def make(self, name: str) -> ScopeName:
-        place = self
+        scope = self
         for part in name.split("."):
-            place = place.children.setdefault(part, ScopeName())
-        return place
+            scope = scope.children.setdefault(part, ScopeName())
+        return scope
 
-    def find(self, parts: Iterable[str]) -> ScopeName | None:
-        place: ScopeName | None = self
-        for part in parts:
-            place = place.children.get(part) if place is not None else None
-        return place
+    def find(self, pieces: Iterable[str]) -> ScopeName | None:
+        scope: ScopeName | None = self
+        for name in pieces:
+            scope = scope.children.get(name) if scope is not None else None
+        return scope
 
 
 class DeclaredNames:
@@ -91,13 +91,13 @@ class DeclaredNames:
         path: tuple[str, ...],
         origin: Origin | None,
     ) -> None:
-        for one in types:
-            place, local = base.make(one.name), (*path, one.name)
-            if isinstance(one, Message):
-                self._extensions(one.extends, place, ".".join((package, *local) if package else local))
-            place.type = DeclaredType(one, package, local, origin)
-            if isinstance(one, Message):
-                self._types(one.types, place, package, local, origin)
+        for type_ in types:
+            position, local = base.make(type_.name), (*path, type_.name)
+            if isinstance(type_, Message):
+                self._extensions(type_.extends, position, ".".join((package, *local) if package else local))
+            position.type = DeclaredType(type_, package, local, origin)
+            if isinstance(type_, Message):
+                self._types(type_.types, position, package, local, origin)
 
     def _extensions(self, extends: Iterable[Extend], base: ScopeName, prefix: str) -> None:
         for field in (field for extend in extends for field in extend.fields):
@@ -105,8 +105,8 @@ class DeclaredNames:
 
     def scope(self, package: str | None, *names: str) -> Scope:
         scope = Scope((self.roots,))
-        for part in [*(package.split(".") if package else ()), *names]:
-            scope = scope.enter(part)
+        for name in [*(package.split(".") if package else ()), *names]:
+            scope = scope.enter(name)
         return scope
 
 
@@ -119,24 +119,24 @@ class Scope:
         self._levels = levels
 
     def enter(self, name: str) -> Scope:
-        parts = name.split(".")
-        places = (place.find(parts) for place in self._levels[-1])
-        return Scope((*self._levels, tuple(place for place in places if place is not None)))
+        names = name.split(".")
+        scopes = (scope.find(names) for scope in self._levels[-1])
+        return Scope((*self._levels, tuple(scope for scope in scopes if scope is not None)))
 
     def _candidates(self, name: str) -> Iterator[ScopeName]:
         """The places that `name` may mean, the nearest first."""
         absolute = name.startswith(".")
-        parts = name.removeprefix(".").split(".")
-        for places in self._levels[:1] if absolute else reversed(self._levels):
-            for place in places:
-                match = place.find(parts)
+        names = name.removeprefix(".").split(".")
+        for scopes in self._levels[:1] if absolute else reversed(self._levels):
+            for scope in scopes:
+                match = scope.find(names)
                 if match is not None:
                     yield match
 
     def type(self, name: str) -> DeclaredType | None:
         """The message or enum that `name` means here."""
-        return next((place.type for place in self._candidates(name) if place.type is not None), None)
+        return next((scope.type for scope in self._candidates(name) if scope.type is not None), None)
 
     def extension(self, name: str) -> tuple[str, Field] | None:
         """The full name and the field of the extension that `name` means here."""
-        return next((place.extension for place in self._candidates(name) if place.extension is not None), None)
+        return next((scope.extension for scope in self._candidates(name) if scope.extension is not None), None)

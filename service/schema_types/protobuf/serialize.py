@@ -48,11 +48,11 @@ def serialize_file(file: model.File, dependencies: Container[str], scope: Scope)
             if path not in proto.dependency:
                 proto.dependency.append(path)
             proto.public_dependency.append(list(proto.dependency).index(path))
-    for one in file.types:
-        if isinstance(one, model.Message):
-            add_message(proto.message_type.add(), one, file.syntax == model.PROTO3, scope)
+    for type_ in file.types:
+        if isinstance(type_, model.Message):
+            add_message(proto.message_type.add(), type_, file.syntax == model.PROTO3, scope)
         else:
-            add_enum(proto.enum_type.add(), one)
+            add_enum(proto.enum_type.add(), type_)
     for service in file.services:
         add_service(proto.service.add(), service)
     add_extends(proto.extension.add, file.extends, scope)
@@ -63,16 +63,16 @@ def serialize_file(file: model.File, dependencies: Container[str], scope: Scope)
 def add_message(proto: Any, message: model.Message, proto3: bool, outer: Scope) -> None:
     scope = outer.enter(message.name)
     proto.name = message.name
-    for one in message.types:
-        if isinstance(one, model.Message):
-            add_message(proto.nested_type.add(), one, proto3, scope)
+    for type_ in message.types:
+        if isinstance(type_, model.Message):
+            add_message(proto.nested_type.add(), type_, proto3, scope)
         else:
-            add_enum(proto.enum_type.add(), one)
-    for place, oneof in enumerate(message.oneofs):
+            add_enum(proto.enum_type.add(), type_)
+    for index, oneof in enumerate(message.oneofs):
         declared = proto.oneof_decl.add(name=oneof.name)
         declared.options.SetInParent()
         for field in oneof.fields:
-            proto_field = proto.field.add(oneof_index=place)
+            proto_field = proto.field.add(oneof_index=index)
             set_field(proto_field, field, "optional", scope)
     in_oneofs = {field.name for oneof in message.oneofs for field in oneof.fields}
     for field in message.fields:
@@ -88,8 +88,8 @@ def add_message(proto: Any, message: model.Message, proto3: bool, outer: Scope) 
 
 
 def add_field(proto: Any, field: model.Field, proto3: bool, scope: Scope) -> None:
-    parts = model.map_parts(field.type)
-    if parts is None:
+    pieces = model.map_types(field.type)
+    if pieces is None:
         proto_field = proto.field.add()
         set_field(proto_field, field, field.label, scope)
         if field.label == "optional" and proto3:
@@ -99,7 +99,7 @@ def add_field(proto: Any, field: model.Field, proto3: bool, scope: Scope) -> Non
         return
     entry = proto.nested_type.add(name=map_entry_name(field.name))
     entry.options.map_entry = True
-    for tag, (name, type_) in enumerate(zip(("key", "value"), parts, strict=True), start=1):
+    for tag, (name, type_) in enumerate(zip(("key", "value"), pieces, strict=True), start=1):
         set_type(entry.field.add(name=name, number=tag), type_, scope)
     proto_field = proto.field.add(type_name=entry.name)
     proto_field.label = _LABELS.Value("LABEL_REPEATED")
@@ -137,7 +137,7 @@ def set_type(proto: Any, type_: str, scope: Scope) -> None:
 def map_entry_name(field: str) -> str:
     """`stops` gives `stopsEntry`, `my_stops` gives `MyStopsEntry` (Guava's LOWER_UNDERSCORE to UPPER_CAMEL)."""
     if "_" in field:
-        field = "".join(part[:1].upper() + part[1:].lower() for part in field.split("_"))
+        field = "".join(word[:1].upper() + word[1:].lower() for word in field.split("_"))
     return f"{field}Entry"
 
 
@@ -193,7 +193,9 @@ def set_options(proto: Any, options: Iterable[model.Option]) -> None:
             set_option(proto.options, described.fields_by_name[name], by_name[name][-1].value)
     meta = by_name.get(_META.get(described.name, ""))
     if meta:
-        proto.options.MergeFromString(delimit(META_TAG, meta_bytes(merge_options([as_map(one) for one in meta]).value)))
+        proto.options.MergeFromString(
+            delimit(META_TAG, meta_bytes(merge_options([as_map(entry) for entry in meta]).value))
+        )
 
 
 def set_option(options: Any, described: Any, value: model.Value) -> None:
@@ -214,13 +216,13 @@ def meta_bytes(value: model.Value) -> bytes:
     """A `confluent.Meta` message: doc, params, tags."""
     if not isinstance(value, dict):
         raise ValueError("Confluent's meta data must be a message")
-    parts = [delimit(1, one) for one in texts(value.get("doc"))]
+    pieces = [delimit(1, text) for text in texts(value.get("doc"))]
     for param in list_values(value.get("params")):
         if not isinstance(param, dict):
             raise ValueError("params must have keys and values")
-        pair = [delimit(tag, one) for tag, name in ((1, "key"), (2, "value")) for one in texts(param.get(name))]
-        parts.append(delimit(2, b"".join(pair)))
-    return b"".join([*parts, *(delimit(3, one) for one in texts(value.get("tags")))])
+        pair = [delimit(tag, text) for tag, name in ((1, "key"), (2, "value")) for text in texts(param.get(name))]
+        pieces.append(delimit(2, b"".join(pair)))
+    return b"".join([*pieces, *(delimit(3, text) for text in texts(value.get("tags")))])
 
 
 def list_values(value: model.Value | None) -> list[model.Value]:
@@ -229,9 +231,9 @@ def list_values(value: model.Value | None) -> list[model.Value]:
 
 def texts(value: model.Value | None) -> list[bytes]:
     values = list_values(value)
-    if not all(isinstance(one, str) for one in values):
+    if not all(isinstance(entry, str) for entry in values):
         raise ValueError("Confluent's meta data must be texts")
-    return [str(one).encode() for one in values]
+    return [str(entry).encode() for entry in values]
 
 
 def delimit(tag: int, data: bytes) -> bytes:

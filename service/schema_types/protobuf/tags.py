@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ticdc_bridge.service.schema_types.base import TaggedPart, Tags
+from ticdc_bridge.service.schema_types.base import TaggedEntity, Tags
 from ticdc_bridge.service.schema_types.java_text import hash_order
 from ticdc_bridge.service.schema_types.protobuf.model import LIST, MAP, OPTION, Field, File, Message, Option, Value
 from ticdc_bridge.service.schema_types.protobuf.options import merge_options
@@ -22,35 +22,35 @@ _META: Final = {RECORD: "confluent.message_meta", FIELD: "confluent.field_meta"}
 _TAGS: Final = "tags"
 
 
-def find(file: File) -> list[TaggedPart]:
+def find(file: File) -> list[TaggedEntity]:
     """Every tagged message and field, a message before its fields and those before the messages in it."""
-    return [part for one in file.types if isinstance(one, Message) for part in _find(one, one.name)]
+    return [name for type_ in file.types if isinstance(type_, Message) for name in _find(type_, type_.name)]
 
 
-def _find(message: Message, path: str) -> Iterator[TaggedPart]:
-    yield from _own_tags(message.options, path, RECORD)
-    for field in (*(one for oneof in message.oneofs for one in oneof.fields), *message.fields):
-        yield from _own_tags(field.options, f"{path}.{field.name}", FIELD)
+def _find(message: Message, path: str) -> Iterator[TaggedEntity]:
+    yield from _direct_tags(message.options, path, RECORD)
+    for field in (*(entry for oneof in message.oneofs for entry in oneof.fields), *message.fields):
+        yield from _direct_tags(field.options, f"{path}.{field.name}", FIELD)
     for inner in message.types:
         if isinstance(inner, Message):
             yield from _find(inner, f"{path}.{inner.name}")
 
 
-def _own_tags(options: Sequence[Option], path: str, kind: str) -> Iterator[TaggedPart]:
+def _direct_tags(options: Sequence[Option], path: str, kind: str) -> Iterator[TaggedEntity]:
     meta = _merged(options).get(_META[kind])
     tags = _tags_of(meta)
     if tags:
-        yield TaggedPart(path, kind, tuple(tag for tag in tags if isinstance(tag, str)))
+        yield TaggedEntity(path, kind, tuple(tag for tag in tags if isinstance(tag, str)))
 
 
 def change(file: File, add: Tags, remove: Tags) -> File:
     """A copy of the file with tags added and removed. Raises ValueError for a part that is not there."""
     file = copy.deepcopy(file)
-    for kind, path in dict.fromkeys((one.kind, one.path) for one in (*add, *remove)):
+    for kind, path in dict.fromkeys((entry.kind, entry.path) for entry in (*add, *remove)):
         steps = path.removeprefix(".").split(".")
         meta = _META.get(kind, _META[FIELD])
-        added: list[Value] = [tag for one in add if (one.kind, one.path) == (kind, path) for tag in one.tags]
-        removed = {tag for one in remove if (one.kind, one.path) == (kind, path) for tag in one.tags}
+        added: list[Value] = [tag for entry in add if (entry.kind, entry.path) == (kind, path) for tag in entry.tags]
+        removed = {tag for entry in remove if (entry.kind, entry.path) == (kind, path) for tag in entry.tags}
         new = [Option(meta, OPTION, Option(_TAGS, LIST, list(dict.fromkeys(map(str, added)))), True)] if added else []
         if kind == RECORD:
             message = _message(file, steps)
@@ -89,7 +89,7 @@ def _remove_tags(options: dict[str, Option], meta: str, removed: set[str]) -> No
     if not isinstance(value, dict) or _TAGS not in value:
         return
     left = [tag for tag in _tags_of(options[meta]) if not isinstance(tag, str) or tag not in removed]
-    rest = {key: left if key == _TAGS else one for key, one in value.items() if key != _TAGS or left}
+    rest = {key: left if key == _TAGS else entry for key, entry in value.items() if key != _TAGS or left}
     if rest:
         options[meta] = Option(meta, MAP, rest, True)
     else:
@@ -99,7 +99,7 @@ def _remove_tags(options: dict[str, Option], meta: str, removed: set[str]) -> No
 def _message(file: File, names: Sequence[str]) -> Message:
     types, message = file.types, None
     for name in names:
-        message = next((one for one in types if isinstance(one, Message) and one.name == name), None)
+        message = next((type_ for type_ in types if isinstance(type_, Message) and type_.name == name), None)
         if message is None:
             break
         types = message.types

@@ -133,21 +133,21 @@ class TokenReader:
         quote = self.take()
         if quote not in "\"'":
             self.fail("expected a quoted string")
-        parts = []
+        pieces = []
         while True:
             plain = _PLAIN[quote].match(self.text, self.pos)
             assert plain is not None
-            parts.append(plain[0])
+            pieces.append(plain[0])
             self.pos = plain.end()
             if self.pos >= len(self.text):
                 self.fail("unterminated string")
             self.pos += 1
             if self.text[self.pos - 1] == "\\":
-                parts.append(self.escape())
+                pieces.append(self.escape())
                 continue
             following = self.peek()
             if following not in "\"'":
-                return "".join(parts)
+                return "".join(pieces)
             quote = self.take()
 
     def escape(self) -> str:
@@ -210,8 +210,8 @@ class TokenReader:
         elif char != separator:
             self.fail(f"expected '{separator}' in option")
         kind, value = self.value(depth)
-        for part, opened in reversed(names):
-            kind, value = model.OPTION, model.Option(part, kind, value, opened)
+        for piece, opened in reversed(names):
+            kind, value = model.OPTION, model.Option(piece, kind, value, opened)
         return model.Option(name, kind, value, opening == "(")
 
     def value(self, depth: int) -> tuple[str, model.Value]:

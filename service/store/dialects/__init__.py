@@ -105,7 +105,7 @@ class Dialect(Protocol):
         connection: one in a read transaction; None: only what can be told without asking the database.
         """
 
-    def is_own_fact(self, name: str) -> bool:
+    def is_local_fact(self, name: str) -> bool:
         """True if a row of `bridge_facts` is this dialect's own business, so that it is in no backup."""
 
     def sort_key(self, column: Column[Any]) -> ColumnElement[Any]:

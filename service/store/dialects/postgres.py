@@ -69,9 +69,9 @@ class Postgres:
         self.url = mask_url(url)
         self._wait_seconds = wait_seconds
         self.readers = connections
-        own = {name: value for name, value in _NETWORK.items() if name not in parsed.query}
+        defaults = {name: value for name, value in _NETWORK.items() if name not in parsed.query}
         common: dict[str, Any] = {
-            "connect_args": own,
+            "connect_args": defaults,
             "isolation_level": "AUTOCOMMIT",  # SQLAlchemy begins nothing; we do
             "paramstyle": "format",  # by place, as `Ready` gives them
         }
@@ -135,7 +135,7 @@ class Postgres:
         row = driver(connection).execute(_MAY_WRITE).fetchone()
         return next((why for why, is_so in zip(_NOT_WRITTEN, row, strict=True) if is_so), None)
 
-    def is_own_fact(self, name: str) -> bool:
+    def is_local_fact(self, name: str) -> bool:
         return name == CHANGES or name.startswith(WRITER)
 
     def sort_key(self, column: sa.Column[Any]) -> sa.ColumnElement[Any]:

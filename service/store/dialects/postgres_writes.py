@@ -189,8 +189,10 @@ class PostgresWrites:
     def write_together(self, texts: Sequence[tuple[str, list[Any]]]) -> None:
         """One statement: foreign keys are checked at its end. psycopg's pipeline saves as many ways, but no CPU."""
         *others, (last, _) = texts
-        parts = ", ".join(f"part{place} AS ({text})" for place, (text, _) in enumerate(others))
-        self._raw.execute(f"WITH {parts} {last}" if others else last, [one for _, values in texts for one in values])
+        pieces = ", ".join(f"part{index} AS ({text})" for index, (text, _) in enumerate(others))
+        self._raw.execute(
+            f"WITH {pieces} {last}" if others else last, [value for _, values in texts for value in values]
+        )
 
     def savepoint(self) -> None:
         """The first one came with BEGIN, and a release comes with the next: each word to the server costs a way."""

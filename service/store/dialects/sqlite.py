@@ -102,14 +102,14 @@ class Sqlite:
             return _barred(error)
 
     def _permission_problem(self) -> str | None:
-        places = (self._path.resolve().parent, self._path, Path(f"{self._path}-wal"), Path(f"{self._path}-shm"))
-        for place in (one for one in places if one.exists()):
-            what, rights = ("folder", os.W_OK | os.X_OK) if place.is_dir() else ("file", os.W_OK)
-            if not os.access(place, rights, effective_ids=os.access in os.supports_effective_ids):
-                return f"this user may not write the {what} {place} (its permissions, or a read-only file system)"
+        paths = (self._path.resolve().parent, self._path, Path(f"{self._path}-wal"), Path(f"{self._path}-shm"))
+        for path in (location for location in paths if location.exists()):
+            what, rights = ("folder", os.W_OK | os.X_OK) if path.is_dir() else ("file", os.W_OK)
+            if not os.access(path, rights, effective_ids=os.access in os.supports_effective_ids):
+                return f"this user may not write the {what} {path} (its permissions, or a read-only file system)"
         return None
 
-    def is_own_fact(self, name: str) -> bool:
+    def is_local_fact(self, name: str) -> bool:
         return False
 
     def sort_key(self, column: Column[Any]) -> ColumnElement[Any]:

@@ -101,7 +101,7 @@ def _widening(name: str, have: str, kind: str) -> str:
 
 
 def widens(have: str, kind: str) -> bool:
-    """Whether Delta makes this type of that one without new files (upstream delta `TypeWidening.scala`)."""
+    """True if Delta makes this type of that one without new files (upstream delta `TypeWidening.scala`)."""
     old, new = _DECIMAL.fullmatch(have), _DECIMAL.fullmatch(kind)
     if have in _INTEGERS:
         if new is not None:

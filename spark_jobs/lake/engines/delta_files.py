@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.io.stores import spark_place
+from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake.engines.delta_features import NTZ, need
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 
@@ -27,10 +27,10 @@ def sql_name(path: str) -> str:
 
 def absolute_path(path: str) -> str:
     """A path of this machine in full; one with a scheme as Spark calls it (s3a:// for s3://)."""
-    return spark_place(path) if "://" in path else str(Path(path).absolute())
+    return spark_location(path) if "://" in path else str(Path(path).absolute())
 
 
-def check_place(path: str) -> None:
+def check_folder(path: str) -> None:
     """SetupError USAGE for a path of this machine that no table can be at."""
     if "://" in path:
         return
@@ -43,7 +43,7 @@ def check_place(path: str) -> None:
 
 
 def exists(spark: SparkSession, path: str) -> bool:
-    """Whether there is a Delta table at the path."""
+    """True if there is a Delta table at the path."""
     from pyspark.errors import AnalysisException
 
     try:

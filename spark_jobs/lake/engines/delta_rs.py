@@ -19,7 +19,7 @@ from uuid import uuid4
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
-from ticdc_bridge.spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_place
+from ticdc_bridge.spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_location
 from ticdc_bridge.spark_jobs.lake.engines import delta_files
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
@@ -71,7 +71,7 @@ class Deltalake:
                 " --engine delta-spark writes there"
             )
             raise SetupError("USAGE", details=details)
-        if bad := sorted(_MISTAKEN & {*self._place}):
+        if bad := sorted(_MISTAKEN & {*self._location}):
             details = f"delta:{self.path}: deltalake takes no folder with {' '.join(bad)} in its name"
             raise SetupError("USAGE", details=details)
 
@@ -86,7 +86,7 @@ class Deltalake:
     def exists(self) -> bool:
         from deltalake import DeltaTable
 
-        return DeltaTable.is_deltatable(self._place, self._options)
+        return DeltaTable.is_deltatable(self._location, self._options)
 
     @_convert_errors
     def prepare(self) -> dict[str, str]:
@@ -112,7 +112,7 @@ class Deltalake:
         # The log's names are no patterns, whatever letters the folder has.
         reader = self.spark.read.schema(schema).option("__globPaths__", "false")
         if table.metadata().partition_columns:  # their values are in the names of folders alone
-            reader = reader.option("basePath", self._place)
+            reader = reader.option("basePath", self._location)
         return reader.parquet(*files)
 
     @_convert_errors
@@ -133,7 +133,7 @@ class Deltalake:
         fields = [json.loads(_field(column).to_json()) for column in columns]
         schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
         DeltaTable.create(
-            self._place, schema, partition_by=list(partitioned_by), configuration=dict(properties),
+            self._location, schema, partition_by=list(partitioned_by), configuration=dict(properties),
             raise_if_key_not_exists=False, storage_options=self._options,
         )  # fmt: skip
 
@@ -175,7 +175,7 @@ class Deltalake:
         layout = self._table().metadata().partition_columns if self.exists() else None
         with self._rows_of(frame) as rows:
             write_deltalake(
-                self._place, rows, mode="overwrite", schema_mode="overwrite", partition_by=layout or None,
+                self._location, rows, mode="overwrite", schema_mode="overwrite", partition_by=layout or None,
                 storage_options=self._options,
             )  # fmt: skip
 
@@ -184,7 +184,7 @@ class Deltalake:
         from deltalake import write_deltalake
 
         with self._rows_of(frame) as rows:
-            write_deltalake(self._place, rows, mode="append", storage_options=self._options)
+            write_deltalake(self._location, rows, mode="append", storage_options=self._options)
 
     def rename(self, old: str, new: str) -> None:
         self.overwrite(self.read().withColumnRenamed(old, new))
@@ -222,7 +222,7 @@ class Deltalake:
 
     # ---- how
     @property
-    def _place(self) -> str:
+    def _location(self) -> str:
         url = StoreUrl.of(self.path)
         if url is None:
             return delta_files.absolute_path(self.path)
@@ -232,12 +232,12 @@ class Deltalake:
     def _options(self) -> dict[str, str]:
         """What deltalake does not take from the environment by itself."""
         endpoint = s3_endpoint() or ""
-        return {"allow_http": "true"} if endpoint.startswith("http://") and "://" in self._place else {}
+        return {"allow_http": "true"} if endpoint.startswith("http://") and "://" in self._location else {}
 
     def _table(self) -> DeltaTable:
         from deltalake import DeltaTable
 
-        return DeltaTable(self._place, storage_options=self._options)
+        return DeltaTable(self._location, storage_options=self._options)
 
     @contextmanager
     def _rows_of(self, frame: DataFrame) -> Iterator[pa.RecordBatchReader]:
@@ -245,11 +245,11 @@ class Deltalake:
         import pyarrow.dataset as ds
 
         # A name with an underscore is none of the table's files; beside them, as executors may be elsewhere.
-        folder = path_of(self._place) / f"_bridge_rows-{uuid4().hex}"
+        folder = path_of(self._location) / f"_bridge_rows-{uuid4().hex}"
         files = folder.url.files if isinstance(folder, ObjectPath) else None
         try:
             with set_for_now(frame.sparkSession, _TIMESTAMPS, "TIMESTAMP_MICROS"):  # INT96, Spark's own, has no zone
-                frame.write.parquet(spark_place(str(folder)))
+                frame.write.parquet(spark_location(str(folder)))
             paths = sorted(p.url.path if isinstance(p, ObjectPath) else str(p) for p in folder.glob("*.parquet"))
             yield _with_comments(ds.dataset(paths, format="parquet", filesystem=files), frame)
         finally:
@@ -258,7 +258,7 @@ class Deltalake:
 
 def _spark_file(uri: str) -> str:
     """A file that the table's log names, as Spark calls it."""
-    return spark_place(unquote(uri)) if StoreUrl.of(uri) else unquote(urlsplit(uri).path)
+    return spark_location(unquote(uri)) if StoreUrl.of(uri) else unquote(urlsplit(uri).path)
 
 
 def _with_comments(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:

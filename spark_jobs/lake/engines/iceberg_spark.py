@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import widens
-from ticdc_bridge.spark_jobs.io.locations import iceberg_name_parts
+from ticdc_bridge.spark_jobs.io.locations import split_iceberg_name
 from ticdc_bridge.spark_jobs.lake.engines import iceberg_defaults
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
@@ -63,7 +63,7 @@ class SparkIceberg:
     name: str
 
     def __post_init__(self) -> None:
-        catalog = iceberg_name_parts(self.name)[0]
+        catalog = split_iceberg_name(self.name)[0]
         if self.spark.conf.get(_CATALOG + catalog, None) is None:
             raise SetupError("USAGE", details=_no_catalog(self.location, catalog))
         # A catalog that keeps tables would show them as they were before another writer's commit.
@@ -77,7 +77,7 @@ class SparkIceberg:
 
     @property
     def _sql_name(self) -> str:
-        return ".".join(map(quote_name, iceberg_name_parts(self.name)))
+        return ".".join(map(quote_name, split_iceberg_name(self.name)))
 
     # ---- what is there
     @_convert_errors
@@ -195,8 +195,8 @@ class SparkIceberg:
             frame.writeTo(self._sql_name).overwrite(F.lit(True))
             return
         order, text = self.properties().get("sort-order"), self._create_text()
-        parts = _PARTITIONS.search(text)
-        self._replace(frame, f" PARTITIONED BY ({parts[1]})" if parts else "")
+        match = _PARTITIONS.search(text)
+        self._replace(frame, f" PARTITIONED BY ({match[1]})" if match else "")
         if order is not None:
             self._alter(f"WRITE ORDERED BY {order}")
 
@@ -248,7 +248,7 @@ class SparkIceberg:
         return SetupError("STOPPED", where=self.location, details=f"Iceberg: {(match[1] or match[2]).strip()[:500]}")
 
     def _create_namespace(self) -> None:
-        namespace = ".".join(map(quote_name, iceberg_name_parts(self.name)[:-1]))
+        namespace = ".".join(map(quote_name, split_iceberg_name(self.name)[:-1]))
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
 
     def _create_text(self) -> str:

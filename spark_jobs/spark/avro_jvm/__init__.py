@@ -80,8 +80,8 @@ def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
     """A new object of a class that `class_of` gave."""
     gateway: Any = spark.sparkContext._gateway
     array = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
-    for n, one in enumerate(arguments):
-        array[n] = one
+    for n, argument in enumerate(arguments):
+        array[n] = argument
     return of.getConstructors()[0].newInstance(array)
 
 
@@ -139,16 +139,18 @@ def _archive(gateway: Any) -> Path:
         try:
             write_atomically(path, content)
         except OSError:  # a cache that can't be written: each process has its own
-            own = tempfile.mkdtemp(prefix="ticdc-bridge-")
-            atexit.register(shutil.rmtree, own, ignore_errors=True)
-            path = Path(own) / path.name
+            temporary = tempfile.mkdtemp(prefix="ticdc-bridge-")
+            atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+            path = Path(temporary) / path.name
             write_atomically(path, content)
     return path
 
 
 def _constants(name: str, module: ModuleType) -> str:
     """A class with the numbers of a module."""
-    numbers = (f"{one} = {number}" for one, number in vars(module).items() if one.isupper() and isinstance(number, int))
+    numbers = (
+        f"{entry} = {number}" for entry, number in vars(module).items() if entry.isupper() and isinstance(number, int)
+    )
     return f"package ticdcbridge; final class {name} {{ static final int {', '.join(numbers)}; }}"
 
 

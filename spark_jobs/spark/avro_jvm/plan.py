@@ -48,7 +48,7 @@ def named_by_headers(messages: DataFrame) -> Column:
     """Whether a message's record headers say which schemas it has: its first bytes say nothing of them then."""
     if "headers" not in messages.columns:
         return F.lit(False)
-    names = F.array(*(F.lit(name) for part in SCHEMA_HEADERS.values() for name in part))
+    names = F.array(*(F.lit(name) for header in SCHEMA_HEADERS.values() for name in header))
     named = F.arrays_overlap(F.col("headers.key"), names)
     return F.coalesce(F.when(F.size("headers") > 0, named), F.lit(False))
 
@@ -90,9 +90,9 @@ class AvroPlan:
     unclear: frozenset[SchemaId] = frozenset()
 
     @classmethod
-    def of(cls, side: CodecConfig, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
+    def of(cls, config: CodecConfig, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
         """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
-        versions = registered_versions(side.schemas, id_, whole=True)
+        versions = registered_versions(config.schemas, id_, complete=True)
         if not versions.values:
             return None
         table = newest_of(versions.values)
@@ -102,14 +102,14 @@ class AvroPlan:
         keys, values = (
             tuple(w for w in some if w.entry.id not in ids_refused) for some in (versions.keys, versions.values)
         )
-        if not _is_one_shape(values, table):
+        if not _has_single_shape(values, table):
             return None
-        if isinstance(side.schemas, HttpSchemas):
-            side.schemas.add_known(w.entry for w in ours if w.entry.id not in versions.unclear)
+        if isinstance(config.schemas, HttpSchemas):
+            config.schemas.add_known(w.entry for w in ours if w.entry.id not in versions.unclear)
         ids = {w.entry.id for w in ours} | versions.unclear
         others = tuple({frame(e.id, b"") for e in versions.others if e.id not in ids})
         return cls(
-            side,
+            config,
             table,
             unique_writers(keys),
             unique_writers(values),
@@ -187,12 +187,12 @@ class AvroPlan:
         none = F.lit(None).cast("array<struct<key:string,value:binary>>")
         headers = F.col("headers") if "headers" in events.columns else none
         answer = F.arrow_udf(rescuer, kind)("error.key", "error.value", topic, headers)  # type: ignore[attr-defined]
-        told = {name: F.col(_ANSWER)[name] for name in schema.names}
-        told |= {name: told[name].cast(row) for name in ("before", "after")}
+        answers = {name: F.col(_ANSWER)[name] for name in schema.names}
+        answers |= {name: answers[name].cast(row) for name in ("before", "after")}
         columns = {
-            name: F.col(name) if name in ("source", "headers") else F.coalesce(name, told[name])
+            name: F.col(name) if name in ("source", "headers") else F.coalesce(name, answers[name])
             for name in events.columns
-        } | {"error": told["error"]}
+        } | {"error": answers["error"]}
         return _ask_python(
             events, answer, metric("late_tables", self.table.id), (c.alias(name) for name, c in columns.items())
         )
@@ -225,8 +225,8 @@ class AvroPlan:
         yield "row", F.lit(0)
         yield "source", F.struct(*_SOURCE)
         why = (F.when(never, F.lit("")),) * 2 if self.exact else self._error_columns(code)
-        parts = (c.alias(n) for c, n in zip(why, ("code", "detail"), strict=True))
-        yield "error", F.when(bad, F.struct(*parts, F.col("key"), F.col("value")))
+        pieces = (c.alias(n) for c, n in zip(why, ("code", "detail"), strict=True))
+        yield "error", F.when(bad, F.struct(*pieces, F.col("key"), F.col("value")))
 
     def _error_columns(self, code: Column) -> tuple[Column, Column]:
         """Error code and detail of what the reader refuses."""
@@ -261,8 +261,8 @@ def _ask_python(events: DataFrame, answer: Column, metric_name: str, columns: It
     refused_rows = avro_jvm.class_of(spark, "RefusedRows")
     rows = avro_jvm.instance(spark, refused_rows, python.evaluatorFactory(), asked.output(), made.expressions())
     # All columns are named, so that none is pruned below the operator, which knows them by their places.
-    whole = spark._jsparkSession.expression(F.struct(*events.columns)._jc)
-    mark = avro_jvm.invoke(spark, rows, "mark", sql.types.DataType.fromDDL("int"), whole, nullable=True)
+    row = spark._jsparkSession.expression(F.struct(*events.columns)._jc)
+    mark = avro_jvm.invoke(spark, rows, "mark", sql.types.DataType.fromDDL("int"), row, nullable=True)
     calls = F.count(Column(sql.classic.ExpressionUtils.column(mark))).alias("rows")
     metrics = seq([spark._jsparkSession.expression(calls._jc)])
     node = sql.catalyst.plans.logical.CollectMetrics(metric_name, metrics, plan, events._jdf.id())
@@ -281,12 +281,12 @@ def _read(spark: SparkSession, reader: Any, jvm_programs: JvmPrograms, table: Ta
     """What the reader tells of the message in `key` and `value`: struct of RESULT. named: as AvroRows has it."""
     jvm: Any = spark._jvm
     sql = jvm.org.apache.spark.sql
-    one = avro_jvm.instance(spark, reader, bytearray(jvm_programs.packed))
+    entry = avro_jvm.instance(spark, reader, bytearray(jvm_programs.packed))
     columns = sql.classic.ExpressionUtils
     arguments = [columns.expression(c._jc) for c in (F.col("key"), F.col("value"), named)]
     result_type = sql.types.DataType.fromJson(json.dumps(_rescue_type(table)))
     # Not deterministic, or a filter on the result would be pushed below it, with a second reading of each message.
-    call = avro_jvm.invoke(spark, one, "read", result_type, *arguments, deterministic=False)
+    call = avro_jvm.invoke(spark, entry, "read", result_type, *arguments, deterministic=False)
     return Column(columns.column(call))
 
 
@@ -306,7 +306,7 @@ def _refusal_of(writer: WriterSchema, table: Table) -> WireError | None:
     return WireError("TYPE_UNKNOWN", column=unclear[0], details=unclear[1]) if unclear else None
 
 
-def _is_one_shape(values: tuple[WriterSchema, ...], table: Table) -> bool:
+def _has_single_shape(values: tuple[WriterSchema, ...], table: Table) -> bool:
     """True when each version's columns can be cast to the newest's as TiDB converts them, in types that Spark holds."""
     newest = table.by_name
     folded = {name.lower() for name in newest}

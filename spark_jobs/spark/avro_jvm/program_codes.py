@@ -15,7 +15,7 @@ CODE_SHIFT = 4
 # union that is null or -1, the column or -1, how it is written there, what it has to be (of a decimal its own precision
 # and scale), the column's precision and scale.
 STEP = 8
-BRANCH, PLACE, FORM, FIRST, SECOND, PRECISION, SCALE = range(1, STEP)
+BRANCH, POSITION, FORM, FIRST, SECOND, PRECISION, SCALE = range(1, STEP)
 SHORT, INT, LONG, DECIMAL, FLOAT, DOUBLE = range(6)  # how a number is written
 AS_IT_IS = -1
 COMPACT = 18  # digits of a decimal that is a long in Spark's row

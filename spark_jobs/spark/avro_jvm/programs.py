@@ -93,7 +93,7 @@ def programs(
         else:
             by_id[id_] = compiler.program(writer, 0, [], beside=False)
     ids = sorted(by_id)
-    lengthy = [n for place, c in enumerate(table.columns) for n in _place_and_length(place, spark_type(c))]
+    lengthy = [n for index, c in enumerate(table.columns) for n in _position_and_length(index, spark_type(c))]
     head = struct.pack(">2i", MAX_MESSAGE, len(table.columns)) + _numbers(lengthy) + _numbers(ids)
     return JvmPrograms(head + b"".join(by_id[id_] for id_ in ids), tuple(numbers))
 
@@ -103,7 +103,7 @@ class _Compiler:
 
     def __init__(self, table: Table, missing: Missing, zone: str) -> None:
         self._table, self._missing, self._zone = table, missing, zone
-        self._places = {c.name: n for n, c in enumerate(table.columns)}
+        self._positions = {c.name: n for n, c in enumerate(table.columns)}
 
     def program(self, writer: WriterSchema, key: int, strange: list[int], beside: bool) -> bytes:
         """key, strange: as AvroRows has them. beside: it is a key's alone, of whose values beside a value's nothing is
@@ -122,12 +122,12 @@ class _Compiler:
             steps, flags = self._record_steps(record, fields, placed=False), java.BESIDE
         if steps is None:
             return _refusal_program(java.MALFORMED)
-        lacking = [(self._places[c.name], _digits(spark_type(c))[0]) for c in absent if c not in presets]
+        lacking = [(self._positions[c.name], _digits(spark_type(c))[0]) for c in absent if c not in presets]
         encoded = b"".join(data for _, data in presets.values())
         preset = [number for step, _ in presets.values() for number in step]
-        places = [place for place, precision in lacking if precision > java.COMPACT]
-        places += [place for some in (preset, steps) for place in _written_places(some)]
-        flags |= java.SHUFFLED if places != sorted(places) and flags != java.BESIDE else 0
+        positions = [position for position, precision in lacking if precision > java.COMPACT]
+        positions += [location for some in (preset, steps) for location in _written_positions(some)]
+        flags |= java.SHUFFLED if positions != sorted(positions) and flags != java.BESIDE else 0
         return (
             struct.pack(">2i", flags, key)
             + _numbers(strange)
@@ -180,17 +180,17 @@ class _Compiler:
 
     def _column(self, column: Column, primitive: str, null: int, placed: bool) -> list[int] | None:
         """None for what the newest version's column does not hold."""
-        place = self._places.get(column.name, -1) if placed else -1
+        position = self._positions.get(column.name, -1) if placed else -1
         step = column_step(column, primitive)
         code, *made = step or (codes.DOUBLE, 1, 0)  # a FLOAT as a double, which is the float that its text says
-        kind = spark_type(column if place < 0 else self._table.columns[place])
-        if place >= 0 and not (widens(spark_type(column), kind) and kind.startswith(_HELD[code])):
+        kind = spark_type(column if position < 0 else self._table.columns[position])
+        if position >= 0 and not (widens(spark_type(column), kind) and kind.startswith(_HELD[code])):
             return None
         if code == codes.BITS:  # so many bytes, of which the first has a value below the second number
             made[1] = 1 << ((made[1] - 1) % 8 + 1)
         elif column.type.kind is Kind.INTEGER and column.type.bits == 64:
             made[0] = int(column.unsigned)  # a negative number stands for one from 2^63 on
-        return [code, null, place, _write_code(kind), *made, *_digits(kind)]
+        return [code, null, position, _write_code(kind), *made, *_digits(kind)]
 
     def _presets(self, absent: list[Column]) -> dict[Column, tuple[list[int], bytes]]:
         """What columns get that a version lacks: steps, and their values in Avro's binary form. ValueError,
@@ -202,31 +202,31 @@ class _Compiler:
             if value is not None:
                 kind = spark_type(column)
                 code, data = _encode_default(column, kind, value)
-                presets[column] = [code, -1, self._places[column.name], _write_code(kind), *_digits(kind) * 2], data
+                presets[column] = [code, -1, self._positions[column.name], _write_code(kind), *_digits(kind) * 2], data
         return presets
 
 
-def _place_and_length(place: int, kind: str) -> tuple[int, ...]:
+def _position_and_length(pos: int, kind: str) -> tuple[int, ...]:
     """Of a column whose values have a place of their own in a row: where it is, and how long that is, 0 for as long as
     the value.
     """
     if kind in ("string", "binary"):
-        return place, 0
-    return (place, 16) if _digits(kind)[0] > java.COMPACT else ()
+        return pos, 0
+    return (pos, 16) if _digits(kind)[0] > java.COMPACT else ()
 
 
-def _written_places(steps: list[int]) -> list[int]:
+def _written_positions(steps: list[int]) -> list[int]:
     """The columns whose values get a place of their own, in the order in which steps write them; not the old row's,
     which come in the same.
     """
-    places = []
+    positions = []
     for at in range(0, len(steps), java.STEP):
-        code, _, place, form, _, _, precision, _ = steps[at : at + java.STEP]
+        code, _, position, form, _, _, precision, _ = steps[at : at + java.STEP]
         if code == codes.BEFORE:
             break
-        if place >= 0 and (form == java.AS_IT_IS or precision > java.COMPACT):
-            places.append(place)
-    return places
+        if position >= 0 and (form == java.AS_IT_IS or precision > java.COMPACT):
+            positions.append(position)
+    return positions
 
 
 def _union(kind: Any) -> tuple[int, Any]:

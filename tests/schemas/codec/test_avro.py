@@ -29,7 +29,7 @@ from ticdc_bridge.schemas.model.event import Row
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 longs = st.integers(-(1 << 63), (1 << 63) - 1)
 
@@ -245,7 +245,7 @@ def test_an_extension_field_that_is_not_utf8_is_an_error() -> None:
     decoder = golden.side().decoder()
     message = next(m for m in golden.messages() if m.value and b"654825492" in m.value)
     assert message.value is not None
-    result = decode_one(decoder, replace(message, value=message.value.replace(b"654825492", b"6548254\xb62")))
+    result = decode_message(decoder, replace(message, value=message.value.replace(b"654825492", b"6548254\xb62")))
     assert result.error is not None
     assert result.error.code == "MALFORMED"
 
@@ -305,7 +305,7 @@ _CASES = (
 
 def _registry(case: _Case) -> dict[str, ReferringSchema]:
     return {
-        subject: ReferringSchema(json.dumps(schema), tuple(Reference("any", one, 1) for one in references))
+        subject: ReferringSchema(json.dumps(schema), tuple(Reference("any", reference, 1) for reference in references))
         for subject, (schema, references) in case.schemas.items()
     }
 
@@ -318,7 +318,7 @@ def test_one_text_reads_what_all_wrote() -> None:
         data = BytesIO()
         fastavro.schemaless_writer(data, parsed, case.value)
         registry = _registry(case)
-        text = resolve(registry["m"], lambda one: registry[one.subject])
+        text = resolve(registry["m"], lambda entry: registry[entry.subject])
         whole = fastavro.parse_schema(json.loads(text))
         assert fastavro.schemaless_reader(BytesIO(data.getvalue()), whole, None) == case.value
         # The parser of the formats takes no maps and enums, and says so; all else it reads.
@@ -346,7 +346,7 @@ def test_what_can_not_be_resolved_is_told_with_its_subjects() -> None:
     a, b = Reference("n.B", "b", 2), Reference("n.A", "a", 1)
     circle = {"b": ReferringSchema('{"type":"record"}', (b,)), "a": ReferringSchema('"int"', (a,))}
     with pytest.raises(ValueError, match=r"in a circle: b version 2, which refers to a version 1, .* b version 2"):
-        resolve(ReferringSchema("{}", (a,)), lambda one: circle[one.subject])
+        resolve(ReferringSchema("{}", (a,)), lambda entry: circle[entry.subject])
     with pytest.raises(ValueError, match="b version 2 is no JSON"):
         resolve(ReferringSchema("{}", (a,)), lambda _: ReferringSchema("<html>"))
     deep = ReferringSchema('{"type":' * 50_000, (a,))

@@ -64,8 +64,8 @@ def test_what_has_no_name() -> None:
     check_rows((b"\x80", b"\xfb\x01\x02", b"x\x00\x01", b"\x78\x9d"), lambda data: _same(name_body(data), ""))
 
 
-def _same(one: str, other: str) -> None:
-    assert one == other
+def _same(text: str, other: str) -> None:
+    assert text == other
 
 
 _KEY = b'{"ts":463212382400000001,"scm":"shop","tbl":"orders","t":1}'
@@ -73,7 +73,7 @@ _FORMATS = ("canal-json", "simple", "debezium", "debezium-mysql", "avro", "debez
 
 
 def _reads_itself(format_: str, body: _Body) -> bool:
-    """Whether the bytes may be this format's after all, or it looks at them in its own way."""
+    """True if the bytes may be this format's after all, or it looks at them in its own way."""
     begins_so = format_ in ("simple", "auto") and body.data[:1] == b"\x16"
     return begins_so or (format_ == "debezium-mysql" and body.data == b"null")
 

@@ -127,42 +127,42 @@ def test_damaged_messages_with_bounds_checks(tmp_path: Path) -> None:
 
 
 def test_cut_messages() -> None:
-    side = next(g for g in GOLDENS if g.name == "wide.before.ext1").side()
+    image = next(g for g in GOLDENS if g.name == "wide.before.ext1").side()
     messages = next(g for g in GOLDENS if g.name == "wide.before.ext1").messages()[:4]
     cut = [replace(m, value=m.value[:n]) for m in messages if m.value for n in range(len(m.value))]
     longer = [replace(m, value=m.value + b"\0") for m in messages if m.value]
-    assert not _same(Context(side.schemas, None, side.options), [*cut, *longer])
+    assert not _same(Context(image.schemas, None, image.options), [*cut, *longer])
 
 
 def test_rows_between_messages_that_are_left() -> None:
-    side = GOLDENS[0].side()
+    image = GOLDENS[0].side()
     messages = [m for m in GOLDENS[0].messages() if m.value][:3]
     wrong = replace(messages[0], value=b"\0\0\0\xff\xff\x02")
     mixed = [wrong, messages[0], replace(messages[0], key=b""), messages[1], wrong, messages[2], Message(None, None)]
-    assert set(_same(Context(side.schemas, None, side.options), mixed)) == {1, 3, 5}
+    assert set(_same(Context(image.schemas, None, image.options), mixed)) == {1, 3, 5}
 
 
 def test_a_key_that_is_wrong_leaves_its_row() -> None:
     golden = next(g for g in GOLDENS if g.name == "pk_types.ext1")
-    side = golden.side()
+    image = golden.side()
     messages = golden.messages()
     assert all(m.key for m in messages)
     wrong = [replace(m, key=(m.key or b"") + b"\0") for m in messages]
-    assert not _same(Context(side.schemas, None, side.options), wrong)
+    assert not _same(Context(image.schemas, None, image.options), wrong)
 
 
 def test_what_cells_do_not_say_is_left_unless_asked_for() -> None:
     golden = next(g for g in GOLDENS if g.name == "checksum.checksum")
-    side = golden.side()
-    context = Context(side.schemas, None, side.options)
+    image = golden.side()
+    context = Context(image.schemas, None, image.options)
     assert len(_same(context, golden.messages())) == 1  # the delete, of which the key is all
     assert len(_same(context, golden.messages(), bare=True)) == len(golden.messages())
 
 
 def test_nothing_is_taken_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(avro_reader, "COMPILED", False)
-    side, messages = GOLDENS[0].side(), GOLDENS[0].messages()
-    rows, left = AvroReader(Context(side.schemas)).read(*batch_of(messages))
+    image, messages = GOLDENS[0].side(), GOLDENS[0].messages()
+    rows, left = AvroReader(Context(image.schemas)).read(*batch_of(messages))
     assert left.tolist() == list(range(len(messages)))
     assert len(rows.message) == len(rows.shapes) == 0
 
@@ -172,11 +172,11 @@ def test_no_messages() -> None:
 
 
 def test_one_shape_for_equal_rows_of_all_batches() -> None:
-    side, messages = GOLDENS[0].side(), GOLDENS[0].messages()
-    reader = AvroReader(Context(side.schemas))
+    image, messages = GOLDENS[0].side(), GOLDENS[0].messages()
+    reader = AvroReader(Context(image.schemas))
     first, second = (reader.read(*batch_of(messages))[0] for _ in range(2))
     assert first.shapes
-    assert all(one is other for one, other in zip(first.shapes, second.shapes, strict=True))
+    assert all(shape is other for shape, other in zip(first.shapes, second.shapes, strict=True))
 
 
 def test_a_schema_that_is_registered_later_is_found() -> None:
@@ -267,14 +267,14 @@ def test_floats() -> None:
     bits = [0, 1, 0x7FFFFF, 0x800000, 0x3DCCCCCD, 0x7F7FFFFF, 0x7F800000, 0x7FC00000, 0x400000]
     rng = random.Random(SEED)
     bits += [rng.getrandbits(31) for _ in range(500)]
-    _check(_column("float"), [struct.pack("<I", one | sign << 31) for one in bits for sign in (0, 1)])
+    _check(_column("float"), [struct.pack("<I", bit | sign << 31) for bit in bits for sign in (0, 1)])
 
 
 def test_doubles() -> None:
     bits = [0, 1, (1 << 52) - 1, 1 << 52, 0x7FEFFFFFFFFFFFFF, 0x7FF0000000000000, 0x7FF8000000000000]
     rng = random.Random(SEED)
     bits += [rng.getrandbits(63) for _ in range(500)]
-    _check(_column("double"), [struct.pack("<Q", one | sign << 63) for one in bits for sign in (0, 1)])
+    _check(_column("double"), [struct.pack("<Q", bit | sign << 63) for bit in bits for sign in (0, 1)])
 
 
 @each("length", [1, 7, 8, 9, 16, 63, 64])

@@ -64,25 +64,25 @@ class Both:
         of = np.array([names.index(topics[n]) for n in taken], np.int64)
         stamps = np.array([times[n] for n in taken], np.int64)
         written = self._writer.write(rows, Topics(names, of), stamps)
-        for place, number in enumerate(taken):
+        for index, number in enumerate(taken):
             event = replace(events[number], flags=list(events[number].flags), extra={}, format="made")
             origin = Message(None, None, topics[number], timestamp=None if times[number] < 0 else times[number])
             try:
                 expected = encode_event(self._encoder, event, origin).out
             except WireError:
-                assert written.left[place], event
+                assert written.left[index], event
                 continue
-            if not written.left[place]:
-                found = (_element(written.keys, place), _element(written.values, place))
+            if not written.left[index]:
+                found = (_element(written.keys, index), _element(written.values, index))
                 assert [(m.key, m.value) for m in expected] == [found], event
-                flags = {name for name, mask in written.flags.items() if mask[place]}
+                flags = {name for name, mask in written.flags.items() if mask[index]}
                 assert flags == set(event.flags) - set(events[number].flags), event
         assert self._registries[0].subjects == self._registries[1].subjects
         return [True if n not in taken else bool(written.left[taken.index(n)]) for n in range(len(events))]
 
 
-def _element(part: Binaries, n: int) -> bytes | None:
-    return part.data[part.offsets[n] : part.offsets[n + 1]].tobytes() if part.valid[n] else None
+def _element(binaries: Binaries, n: int) -> bytes | None:
+    return binaries.data[binaries.offsets[n] : binaries.offsets[n + 1]].tobytes() if binaries.valid[n] else None
 
 
 def left(events: Sequence[RowChange], **options: Any) -> list[bool]:

@@ -74,7 +74,7 @@ def encodes(encoder: CraftEncoder, events: list[RowChange]) -> bool:
 
 
 def is_unusual(events: list[RowChange], options: dict[str, Any]) -> bool:
-    """Whether the kernel may leave rows that the encoder writes: of several tables, TIMESTAMP in another zone, ENUM and
+    """True if the kernel may leave rows that the encoder writes: of several tables, TIMESTAMP in another zone, ENUM and
     SET by their numbers.
     """
     if any(flag.startswith("enum_number") for event in events for flag in event.flags):

@@ -94,7 +94,7 @@ def encoded(encoder: DebeziumEncoder, event: RowChange, time: int) -> Message | 
 
 
 def is_unusual(event: RowChange) -> bool:
-    """Whether the kernel may leave a row that the encoder writes: dates before the year 100, zero days, odd times."""
+    """True if the kernel may leave a row that the encoder writes: dates before the year 100, zero days, odd times."""
     for row in (event.before, event.after):
         for name, value in (row or {}).items():
             kind = event.table.by_name[name].type.kind
@@ -287,11 +287,11 @@ def odd_cells(rng: random.Random) -> Iterable[Rows]:
     rows, _ = Cells().of([change(Table(TableId("a", "b"), (ID, *chosen)), {c.name: None for c in chosen})] * 20)
     for _ in range(200):
         numbers = (-1, -2, -3, 0, 1, 3, 8, 19, 1 << 40, -(1 << 63), (1 << 63) - 1)
-        place = np.array([rng.choice(numbers) for _ in rows.place], np.int64)
+        start = np.array([rng.choice(numbers) for _ in rows.place], np.int64)
         length = np.array([rng.choice(numbers) if rng.random() < 0.2 else -1 for _ in rows.place], np.int64)
-        after = np.array([rng.choice((0, 5, len(place) - 3, 1 << 40, -1)) for _ in rows.after], np.int64)
+        after = np.array([rng.choice((0, 5, len(start) - 3, 1 << 40, -1)) for _ in rows.after], np.int64)
         data = freeze(np.frombuffer(rng.randbytes(rng.choice((0, 20, 100))), np.uint8))
-        yield replace(rows, place=place, length=length, after=after, data=data)
+        yield replace(rows, place=start, length=length, after=after, data=data)
 
 
 def test_cells_that_point_anywhere_are_left() -> None:
@@ -312,9 +312,9 @@ def test_a_column_that_the_row_lacks_is_left() -> None:
 def test_texts_of_any_length_with_what_is_escaped_anywhere() -> None:
     of = table(column("a", "varchar"))
     texts = [
-        "x" * place + middle + "y" * (size - place - 1)
+        "x" * start + middle + "y" * (size - start - 1)
         for size in range(1, 70)
-        for place in sorted({0, size // 2, min(31, size - 1), size - 1})
+        for start in sorted({0, size // 2, min(31, size - 1), size - 1})
         for middle in ("z", '"', "\\", "\x1f", "é")
     ]
     assert check([change(of, {"a": text}) for text in ["", *texts]], OPTIONS[0]) == len(texts) + 1

@@ -38,8 +38,8 @@ def rows_of(rows: Rows) -> list[list[dict[str, str | None] | None]]:
     assert len(found.offsets) == len(found.valid) + 1 == len(rows.place) + 1
     data, ends = bytes(found.data), found.offsets.tolist()
     made: list[list[dict[str, str | None] | None]] = []
-    parts = (rows.shape, rows.step, rows.before, rows.after)
-    for shape, step, *firsts in zip(*(part.tolist() for part in parts), strict=True):
+    pieces = (rows.shape, rows.step, rows.before, rows.after)
+    for shape, step, *firsts in zip(*(piece.tolist() for piece in pieces), strict=True):
         made.append([])
         for first in firsts:
             names = ((first + step * n, c.name) for n, c in enumerate(rows.shapes[shape].columns))
@@ -56,8 +56,8 @@ def check(events: Sequence[RowChange]) -> int:
     if not taken:
         return 0
     for found, event in zip(rows_of(rows), events_of(rows, "avro"), strict=True):
-        sides = (event.before, event.after)
-        assert found == [None if row is None else {n: text(v) for n, v in row.items()} for row in sides]
+        images = (event.before, event.after)
+        assert found == [None if row is None else {n: text(v) for n, v in row.items()} for row in images]
     return len(taken)
 
 
@@ -102,8 +102,8 @@ def as_lines(events: Sequence[RowChange], origin: Message) -> None:
     if not taken:
         return
     count = len(taken)
-    places = [np.full(count, kernels_plain_lines.NONE if n is None else n) for n in (origin.partition, origin.offset)]
-    made = plain_lines(rows, plain_texts(rows), "open", [origin.topic], (np.zeros(count, np.int64), *places))
+    starts = [np.full(count, kernels_plain_lines.NONE if n is None else n) for n in (origin.partition, origin.offset)]
+    made = plain_lines(rows, plain_texts(rows), "open", [origin.topic], (np.zeros(count, np.int64), *starts))
     data, ends = bytes(made.data), made.offsets.tolist()
     for n, event in enumerate(events_of(rows, "open")):
         if len(event.flags) < 2:
@@ -118,10 +118,10 @@ def test_lines_of_odd_texts(
     columns = (Column(name, BY_NAME["varchar"]), Column(f"{name}-", BY_NAME["blob"]), Column("b", BY_NAME["bit"]))
     table = Table(TableId(topic, name), columns if name != "b" else columns[:2])
     row: dict[str, Value] = {name: value, f"{name}-": photo}
-    sides = [(None, row), (row, {**row, name: None}), ({name: value}, None)]
+    images = [(None, row), (row, {**row, name: None}), ({name: value}, None)]
     events = [
         RowChange("open", table, "u" if a and b else "d" if b else "c", None if a else 5, b, a, (name,), "UTC", 7, None)
-        for b, a in sides
+        for b, a in images
     ]
     as_lines(events, Message(None, None, topic, partition, offset))
 
@@ -134,7 +134,7 @@ def test_lines_of_made_up_rows(made: list[tuple[RowChange, int]]) -> None:
 
 def test_what_debezium_has_beside_its_row() -> None:
     """Told as the decoder tells it, or left; whatever else stands in the message."""
-    told = {
+    reported = {
         '"source":{"ts_ms":1,"start_ts":2},"ts_ms":3': '{"ts_ms": 3, "start_ts": 2}',
         '"source":{"start_ts":0},"op":"c"': '{"start_ts": 0}',
         '"before":{"ts_ms":9,"source":{"start_ts":1}},"source":{"cluster_id":"a"},"ts_ms":null': '{"cluster_id": "a"}',
@@ -145,7 +145,7 @@ def test_what_debezium_has_beside_its_row() -> None:
         '"ts_ms":1.5', '"ts_ms":-1', '"ts_ms":01', '"ts_ms" :1', '"ts_ms":1,"ts_ms":2', '"t\\u0073_ms":1',
         '"source":{"cluster_id":"é"}', '"source":{"cluster_id":null}', '"ts_ms":1234567890123456789',
     ]  # fmt: skip
-    texts = [f'{{"payload":{{{inner}}}}}' for inner in (*told, *left)]
+    texts = [f'{{"payload":{{{inner}}}}}' for inner in (*reported, *left)]
     texts += [
         '{"schema":{},"payload":{"ts_ms":1}}', '{"payload":{"ts_ms":1},"payload":{}}', "", "{", '{"payload":{"ts_m',
     ]  # fmt: skip
@@ -157,4 +157,4 @@ def test_what_debezium_has_beside_its_row() -> None:
     assert found is not None
     whole, at = bytes(found.data), found.offsets.tolist()
     said = [None if no else whole[at[n] : at[n + 1]].decode() for n, no in enumerate(untold.tolist())]
-    assert said == [*told.values(), *[None] * (len(left) + 5), '{"ts_ms": 7}']
+    assert said == [*reported.values(), *[None] * (len(left) + 5), '{"ts_ms": 7}']

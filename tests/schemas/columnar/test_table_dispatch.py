@@ -164,8 +164,8 @@ def _messages(format_: str, table: Table, count: int, start: int = COMMIT_TS) ->
             c.name: str(n) if c.name == "id" else None if n % 5 == 4 else _VALUES[c.type.name] for c in table.columns
         }
         op: Op = ("c", "u", "d")[n % 3]
-        sides = (row if op != "c" else None, row if op != "d" else None)
-        event = RowChange("made", table, op, start + n, *sides, ("id",), "UTC")
+        images = (row if op != "c" else None, row if op != "d" else None)
+        event = RowChange("made", table, op, start + n, *images, ("id",), "UTC")
         out += encoder.encode(event, Message(None, None, "t"))
     return out
 

@@ -10,15 +10,15 @@ from ticdc_bridge.schemas.model.event import DdlEvent
 
 
 def test_numbers_are_those_on_the_wire() -> None:
-    told = unknown = 0
+    reported = unknown = 0
     for name in FILES:
-        for one in (w for line in recorded(name) for w in line["wire"]):
-            found = action_type(parse(one["q"], WIRE, one["scm"]))
+        for entry in (w for line in recorded(name) for w in line["wire"]):
+            found = action_type(parse(entry["q"], WIRE, entry["scm"]))
             # ADD PARTITION and REORGANIZE PARTITION of a hash table share their numbers with other statements.
-            assert found in (one["t"], None), one["q"]
-            told += found is not None
+            assert found in (entry["t"], None), entry["q"]
+            reported += found is not None
             unknown += found is None
-    assert told > 1400
+    assert reported > 1400
     assert unknown < 40
 
 

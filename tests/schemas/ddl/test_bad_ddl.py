@@ -106,9 +106,9 @@ def test_very_many_of_the_same(piece: str, mode: LexicalMode, size: int) -> None
 
 
 def test_a_large_statement_is_read() -> None:
-    parts = ",".join(f"PARTITION p{n} VALUES LESS THAN ({n})" for n in range(8192))
+    pieces = ",".join(f"PARTITION p{n} VALUES LESS THAN ({n})" for n in range(8192))
     columns = ",".join(f"c{n} VARCHAR(10) DEFAULT 'x' COMMENT 'y'" for n in range(1017))
-    assert attempt(f"CREATE TABLE t ({columns}) PARTITION BY RANGE (c1) ({parts})", TYPED)
+    assert attempt(f"CREATE TABLE t ({columns}) PARTITION BY RANGE (c1) ({pieces})", TYPED)
     assert attempt(" " * MAX_LENGTH + "x", TYPED) is None
 
 

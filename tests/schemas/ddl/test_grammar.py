@@ -186,4 +186,4 @@ def test_what_is_no_grammar_is_never_safe() -> None:
 def test_what_is_refused_changes_no_table() -> None:
     sql = "DROP TRIGGER t; ALTER TABLE orders ADD COLUMN x INT"
     form = check(CheckInput(sql, "shop", shop(), feed()), nothing_registered()).form()
-    assert [one["verdict"] for one in form["statements"]] == ["refused", "safe"]
+    assert [statement["verdict"] for statement in form["statements"]] == ["refused", "safe"]

@@ -48,12 +48,12 @@ def test_tables_are_tidbs(name: str, mode: HistoryMode) -> None:
 def test_show_create_table_gives_the_same_table(name: str, mode: HistoryMode) -> None:
     compared = 0
     for line, catalog in _catalogs(name, mode):
-        for told in line["tables_after"]:
-            id_ = TableId(told["db"], told["table"])
+        for reported in line["tables_after"]:
+            id_ = TableId(reported["db"], reported["table"])
             followed = catalog.table(id_)
             # FLASHBACK DATABASE never reaches the wire.
-            if told["kind"] == "table" and not (followed is None and mode == "wire" and not line["wire"]):
-                assert _shown(told["show_create"], id_) == followed, line["ddl"]
+            if reported["kind"] == "table" and not (followed is None and mode == "wire" and not line["wire"]):
+                assert _shown(reported["show_create"], id_) == followed, line["ddl"]
                 compared += 1
     assert compared > {"own": 90, "ticdc": 1100}[name]
 
@@ -70,7 +70,7 @@ def _catalogs(name: str, mode: HistoryMode) -> list[tuple[dict[str, Any], Catalo
             catalog, script = new_catalog(), line["script"]
         if line["ok"]:
             typed = [(line["db"], line["ddl"], LexicalMode.of_sql_mode(line["sql_mode"]))]
-            wire = [(one["scm"], one["q"], WIRE) for one in line["wire"]]
+            wire = [(entry["scm"], entry["q"], WIRE) for entry in line["wire"]]
             for db, text, lexical in typed if mode == "typed" else wire:
                 catalog = apply(catalog, parse(text, lexical, db), db)
             out.append((line, catalog))

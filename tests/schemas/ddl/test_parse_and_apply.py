@@ -18,8 +18,8 @@ from ticdc_bridge.schemas.model.type_text import default_text, type_text
 
 def after(*statements: str, mode: LexicalMode = TYPED) -> Catalog:
     catalog = new_catalog()
-    for one in statements:
-        catalog = apply(catalog, parse(one, mode, "test"), "test")
+    for statement in statements:
+        catalog = apply(catalog, parse(statement, mode, "test"), "test")
     return catalog
 
 

@@ -82,9 +82,9 @@ def test_table_changes_are_what_the_statements_give(case: str) -> None:
         payload = json.loads(base64.b64decode(message["value_b64"]))["payload"]
         db, id_ = payload["databaseName"], TableId(payload["databaseName"], payload["source"]["table"])
         catalog = apply(catalog, parse(payload["ddl"], WIRE, db), db)
-        told, known = table_after(payload["tableChanges"], id_), catalog.table(id_)
-        if told is not None and known is not None:
-            assert difference(known, told) == "", payload["ddl"]
+        reported, known = table_after(payload["tableChanges"], id_), catalog.table(id_)
+        if reported is not None and known is not None:
+            assert difference(known, reported) == "", payload["ddl"]
             compared += 1
     assert compared >= 1
 

@@ -134,7 +134,7 @@ flashback database d to timestamp '2021-05-26 16:45:26'|flashback schema d to ts
 """
 
 
-@each("text", [one for line in WITHOUT_EFFECT.split("\n") for one in line.split("|") if one])
+@each("text", [word for line in WITHOUT_EFFECT.split("\n") for word in line.split("|") if word])
 def test_rarer_clauses_are_read_in_full(text: str) -> None:
     parse(text, TYPED, "d")
     with pytest.raises(DdlError):
@@ -187,8 +187,8 @@ def test_null_after_auto_increment_is_kept() -> None:
 
 def _made(script: str) -> Table:
     catalog = new_catalog()
-    for one in script.split("; "):
-        catalog = apply(catalog, parse(one, TYPED, "test"), "test")
+    for word in script.split("; "):
+        catalog = apply(catalog, parse(word, TYPED, "test"), "test")
     table = catalog.table(TableId("test", "t"))
     assert table is not None
     return table

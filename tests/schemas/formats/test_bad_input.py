@@ -32,7 +32,7 @@ from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.writer import json_line, plain_event
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 DDL = pytest.mark.parametrize("ddl", [False, True], ids=["", "ddl"])
 ALL = [g for name in READ for g in cases(name)]
@@ -58,7 +58,7 @@ def test_truncation_at_every_byte(golden: Golden, step: int) -> None:
     whole = lines(decoder, message)
     with counted(f"cuts, {golden.format}") as ran:
         for cut in range(0, len(message.value), step):
-            result = decode_one(decoder, replace(message, value=message.value[:cut]))
+            result = decode_message(decoder, replace(message, value=message.value[:cut]))
             ran["cut"] += 1
             # The schema beside a watermark or a DDL statement says nothing of them; a row needs its own.
             if result.error is None:
@@ -67,7 +67,7 @@ def test_truncation_at_every_byte(golden: Golden, step: int) -> None:
         # A key may be cut in its schema, which says nothing that the value's does not.
         for cut in range(0, len(message.key or b""), step):
             cut_key = replace(message, key=(message.key or b"")[:cut])
-            result = decode_one(decoder, cut_key)
+            result = decode_message(decoder, cut_key)
             ran["cut"] += 1
             if result.error is None:
                 assert golden.format == "debezium"
@@ -79,9 +79,9 @@ def test_truncation_at_every_byte(golden: Golden, step: int) -> None:
 def test_bytes_after_the_end(golden: Golden) -> None:
     decoder = golden.side().decoder()
     for message in golden.messages():
-        rows = [e for e in decode_one(decoder, message).events if isinstance(e, RowChange)]
+        rows = [e for e in decode_message(decoder, message).events if isinstance(e, RowChange)]
         if rows and message.value is not None:
-            result = decode_one(decoder, replace(message, value=message.value + b"\x01"))
+            result = decode_message(decoder, replace(message, value=message.value + b"\x01"))
             assert result.error is not None
             assert result.error.code in ("TRAILING_BYTES", "MALFORMED", "NOT_FRAMED"), result.error
 
@@ -94,13 +94,13 @@ def test_random_mutations(format_: str, ddl: bool, mutations: int) -> None:
     found = material(format_)
     with counted(f"mutations, {format_}") as ran:
         for golden, messages in found:
-            side = golden.side(ddl)
+            image = golden.side(ddl)
             if format_ == "craft":  # by itself it learns from a damaged message whose FLOATs to doubt
-                side = replace(side, options=replace(side.options, craft_float="sound"))
-            decoder = side.decoder()
+                image = replace(image, options=replace(image.options, craft_float="sound"))
+            decoder = image.decoder()
             if FORMATS[format_].in_order:  # its rows need the schemas that came before
                 for message in golden.messages():
-                    decode_one(decoder, message)
+                    decode_message(decoder, message)
             good = rng.choice(messages)
             whole = lines(decoder, good)
             values = [m.value for m in messages if m.value]
@@ -133,7 +133,7 @@ def test_random_mutations_through_an_encoder(format_: str, to: str, mutations: i
             for _ in range(mutations // 32 // len(found) + 1):
                 message = rng.choice(messages)
                 bad = replace(message, value=mutate(rng, message.value or b"", values), timestamp=1_800_000_000_000)
-                result = transcode_one(decoder, encoder, bad)
+                result = transcode_message(decoder, encoder, bad)
                 ran["error" if result.error else "message"] += 1
                 assert result.error is None or not result.out
                 for written in result.out:
@@ -165,10 +165,10 @@ def test_anything_at_all(format_: str, mutations: int) -> None:
     def check(key: bytes | None, value: bytes | None, document: Any) -> None:
         decoder = CodecConfig(format_, FileSchemas([]), Options()).decoder()
         text = json.dumps(document).encode()
-        for one in (
+        for entry in (
             Message(key, value), Message(key, text), Message(text, text), Message(text, value), Message(None, text),
         ):  # fmt: skip
-            lines(decoder, one)
+            lines(decoder, entry)
 
     check()
 
@@ -209,7 +209,7 @@ def test_compressed_messages_are_read(format_: str, name: str, pack: Any) -> Non
         assert fuzz.lines(packed, small) == want
         assert fuzz.lines(auto, small) == want
         cut = replace(small, value=(small.value or b"")[:-1])
-        assert decode_one(packed, cut).error is not None
+        assert decode_message(packed, cut).error is not None
 
 
 @pytest.mark.parametrize("format_", ["debezium", "simple", "canal-json"])

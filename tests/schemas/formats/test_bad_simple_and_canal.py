@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.codec.avro import write_long
 from ticdc_bridge.schemas.formats.base import Decoder
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 
 def _compact(value: Any) -> bytes:
@@ -27,7 +27,7 @@ def _json(format_: str, kind: str) -> tuple[Decoder, Message, dict[str, Any]]:
     golden = Golden(format_, "pk_int.json" if format_ == "simple" else "pk_int.ext")
     decoder = golden.side().decoder()
     for message in golden.messages():
-        decode_one(decoder, message)
+        decode_message(decoder, message)
     good = next(m for m in golden.messages() if m.value and f'"type":"{kind}"'.encode() in m.value)
     return decoder, good, json.loads(good.value or b"")
 

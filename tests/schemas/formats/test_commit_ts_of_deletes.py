@@ -13,7 +13,7 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 
 NULLABLE = ("debezium", "debezium-mysql", "debezium-tidb")
 REQUIRED = ("debezium-avro", "open", "open-tiflow", "craft")
@@ -65,12 +65,12 @@ def _written(topic: _Topic, to: str, messages: Sequence[Message], registry: Regi
     encoder = target.encoder(Context(registry, tables, Options.of(options)))
     reader = target.decoder(Context(registry, tables))
     seen: list[Any] = []
-    for one in messages:
-        result = transcode_one(decoder, encoder, one)
+    for entry in messages:
+        result = transcode_message(decoder, encoder, entry)
         if result.error is not None:
             seen.append(result.error.code)
             continue
-        [event] = [e for part in result.out for e in reader.decode(part) if isinstance(e, RowChange)]
+        [event] = [e for piece in result.out for e in reader.decode(piece) if isinstance(e, RowChange)]
         [sent] = result.events
         assert isinstance(sent, RowChange)
         assert {f for f in sent.flags if "commit_ts" in f} == _flags(event, sent)
@@ -92,7 +92,7 @@ def test_of_topics_of_the_connectors() -> None:
                 assert _written(topic, to, messages, Registry()) == topic.nullable, to
         for to in REQUIRED:
             assert _written(topic, to, messages, Registry()) == topic.required, to
-            flagged = [KAFKA if one == REFUSED else one for one in topic.required]
+            flagged = [KAFKA if entry == REFUSED else entry for entry in topic.required]
             assert _written(topic, to, messages, Registry(), on_lossy="flag") == flagged, to
 
     check_rows(TOPICS, check, lambda topic: topic.what)

@@ -107,7 +107,7 @@ def test_a_definition_is_used_where_it_describes_the_message(format_: str, name:
         assert (row.db, row.table_name) == ("shop", "t")
         return
     assert row.mismatch is not None
-    assert wrong in [one.name for one in row.mismatch.columns]
+    assert wrong in [entry.name for entry in row.mismatch.columns]
     assert f"definition_mismatch:{wrong}" in row.flags
     assert f"table shop.t: column {wrong} " in str(row.mismatch)
 
@@ -181,26 +181,26 @@ _TABLES = TableDefinitions(
 _CONTEXTS = (Context(FileSchemas([])), Context(FileSchemas([]), _TABLES))
 
 
-def _open(note: dict[str, Any], side: str = "u") -> Message:
-    row = {side: {"id": {"t": 3, "h": True, "f": 11, "v": 1}, "note": note}}
+def _open(note: dict[str, Any], image: str = "u") -> Message:
+    row = {image: {"id": {"t": 3, "h": True, "f": 11, "v": 1}, "note": note}}
     return Message(join_key([_KEY]), join_value([json.dumps(row, separators=(",", ":")).encode()]))
 
 
 def test_open_protocol() -> None:
     def check(row: tuple[Context, int, bool, str]) -> None:
-        context, code, flagged, side = row
-        message = _open({"t": code, **({"f": 64} if flagged else {}), "v": None}, side)
+        context, code, flagged, image = row
+        message = _open({"t": code, **({"f": 64} if flagged else {}), "v": None}, image)
         [event] = OpenDecoder(context).decode(message)
         assert isinstance(event, RowChange)
         assert (event.after or event.before) == {"id": "1", "note": None}
         assert event.flags == []
         assert (event.table_version is None) is (context.tables is None)
         with pytest.raises(WireError, match="the type code says NULL"):
-            OpenDecoder(context).decode(_open({"t": code, "f": 64, "v": "a"}, side))
+            OpenDecoder(context).decode(_open({"t": code, "f": 64, "v": "a"}, image))
         with pytest.raises(WireError, match="the type code says NULL"):
-            OpenDecoder(context).decode(_open({"t": code, "f": 64, "v": 0}, side))
+            OpenDecoder(context).decode(_open({"t": code, "f": 64, "v": 0}, image))
 
-    rows = [(c, code, f, side) for c in _CONTEXTS for code in (0, 6, 255) for f in (True, False) for side in "ud"]
+    rows = [(c, code, f, image) for c in _CONTEXTS for code in (0, 6, 255) for f in (True, False) for image in "ud"]
     check_rows(rows, check)
 
 

@@ -162,7 +162,7 @@ def test_values_through_every_pair(name: str, defined: bool, every: bool) -> Non
     tally, wrong = Tally(), list[str]()
     zone = {**CASES, **BITS}[name].zone
     events = _events(name)
-    for place, first in enumerate(EVERY):
+    for index, first in enumerate(EVERY):
         way, arrived = _passage(name, first, zone, defined), list[RowChange]()
         _check(events, way, tally)
         wrong += [f"→ {first}: {text}" for text in tally.unexplained]
@@ -174,7 +174,7 @@ def test_values_through_every_pair(name: str, defined: bool, every: bool) -> Non
                 continue  # `check` saw to it that the table says so
             if isinstance(seen, RowChange):
                 arrived.append(seen)
-        for second in EVERY if WHOLE else FORMS if every else [[*FORMS][(place + number) % len(FORMS)]]:
+        for second in EVERY if WHOLE else FORMS if every else [[*FORMS][(index + number) % len(FORMS)]]:
             if first in FORMS or WHOLE:
                 _check(arrived, _passage(name, second, zone, defined), tally)
                 wrong += [f"→ {first} → {second}: {text}" for text in tally.unexplained]
@@ -250,8 +250,8 @@ def test_unsigned_bigints_in_every_mode(number: int) -> None:
             _passage("bigint unsigned", form, "UTC", defined).check(event, ORIGIN, tally)
             assert not tally.unexplained
             # Elsewhere the message, or the definition, says that it is unsigned.
-            told = form not in ("debezium", "debezium/noschema", "debezium-avro/long", "debezium-mysql/long")
-            assert tally.same or not (defined and told) or form.endswith("noschema")
+            reported = form not in ("debezium", "debezium/noschema", "debezium-avro/long", "debezium-mysql/long")
+            assert tally.same or not (defined and reported) or form.endswith("noschema")
             assert number >> 63 or tally.same or not defined
 
 
@@ -355,18 +355,18 @@ def _cells(golden: Golden, ddl: bool) -> Iterator[tuple[str, Any, Any, Any, list
     for event, line in zip(check.events, lines, strict=True):
         if event.kind != "row" or line["kind"] != "row":
             continue
-        for side, want in (("before", event.before), ("after", event.after)):
-            for name, got in (line[side] or {}).items():
+        for image, want in (("before", event.before), ("after", event.after)):
+            for name, got in (line[image] or {}).items():
                 value = (want or {}).get(name)
                 column = event.columns.get(name)
                 if column is not None:
                     if column.type == TIMESTAMP and isinstance(value, str):
                         value = shift(value, golden.zone)
-                    yield f"{line['offset']} {side}.{name}", column, value, got, line["flags"]
+                    yield f"{line['offset']} {image}.{name}", column, value, got, line["flags"]
 
 
 def _told(column: Any, want: Any, got: Any, flags: list[str], typed: bool, extension: bool) -> bool:
-    """Whether the reader of a value that differs from the row's can know it."""
+    """True if the reader of a value that differs from the row's can know it."""
     name = column.name
     if want is None:
         return f"null_or_default:{name}" in flags

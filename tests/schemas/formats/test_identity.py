@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Water
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 
 
 def _encoder(golden: Golden, **options: Any) -> Any:
@@ -27,7 +27,7 @@ def _encoder(golden: Golden, **options: Any) -> Any:
 def test_avro_bytes(golden: Golden, ddl: bool) -> None:
     decoder, encoder = golden.side(ddl).decoder(), _encoder(golden)
     for message in golden.messages():
-        result = transcode_one(decoder, encoder, message)
+        result = transcode_message(decoder, encoder, message)
         if message.key is None and message.value is None:
             assert result.error is not None
             assert result.error.code == "EMPTY_RECORD"
@@ -87,7 +87,7 @@ def test_debezium_without_schema_and_definition_is_not_written(golden: Golden) -
     """Types are not guessed: every row is refused by its column's name."""
     decoder, encoder = golden.side().decoder(), _encoder(golden)
     for message in golden.messages():
-        result = transcode_one(decoder, encoder, message)
+        result = transcode_message(decoder, encoder, message)
         if result.events and isinstance(result.events[0], DdlEvent):
             assert pairs(result.out[0].value) == pairs(message.value)
         else:
@@ -99,7 +99,7 @@ def test_debezium_without_schema_and_definition_is_not_written(golden: Golden) -
 def test_debezium_json_with_definitions(golden: Golden) -> None:
     decoder, encoder = golden.side(ddl=True).decoder(), _encoder(golden)
     for message in golden.messages():
-        result = transcode_one(decoder, encoder, message)
+        result = transcode_message(decoder, encoder, message)
         assert result.error is None, result.error
         assert [(pairs(m.key), pairs(m.value)) for m in result.out] == [(pairs(message.key), pairs(message.value))]
         assert [replace(m, key=None, value=None) for m in result.out] == [replace(message, key=None, value=None)]
@@ -119,7 +119,7 @@ def test_debezium_avro_bytes(golden: Golden) -> None:
 def _same_again(golden: Golden, decoder: Decoder) -> None:
     encoder = _encoder(golden)
     for message in golden.messages():
-        result = transcode_one(decoder, encoder, message)
+        result = transcode_message(decoder, encoder, message)
         assert result.error is None, result.error
         assert result.out == [message]
 
@@ -130,7 +130,7 @@ def test_rewriting_is_idempotent_and_order_free() -> None:
     messages: list[Message] = [m for m in golden.messages() if m.key is not None]
     decoder, encoder = golden.side().decoder(), _encoder(golden)
     for message in [*reversed(messages), *messages]:
-        assert transcode_one(decoder, encoder, message).out == [message]
+        assert transcode_message(decoder, encoder, message).out == [message]
 
 
 # ---- Open Protocol
@@ -156,7 +156,7 @@ def test_open_bytes(golden: Golden, ddl: bool) -> None:
         CodecConfig(golden.format, golden.schemas, golden.options()).encoder(),
     )
     for message in golden.messages():
-        result = transcode_one(decoder, encoder, message)
+        result = transcode_message(decoder, encoder, message)
         assert result.error is None, result.error
         assert result.out == [message]
 
@@ -167,7 +167,7 @@ def test_open_exceptions_keep_their_events(golden: Golden) -> None:
     decoder, encoder = golden.side().decoder(), CodecConfig(golden.format, golden.schemas, golden.options()).encoder()
     other = 0
     for message in golden.messages():
-        result = transcode_one(decoder, encoder, message)
+        result = transcode_message(decoder, encoder, message)
         if result.error is not None:
             assert (golden.name, result.error.code) == ("large.claimcheck", "TOO_LARGE")
             assert "claim-checks are not written" in result.error.detail
@@ -188,7 +188,7 @@ def test_open_large_rows_are_cut_or_refused(case: str) -> None:
     for message, wanted in zip(whole.messages(), _with_gaps(golden), strict=True):
         events = decoder.decode(message)
         if wanted is None:
-            error = transcode_one(decoder, encoder, message).error
+            error = transcode_message(decoder, encoder, message).error
             assert error is not None
             assert error.code == "TOO_LARGE"
             assert "max_message_bytes is 4096" in error.detail

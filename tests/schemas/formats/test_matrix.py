@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Message, RowCh
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableVersion
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 WHOLE = os.environ.get("BRIDGE_MATRIX") == "all"
 SOME = ("wide.", "pk_types.", "charset.", "names.", "generated.")
@@ -65,11 +65,11 @@ def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -
         writer = CodecConfig(to, registry, options, golden.definitions).encoder()  # type: ignore[arg-type]
         reader = CodecConfig(to, registry, options, golden.definitions).decoder()  # type: ignore[arg-type]
         for event, origin in source_others(golden):
-            result = transcode_one(Given(event), writer, replace(origin, topic="t"))
-            told = None if isinstance(event, Watermark) else ddl_type_of(event)
+            result = transcode_message(Given(event), writer, replace(origin, topic="t"))
+            reported = None if isinstance(event, Watermark) else ddl_type_of(event)
             ms = getattr(event, "extra", {}).get("es") or origin.timestamp or 0
             commit_ts = ms_to_tso(ms) if event.commit_ts is None else event.commit_ts
-            typed = isinstance(event, Watermark) or (told is not None and bool(commit_ts))
+            typed = isinstance(event, Watermark) or (reported is not None and bool(commit_ts))
             assert result.error is None, result.error
             if result.skipped:
                 no_form = to in CONNECTORS and (to == "debezium-mysql" or isinstance(event, Watermark))
@@ -81,7 +81,7 @@ def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -
                 assert (seen.commit_ts or 0) == commit_ts
                 if isinstance(event, DdlEvent) and isinstance(seen, DdlEvent):
                     assert (seen.db, seen.table, seen.query) == (event.db, event.table, event.query)
-                    assert seen.ddl_type == (None if to in WITHOUT_TYPE else told)
+                    assert seen.ddl_type == (None if to in WITHOUT_TYPE else reported)
     none_written = to == "debezium-mysql" or source == "avro"
     assert same or none_written, f"no DDL statement and no watermark of {source}'s cases came back from {to}"
 
@@ -118,8 +118,8 @@ def test_tables_from_ddl_text_do_as_well(source: str, more: bool) -> None:
     tally = Tally()
     for golden in chosen(source, more):
         tables = ddl_text(golden)
-        side = replace(golden.side(), tables=tables)
-        rows = [(e, origin) for e, origin in read_all(golden, side.decoder()) if isinstance(e, RowChange)]
+        image = replace(golden.side(), tables=tables)
+        rows = [(e, origin) for e, origin in read_all(golden, image.decoder()) if isinstance(e, RowChange)]
         wanted = source_rows(golden, True)
         assert [_read(event) for event, _ in rows] == [_read(event) for event, _ in wanted]
         for form in FORMS if WHOLE or golden.name.startswith(("wide.", "defaults.", "pk_types.")) else ():
@@ -150,7 +150,7 @@ def connector_rows(setting: str, defined: bool) -> list[tuple[RowChange, Message
     for message in connector.json_messages(setting):
         if stepwise and len(out) < len(VERSIONS):
             tables.versions = {VERSIONS[len(out)].table.id: VERSIONS[len(out)]}
-        events = decode_one(decoder, message).events
+        events = decode_message(decoder, message).events
         out += [(event, message) for event in events if isinstance(event, RowChange)]
     return out
 

@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.writer import json_line, plain_event
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 NEW = {"startTs": 463299738777157634, "newField": {"a": [1, None, "x"]}}
 
@@ -62,28 +62,28 @@ def _grow(data: bytes, paths: tuple[tuple[str, ...], ...]) -> bytes:
 def test_new_fields_are_carried() -> None:
     def check(row: _Grown) -> None:
         name = row.format or row.golden.format
-        side = CodecConfig(name, FileSchemas([]), Options.of({}, time_zone=row.golden.zone), row.golden.definitions)
-        before, after = side.decoder(), side.decoder()
+        config = CodecConfig(name, FileSchemas([]), Options.of({}, time_zone=row.golden.zone), row.golden.definitions)
+        before, after = config.decoder(), config.decoder()
         options = row.golden.options(on_lossy="flag") if name == row.golden.format else Options.of({})
         seen = 0
         for message in _messages(row):
             if message.value is None:
                 continue
             grown = replace(message, value=_grow(message.value, row.paths))
-            plain, told = decode_one(before, message), decode_one(after, grown)
-            assert told.error is None, told.error
-            for one, other in zip(plain.events, told.events, strict=True):
+            plain, reported = decode_message(before, message), decode_message(after, grown)
+            assert reported.error is None, reported.error
+            for event, other in zip(plain.events, reported.events, strict=True):
                 if not isinstance(other, RowChange):
                     continue
-                assert {part: other.extra[EXTRA][part] for part in row.parts} == dict.fromkeys(row.parts, NEW)
+                assert {piece: other.extra[EXTRA][piece] for piece in row.parts} == dict.fromkeys(row.parts, NEW)
                 bare = {k: v for k, v in other.extra.items() if k not in (EXTRA, "source")}
                 assert replace(other, extra=bare) == replace(
-                    one, extra={k: v for k, v in one.extra.items() if k != "source"}
+                    event, extra={k: v for k, v in event.extra.items() if k != "source"}
                 )
                 assert json.loads(json_line(plain_event(other, grown)))["extra"][EXTRA]
                 seen += 1
                 if name in ("debezium", "debezium-tidb"):
-                    [again, *_] = replace(side, options=options).encoder().encode(other, grown)
+                    [again, *_] = replace(config, options=options).encoder().encode(other, grown)
                     payload, wanted = (json.loads(m.value or b"")["payload"] for m in (again, grown))
                     assert {k: payload[k] for k in NEW if "payload" in row.parts} == {
                         k: wanted[k] for k in NEW if "payload" in row.parts
@@ -99,14 +99,14 @@ def test_a_name_that_is_no_text_is_an_error() -> None:
         message = next(m for m in golden.messages() if b"pk_int" in (m.value or b"") or b"wide" in (m.value or b""))
         value = _grow(message.value or b"", (path,)).replace(b"newField", b"new\xffField")
         decoder = CodecConfig(golden.format, FileSchemas([]), Options(), golden.definitions).decoder()
-        result = decode_one(decoder, replace(message, value=value))
+        result = decode_message(decoder, replace(message, value=value))
         assert result.error or not isinstance(result.events[0], RowChange)
 
 
 @pytest.mark.parametrize("where", ["key", "value"])
 def test_new_fields_of_the_open_protocol(where: str) -> None:
     golden = Golden("open", "pk_int.default")
-    side = golden.side(True)
+    image = golden.side(True)
     seen = 0
     for message in golden.messages():
         keys = frame.split_key(message.key or b"")
@@ -114,19 +114,19 @@ def test_new_fields_of_the_open_protocol(where: str) -> None:
         if len(keys) != 1 or not values[0]:
             continue
         grown = [
-            _grow(part, ((),)) if where == name else part for name, part in (("key", keys[0]), ("value", values[0]))
+            _grow(field, ((),)) if where == name else field for name, field in (("key", keys[0]), ("value", values[0]))
         ]
         made = replace(message, key=frame.join_key([grown[0]]), value=frame.join_value([grown[1]]))
-        [event] = side.decoder().decode(made)
+        [event] = image.decoder().decode(made)
         if isinstance(event, DdlEvent) and where == "value":
             continue
         assert not isinstance(event, RowChange | DdlEvent) or event.extra[EXTRA] == {where: NEW}
-        encoder = replace(side, options=golden.options(on_lossy="flag")).encoder()
+        encoder = replace(image, options=golden.options(on_lossy="flag")).encoder()
         if isinstance(event, RowChange):
             assert isinstance(encoder, BatchEncoder)
             [again] = encoder.encode_rows([event], made)
-            parts = [frame.split_key(again.key or b"")[0], frame.split_value(again.value or b"", 1)[0]]
-            assert [json.loads(p) for p in parts] == [json.loads(p) for p in grown]
+            pieces = [frame.split_key(again.key or b"")[0], frame.split_value(again.value or b"", 1)[0]]
+            assert [json.loads(p) for p in pieces] == [json.loads(p) for p in grown]
             seen += 1
     assert seen > 1
 
@@ -146,15 +146,15 @@ def test_new_fields_of_avro_are_carried() -> None:
         size = len(message.value)
         document = reader(parse_schema(json.dumps(schema)), int)
         inner = schema
-        for part in path:
-            inner = next(f["type"] for f in inner["fields"] if f["name"] == part)
+        for piece in path:
+            inner = next(f["type"] for f in inner["fields"] if f["name"] == piece)
         inner["fields"] += [{**field, "connect.field": field["name"]} for field in fields]
         body, pos = document(message.value, 5)
         assert pos == size
-        place = body
-        for part in path:
-            place = place[part]
-        place.update(values)
+        position = body
+        for piece in path:
+            position = position[piece]
+        position.update(values)
         number = pair.registry.id_of("shop.t-value", json.dumps(schema))
         grown = b"\0" + int(number).to_bytes(4, "big") + writer(parse_schema(json.dumps(schema)))(body)
         [event] = pair.decoder.decode(replace(message, value=grown))

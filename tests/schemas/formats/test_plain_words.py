@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 _CASES = (
     "canal-json/evolution.ext", "simple/evolution.json", "simple/evolution.avro", "debezium/evolution.ext.schema",
@@ -33,10 +33,10 @@ _MOST = 400  # damaged messages a case
 
 def _changed(document: Any) -> Iterator[Any]:
     """The document with one member at a time replaced by each other kind, or left out."""
-    parts = (
+    pieces = (
         document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
     )
-    for name, value in list(parts):
+    for name, value in list(pieces):
         for other in _OTHERS:
             yield _with(document, name, other)
         if isinstance(document, dict):
@@ -56,26 +56,26 @@ def _json_changes(data: bytes | None) -> Iterator[bytes]:
         document = json.loads(data or b"")
     except ValueError:
         return
-    yield from (json.dumps(one).encode() for one in _changed(document))
-    yield from (json.dumps(one).encode() for one in _OTHERS)
+    yield from (json.dumps(entry).encode() for entry in _changed(document))
+    yield from (json.dumps(other).encode() for other in _OTHERS)
 
 
 def _damaged(message: Message, format_: str, chance: random.Random) -> Iterator[Message]:
     if format_ == "open" and message.key and message.value:
         [key, *_] = split_key(message.key)
         [value, *_] = split_value(message.value, len(split_key(message.key)))
-        yield from (Message(join_key([one]), join_value([value])) for one in _json_changes(key))
-        yield from (Message(join_key([key]), join_value([one])) for one in _json_changes(value))
+        yield from (Message(join_key([change]), join_value([value])) for change in _json_changes(key))
+        yield from (Message(join_key([key]), join_value([change])) for change in _json_changes(value))
     else:
-        yield from (replace(message, value=one) for one in _json_changes(message.value))
-        yield from (replace(message, key=one) for one in _json_changes(message.key))
-    for part in ("key", "value"):
-        data = getattr(message, part)
+        yield from (replace(message, value=change) for change in _json_changes(message.value))
+        yield from (replace(message, key=change) for change in _json_changes(message.key))
+    for field in ("key", "value"):
+        data = getattr(message, field)
         for _ in range(60 if data else 0):
             at = chance.randrange(len(data))
             piece = bytes(chance.randrange(256) for _ in range(chance.randrange(3)))
-            yield replace(message, **{part: data[:at] + piece + data[at + chance.randrange(3) :]})
-            yield replace(message, **{part: data[:at]})
+            yield replace(message, **{field: data[:at] + piece + data[at + chance.randrange(3) :]})
+            yield replace(message, **{field: data[:at]})
 
 
 @pytest.mark.parametrize("case", _CASES)
@@ -95,13 +95,13 @@ def test_errors_are_in_plain_words(case: str) -> None:
     def check(message: Message) -> None:
         for decoder in decoders:
             try:
-                error = decode_one(decoder, message).error
+                error = decode_message(decoder, message).error
             except BridgeError as refused:
                 error = refused  # type: ignore[assignment]
             if error is not None:
                 assert_no_python_words(error.detail)
 
-    some = [one for message in list(kinds.values())[:4] for one in _damaged(message, format_, chance)]
+    some = [entry for message in list(kinds.values())[:4] for entry in _damaged(message, format_, chance)]
     chance.shuffle(some)
     check_rows(some[:_MOST], check)
 
@@ -137,7 +137,7 @@ def test_messages_of_another_format_are_called_what_they_are() -> None:
         format_, body, said = row
         value = body if isinstance(body, bytes) else json.dumps(body).encode()
         decoder = CodecConfig(format_, FileSchemas([]), Options()).decoder()
-        error = decode_one(decoder, Message(None, value, "t")).error
+        error = decode_message(decoder, Message(None, value, "t")).error
         assert error is not None
         assert said in error.detail
 

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.formats.avro import schema
 from ticdc_bridge.schemas.formats.base import Context, Decoder
 from ticdc_bridge.schemas.formats.debezium import avro_schema as dbz_avro
 from ticdc_bridge.schemas.formats.debezium import schema_changes
-from ticdc_bridge.schemas.formats.framing import json_body, names_schema, unframe_part
+from ticdc_bridge.schemas.formats.framing import json_body, names_schema, unframe_field
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
@@ -33,7 +33,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 AVROS = ("avro", "debezium-avro", "debezium-mysql")
 _ID = 0x77000000  # of schemas that are taken out of a golden's
@@ -79,8 +79,8 @@ def test_ids_elsewhere_give_the_same_rows() -> None:
         decoder, plain = source.decoder(source.with_guids(), "auto" if by_auto else None), source.decoder()
         rows = 0
         for message in source.messages:
-            want = decode_one(plain, message)
-            got = decode_one(decoder, WAYS[way](message))
+            want = decode_message(plain, message)
+            got = decode_message(decoder, WAYS[way](message))
             if want.error is None:
                 assert got.error is None, got.error
                 assert _plain(got.events) == _plain(want.events)
@@ -105,7 +105,7 @@ def test_an_id_that_is_not_known_is_called_what_it_is() -> None:
 
     def check(way: str) -> None:
         decoder = CodecConfig("avro", FileSchemas([], "my.jsonl"), Options.of({})).decoder()
-        error = decode_one(decoder, WAYS[way](message)).error
+        error = decode_message(decoder, WAYS[way](message)).error
         assert error is not None
         assert (error.code, error.detail.startswith(words[way])) == ("UNKNOWN_SCHEMA_ID", True), error.detail
 
@@ -128,7 +128,7 @@ def test_headers_that_can_not_be_read_are_named() -> None:
         name, value, code, words = row
         for format_ in ("avro", "debezium-avro", "debezium-mysql"):
             decoder = CodecConfig(format_, FileSchemas([]), Options.of({})).decoder()
-            error = decode_one(decoder, Message(None, b"\2\2", "t", headers=((name, value),))).error
+            error = decode_message(decoder, Message(None, b"\2\2", "t", headers=((name, value),))).error
             assert error is not None
             assert error.code == code
             assert all(word in error.detail for word in words), error.detail
@@ -138,9 +138,9 @@ def test_headers_that_can_not_be_read_are_named() -> None:
 
 def test_the_last_header_of_a_name_counts_and_null_is_none() -> None:
     first, last = ("__value_schema_id", b"\0\0\0\0\1"), ("__value_schema_id", b"\0\0\0\0\2")
-    assert unframe_part(b"xy", "value", (first, last))[0] == 2
-    assert unframe_part(b"\0\0\0\0\5y", "value", (first, ("__value_schema_id", None)))[0] == 5
-    assert unframe_part(b"\0\0\0\0\5y", "key", (first,)) == (5, b"\0\0\0\0\5y", 5, "key")
+    assert unframe_field(b"xy", "value", (first, last))[0] == 2
+    assert unframe_field(b"\0\0\0\0\5y", "value", (first, ("__value_schema_id", None)))[0] == 5
+    assert unframe_field(b"\0\0\0\0\5y", "key", (first,)) == (5, b"\0\0\0\0\5y", 5, "key")
     assert names_schema((first,), "value")
     assert not names_schema((first,), "key")
     assert not names_schema((("__value_schema_id", None), ("trace", b"1")))
@@ -159,12 +159,12 @@ def test_json_behind_a_schema_id_is_json() -> None:
     def check(row: tuple[str, str, bytes, bool]) -> None:
         format_, read_as, head, known = row
         golden = Golden(format_, WIDE[format_])
-        side = CodecConfig(read_as, FileSchemas(kinds if known else []), Options.of({}, time_zone=golden.zone))
-        decoder, plain = side.decoder(), golden.side().decoder()
+        config = CodecConfig(read_as, FileSchemas(kinds if known else []), Options.of({}, time_zone=golden.zone))
+        decoder, plain = config.decoder(), golden.side().decoder()
         rows = 0
         for message in golden.messages():
-            key, value = (None if part is None else head + part for part in (message.key, message.value))
-            want, got = decode_one(plain, message), decode_one(decoder, replace(message, key=key, value=value))
+            key, value = (None if field is None else head + field for field in (message.key, message.value))
+            want, got = decode_message(plain, message), decode_message(decoder, replace(message, key=key, value=value))
             assert got.events == want.events
             assert str(got.error) == str(want.error)
             rows += len(got.events)
@@ -193,7 +193,7 @@ def test_schemas_of_other_kinds_are_named_in_every_avro_format() -> None:
     def check(row: tuple[str, int, str]) -> None:
         format_, id_, word = row
         decoder = CodecConfig(format_, FileSchemas(entries), Options.of({})).decoder()
-        error = decode_one(decoder, Message(None, b"\0" + id_.to_bytes(4, "big") + b"\2\2", "t")).error
+        error = decode_message(decoder, Message(None, b"\0" + id_.to_bytes(4, "big") + b"\2\2", "t")).error
         assert error is not None
         assert f"schema id {id_} is {word}, not Avro" in error.detail
 
@@ -208,15 +208,15 @@ def _split(entry: RegisteredSchema, name: str) -> list[RegisteredSchema]:
 
     def walk(node: Any, namespace: str) -> Any:
         if isinstance(node, list):
-            return [walk(one, namespace) for one in node]
+            return [walk(item, namespace) for item in node]
         if not isinstance(node, dict):
             return node
         inner = node.get("namespace", namespace)
         if node.get("type") == "record" and node["name"] == name:
             taken.setdefault("schema", {**node, "namespace": inner})
             return f"{inner}.{name}" if inner else name
-        parts = {part: walk(node[part], inner) for part in ("type", "fields", "items") if part in node}
-        return {**node, **parts}
+        pieces = {piece: walk(node[piece], inner) for piece in ("type", "fields", "items") if piece in node}
+        return {**node, **pieces}
 
     whole = json.loads(entry.schema)
     rest = walk(whole, "")
@@ -242,7 +242,7 @@ def test_references_give_the_same_rows() -> None:
         for read_as in (format_, "auto"):
             decoder = source.decoder(FileSchemas(entries), read_as)
             for message in source.messages:
-                assert decode_one(decoder, message).events == decode_one(plain, message).events
+                assert decode_message(decoder, message).events == decode_message(plain, message).events
 
     def old_row(entry: RegisteredSchema) -> str | None:
         return _name_with(entry.schema, "_before") or None
@@ -270,7 +270,7 @@ def test_a_file_names_what_a_reference_lacks() -> None:
     def check(id_: int) -> None:
         for format_ in ("avro", "debezium-avro", "debezium-mysql", "auto"):
             decoder = CodecConfig(format_, FileSchemas([missing, circle], "my.jsonl"), Options.of({})).decoder()
-            error = decode_one(decoder, Message(None, b"\0" + id_.to_bytes(4, "big") + b"\2", "t")).error
+            error = decode_message(decoder, Message(None, b"\0" + id_.to_bytes(4, "big") + b"\2", "t")).error
             assert error is not None
             assert (error.code, rows[id_] in error.detail) == ("UNSUPPORTED_SCHEMA", True), error.detail
 
@@ -295,14 +295,14 @@ def test_an_id_of_two_contexts_is_that_of_the_topics_subject() -> None:
     def check(row: tuple[list[RegisteredSchema], str | None, str]) -> None:
         entries, topic, table = row
         decoder = CodecConfig("avro", FileSchemas(entries), Options.of({})).decoder()
-        (event,) = decode_one(decoder, Message(None, b"\0\0\0\0\2\2", topic)).events
+        (event,) = decode_message(decoder, Message(None, b"\0\0\0\0\2\2", topic)).events
         assert isinstance(event, RowChange)
         assert event.table_name == table
 
     check_rows(rows, check)
     for topic, word in (("else", "else-value is neither"), (None, "no topic")):
         decoder = CodecConfig("avro", FileSchemas(both), Options.of({})).decoder()
-        error = decode_one(decoder, Message(None, b"\0\0\0\0\2\2", topic)).error
+        error = decode_message(decoder, Message(None, b"\0\0\0\0\2\2", topic)).error
         assert isinstance(error, WireError)
         assert "items-value and of :.dev:a_orders-value" in error.detail
         assert word in error.detail
@@ -316,8 +316,8 @@ def test_explain_says_where_the_id_stands() -> None:
              "contentId": "by header apicurio.value.contentId", "eight bytes": "(8 bytes)"}  # fmt: skip
 
     def check(way: str) -> None:
-        side = CodecConfig("auto", _of("avro").with_guids(), Options.of({}, time_zone=golden.zone))
-        answer = explain(ExplainRequest(WAYS[way](message), "auto", side.context(), side.options))
+        config = CodecConfig("auto", _of("avro").with_guids(), Options.of({}, time_zone=golden.zone))
+        answer = explain(ExplainRequest(WAYS[way](message), "auto", config.context(), config.options))
         assert answer["format"] == "avro"
         assert words[way] in answer["framing"][1]["says"]
         assert [f["column"] for f in answer["events"][0]["fields"] if f["hex"] is None] == []
@@ -333,7 +333,7 @@ def test_what_is_written_has_no_headers_of_the_schemas_read() -> None:
         encoder = format_named("debezium").encoder(Context(FileSchemas([]), options=Options.of({"on_lossy": "flag"})))
         decoder = source.decoder(source.with_guids())
         for message in source.messages:
-            for written in transcode_one(decoder, encoder, WAYS[way](message)).out:
+            for written in transcode_message(decoder, encoder, WAYS[way](message)).out:
                 assert written.headers == (() if way == "eight bytes" else (("trace", b"1"), ("__key", None)))
 
     check_rows(WAYS, check)

@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
 
 ALL = [*cases("simple"), *cases("canal-json")]
 BOTH = ("simple", "canal-json")
@@ -58,14 +58,14 @@ EXCUSES = (
 
 
 def _decoder(golden: Golden, ddl: bool, fetch: bool = False) -> Decoder:
-    side = golden.side(ddl)
-    context = Context(side.schemas, side.tables, side.options, golden.claims if fetch else None)
+    image = golden.side(ddl)
+    context = Context(image.schemas, image.tables, image.options, golden.claims if fetch else None)
     return format_named(golden.format).decoder(context)
 
 
 def _plain(golden: Golden, ddl: bool, fetch: bool = False) -> list[dict[str, Any]]:
     decoder = _decoder(golden, ddl, fetch)
-    lines = [x for m in golden.messages() for x in plain_lines(decode_one(decoder, m), m)]
+    lines = [x for m in golden.messages() for x in plain_lines(decode_message(decoder, m), m)]
     return [dict(json.loads(json.dumps(line))) for line in lines]
 
 
@@ -230,7 +230,7 @@ def test_written_as_avro_they_are_ticdcs_avro(golden: Golden, avro: Golden) -> N
     """TiCDC encoded the same changes in each format: from these messages come its Avro messages, byte for byte."""
     decoder = golden.side(ddl=golden.format == "canal-json").decoder()
     encoder = CodecConfig("avro", avro.schemas, avro.options(on_lossy="flag")).encoder()
-    results = [transcode_one(decoder, encoder, m) for m in golden.messages()]
+    results = [transcode_message(decoder, encoder, m) for m in golden.messages()]
     refused = [r.error.code for r in results if r.error]
     assert set(refused) == ({"MALFORMED"} if "collision" in golden.name else set())  # as TiCDC refuses it
     written = [(m.key, m.value) for r in results for m in r.out]

@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.worker_functions import TranscodeBatches
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 
 TARGETS: list[tuple[str, dict[str, Any]]] = [
     ("avro", {"enable_tidb_extension": True, "avro_include_before_value": True}),
@@ -80,9 +80,9 @@ def _bare(schema: Any) -> Any:
 def _listed(value: Any) -> Any:
     """A record's values in order, whatever its fields are called; texts as bytes, floats by their digits."""
     if isinstance(value, dict):
-        return [_listed(one) for one in value.values()]
+        return [_listed(entry) for entry in value.values()]
     if isinstance(value, list):
-        return [_listed(one) for one in value]
+        return [_listed(entry) for entry in value]
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     return repr(value) if isinstance(value, float) else value
@@ -93,24 +93,24 @@ def test_fastavro_reads_what_is_written(golden: Golden) -> None:
     for target, options in TARGETS:
         chosen = Options.of({**options, "time_zone": golden.zone, "on_lossy": "flag"})
         codec, batches = (CodecConfig(target, Registry(), chosen) for _ in range(2))  # type: ignore[arg-type]
-        side = golden.side(ddl=True)
-        decoder, encoder = side.decoder(), codec.encoder()
+        image = golden.side(ddl=True)
+        decoder, encoder = image.decoder(), codec.encoder()
         records, written = _Records(codec.schemas), list[tuple[bytes | None, bytes | None]]()  # type: ignore[arg-type]
         for message in golden.messages():
-            result = transcode_one(decoder, encoder, message)
+            result = transcode_message(decoder, encoder, message)
             rows = [e for e in result.events if isinstance(e, RowChange)]
             for number, out in enumerate(result.out):
                 written.append((out.key, out.value))
-                for part in (out.key, out.value):
-                    if part is not None and part[:1] == b"\x00":
-                        record = records.read(part)
-                        if target == "avro" and part is out.value and len(rows) == len(result.out):
+                for field in (out.key, out.value):
+                    if field is not None and field[:1] == b"\x00":
+                        record = records.read(field)
+                        if target == "avro" and field is out.value and len(rows) == len(result.out):
                             _check_row(rows[number], record, golden.zone)
-        if golden.format == "auto" or side.tables is None:
+        if golden.format == "auto" or image.tables is None:
             continue
         table: Any = kafka_table(SimpleNamespace(messages=golden.messages()))  # type: ignore[arg-type]
         found = [
-            row for b in TranscodeBatches(side, batches, None, MESSAGES)(table.to_batches()) for row in b.to_pylist()
+            row for b in TranscodeBatches(image, batches, None, MESSAGES)(table.to_batches()) for row in b.to_pylist()
         ]
         assert [(r["key"], r["value"]) for r in found if not r["error"]] == written, target
 

@@ -93,8 +93,8 @@ def test_a_file_serves_both(tmp_path: Path) -> None:
     """Certificates are told to Spark by their text: an executor elsewhere has no such files."""
     (tmp_path / "ca.pem").write_text(CERTIFICATE)
     file = tmp_path / "client.properties"
-    told = ["# of ours", "", "security.protocol = ssl", f"ssl.ca.location={tmp_path / 'ca.pem'}"]
-    file.write_text("\n".join(told))
+    reported = ["# of ours", "", "security.protocol = ssl", f"ssl.ca.location={tmp_path / 'ca.pem'}"]
+    file.write_text("\n".join(reported))
     assert client_settings("a:1", file) == {
         "bootstrap.servers": "a:1", "security.protocol": "ssl", "ssl.ca.location": str(tmp_path / "ca.pem")
     }  # fmt: skip

@@ -290,7 +290,7 @@ def test_files_of_definitions(text: str, db: str, tables: dict[str, str]) -> Non
     newest = {str(v.table.id): ",".join(c.name for c in v.table.columns) for v in versions(made)}
     assert {name: newest[name] for name in tables} == tables
     if not text.startswith("{"):
-        assert {one.commit_ts for one in made} == {0}
+        assert {entry.commit_ts for entry in made} == {0}
 
 
 @each(("text", "words"), [
@@ -319,9 +319,9 @@ def test_files_of_definitions(text: str, db: str, tables: dict[str, str]) -> Non
 def test_what_is_wrong_is_said_in_plain_words(text: str, words: list[str]) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
         statements(text)
-    told = str(caught.value)
-    assert [word for word in words if word not in told] == [], told
-    assert not any(python in told for python in ("Error", "Expecting", "object has no", "NoneType"))
+    error_text = str(caught.value)
+    assert [word for word in words if word not in error_text] == [], error_text
+    assert not any(python in error_text for python in ("Error", "Expecting", "object has no", "NoneType"))
 
 
 def test_what_set_says_of_the_statements_after_it() -> None:

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.jobs.explain import render
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import LearningDecoder, StreamDefinitions
 
 Found = list[tuple[Golden, list[Message]]]
@@ -46,9 +46,9 @@ def test_auto_and_sniff(format_: str, mutations: int) -> None:
     """auto says what the format's own decoder says, or that it can't tell; sniff raises nothing."""
     with fuzz.counted("mutations, auto and sniff") as ran:
         for golden, messages in _each(format_, "auto", mutations // len(READ)):
-            side = golden.side()
-            schema_of: Callable[[SchemaId], str] = lambda i, side=side: side.schemas.by_id(i, "")  # type: ignore[misc] # noqa: E731
-            auto, own = replace(side, format="auto").decoder(), side.decoder()
+            image = golden.side()
+            schema_of: Callable[[SchemaId], str] = lambda i, row_image=image: row_image.schemas.by_id(i, "")  # type: ignore[misc] # noqa: E731
+            auto, own = replace(image, format="auto").decoder(), image.decoder()
             for message in golden.messages() if FORMATS[format_].in_order else ():
                 assert fuzz.lines(auto, message) == fuzz.lines(own, message)
             for message in messages:
@@ -57,10 +57,10 @@ def test_auto_and_sniff(format_: str, mutations: int) -> None:
                 printed = fuzz.lines(auto, message)
                 ran["error" if fuzz.is_error(printed) else "event"] += 1
                 try:
-                    told = sniff(message.key, message.value, schema_of).format
+                    error_text = sniff(message.key, message.value, schema_of).format
                 except WireError:  # of schema_of
                     continue
-                if told == format_ and not FORMATS[format_].in_order:
+                if error_text == format_ and not FORMATS[format_].in_order:
                     assert printed == fuzz.lines(own, message)
     assert min(ran["error"], ran["event"]) > ran.total() // 200
 
@@ -74,17 +74,19 @@ def test_trace_and_explain(format_: str, mutations: int) -> None:
         material = [(Golden("debezium", "wide.ext.schema"), fuzz_small(connector.json_messages("default")))]
     with fuzz.counted("mutations, trace") as ran:
         for golden, messages in _each(format_, "trace", mutations // 10, material):
-            side = connector.side() if material else golden.side()
-            decoder = side.decoder()
+            image = connector.side() if material else golden.side()
+            decoder = image.decoder()
             for number, message in enumerate(messages):
-                result = decode_one(decoder, message)
+                result = decode_message(decoder, message)
                 ran["error" if result.error else "event"] += 1
                 for field in traces(format_, decoder, message, result.events) if result.error is None else ():
                     data = getattr(message, field.part)
                     assert field.wire
                     assert data[field.offset : field.offset + len(field.raw)] == field.raw
                 if number % 40 == 0:
-                    _explained(ExplainRequest(message, format_, side.context(), Options(), side.schemas.versions_of_id))
+                    _explained(
+                        ExplainRequest(message, format_, image.context(), Options(), image.schemas.versions_of_id)
+                    )
 
 
 def fuzz_small(messages: list[Message]) -> list[Message]:
@@ -108,9 +110,9 @@ def test_checksums(format_: str, mutations: int) -> None:
         for golden, messages in _each(format_, "checksum", mutations // 10, found):
             decoder = golden.side(ddl=True).decoder()
             for message in golden.messages():
-                decode_one(decoder, message)
+                decode_message(decoder, message)
             for message in messages:
-                result = decode_one(decoder, message, verify_checksum=True)
+                result = decode_message(decoder, message, verify_checksum=True)
                 fuzz.checked(result, message)
                 ran[result.checksums[0] if result.checksums else "none"] += 1
     assert ran["mismatch"] > 0
@@ -136,13 +138,13 @@ def test_claim_check_files(golden: Golden, mutations: int) -> None:
     """A damaged file, or a sound one with a damaged message in it: an error or that message's event."""
     rng = random.Random(f"{golden} claim {fuzz.SEED}")
     file: Any = _File()
-    side = replace(golden.side(), claims=file)
-    decoder, folder = side.decoder(), golden.claims
+    image = replace(golden.side(), claims=file)
+    decoder, folder = image.decoder(), golden.claims
     assert folder is not None
     file.data = b"{}"
     pointers = []
     for message in golden.messages():
-        error = decode_one(decoder, message).error
+        error = decode_message(decoder, message).error
         if error is not None and error.code == "CLAIM_CHECK":
             pointers.append((message, folder.fetch(str(error.fields["uri"]).rpartition("/")[2])))
     assert pointers
@@ -179,10 +181,10 @@ def test_ddl_in_events(golden: Golden, mutations: int) -> None:
         for _ in range(max(1, mutations // 5 // len(DDL_CASES) // len(messages))):
             decoder = LearningDecoder(replace(golden.side(), learn=True)).decoder
             for message in messages:
-                one = message
+                entry = message
                 if rng.random() < 0.5 and message.value:
-                    one = replace(message, value=fuzz.mutate(rng, message.value, values))
-                fuzz.lines(decoder, one)
+                    entry = replace(message, value=fuzz.mutate(rng, message.value, values))
+                fuzz.lines(decoder, entry)
                 ran["message"] += 1
 
 

@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.inspect import checksum
 from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 AVRO = Golden("avro", "checksum.checksum")
 
@@ -35,8 +35,8 @@ def test_ticdcs_avro_checksums(ddl: bool) -> None:
 def test_table_order_needs_the_tables_order() -> None:
     """The same message with a definition that has the table's order (the Avro meta lists columns by id)."""
     tables = Golden("simple", "checksum.json.checksum").definitions
-    side = CodecConfig("avro", AVRO.schemas, Options.of({}, time_zone=AVRO.zone), tables)
-    last = decode_one(side.decoder(), AVRO.messages()[-1]).events[0]
+    config = CodecConfig("avro", AVRO.schemas, Options.of({}, time_zone=AVRO.zone), tables)
+    last = decode_message(config.decoder(), AVRO.messages()[-1]).events[0]
     assert isinstance(last, RowChange)
     [check] = checksum.verify(last)
     assert (check.outcome, check.expected) == ("table", 1774657757)
@@ -94,5 +94,5 @@ def test_what_can_not_be_computed_is_told() -> None:
 def test_what_is_summed(kind: str, value: Any, data: bytes) -> None:
     import zlib
 
-    one = column("c", kind, elements=("x", "y", "z"))
-    assert checksum.row_checksum([one], {"c": value}, "Asia/Shanghai") == zlib.crc32(data)
+    entry = column("c", kind, elements=("x", "y", "z"))
+    assert checksum.row_checksum([entry], {"c": value}, "Asia/Shanghai") == zlib.crc32(data)

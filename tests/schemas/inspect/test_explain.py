@@ -30,11 +30,11 @@ TRACED = ("avro", "debezium", "open", "simple", "canal-json")
 
 
 def _ask(golden: Golden, message: Message, ddl: bool = True, **more: Any) -> dict[str, Any]:
-    side = golden.side(ddl)
+    image = golden.side(ddl)
     options = Options.of({"enable_tidb_extension": True}, time_zone=golden.zone)
     return explain(
         ExplainRequest(
-            message, golden.format, side.context(), options, side.schemas.versions_of_id, golden.messages(), **more
+            message, golden.format, image.context(), options, image.schemas.versions_of_id, golden.messages(), **more
         )
     )
 
@@ -71,9 +71,9 @@ def test_bytes_are_where_they_are_said_to_be(golden: Golden) -> None:
     for message in golden.messages():
         for event in _ask(golden, message)["events"]:
             fields = [f for f in [*event.get("fields", ()), *event.get("beside", ())] if f["hex"] is not None]
-            for part, data in (("key", message.key), ("value", message.value)):
+            for message_field, data in (("key", message.key), ("value", message.value)):
                 end = 0
-                for field in sorted((f for f in fields if f["part"] == part), key=lambda f: f["offset"]):
+                for field in sorted((f for f in fields if f["part"] == message_field), key=lambda f: f["offset"]):
                     assert data is not None
                     raw = data[field["offset"] : field["offset"] + field["bytes"]]
                     assert raw.hex().startswith(field["hex"].rstrip("…"))
@@ -107,8 +107,8 @@ def test_avro_field_by_field() -> None:
 def test_a_value_that_another_format_can_not_hold() -> None:
     """The error, and what --on-lossy flag would write."""
     golden = Golden("avro", "wide.ext1")
-    told = [_ask(golden, m)["events"][0]["elsewhere"]["debezium"] for m in golden.messages()]
-    refused = [t for t in told if "error" in t]
+    reported = [_ask(golden, m)["events"][0]["elsewhere"]["debezium"] for m in golden.messages()]
+    refused = [t for t in reported if "error" in t]
     assert refused
     assert {t["error"]["code"] for t in refused} == {"LOSSY_VALUE"}
     assert all(t["with_on_lossy_flag"]["value_bytes"] > 0 for t in refused)
@@ -133,8 +133,8 @@ def test_a_key_only_delete_is_read_from_the_key() -> None:
 )
 def test_what_can_not_be_read_is_shown(message: Message, code: str) -> None:
     golden = Golden("avro", "pk_int.ext1")
-    side = golden.side()
-    answer = explain(ExplainRequest(message, "auto", side.context(), Options()))
+    image = golden.side()
+    answer = explain(ExplainRequest(message, "auto", image.context(), Options()))
     assert answer["error"]["code"] == code
     assert len(answer["raw"]["value"] or "") <= 512
     assert code in render(answer)
@@ -272,7 +272,9 @@ def test_flattened_rows() -> None:
     decoder = format_named("debezium-mysql").decoder(Context(FileSchemas([])))
     for value in (row, f'{{"schema":{schema},"payload":{row}}}'):
         message = Message(b'{"id":1}', value.encode())
-        places = {(f.side, f.name): f.raw for f in traces("debezium-mysql", decoder, message, decoder.decode(message))}
-        assert places["after", "id"] == b"1"
-        assert places["after", "name"] == b'"a"'
-        assert places["key", "id"] == b"1"
+        positions = {
+            (f.side, f.name): f.raw for f in traces("debezium-mysql", decoder, message, decoder.decode(message))
+        }
+        assert positions["after", "id"] == b"1"
+        assert positions["after", "name"] == b'"a"'
+        assert positions["key", "id"] == b"1"

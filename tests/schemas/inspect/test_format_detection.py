@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.inspect.auto_decoder import AutoDecoder
 from ticdc_bridge.schemas.inspect.format_detection import sniff
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
 
 NAMED = {"open-tiflow": "open"}
 EMPTY = "key and value are null: nothing is there to tell"
@@ -52,11 +52,11 @@ def _mysql(path: Path) -> list[tuple[Message, dict[int, str]]]:
     for row in _rows(path):
         if any(k.endswith("_error") for k in row):
             continue
-        sides: list[bytes | None] = []
-        for side in ("key", "value"):
-            text, data = row.get(f"{side}_json"), row.get(f"{side}_hex")
-            sides.append(bytes.fromhex(data) if data else None if text is None else text.encode())
-        found.append((Message(sides[0], sides[1]), schemas))
+        images: list[bytes | None] = []
+        for image in ("key", "value"):
+            text, data = row.get(f"{image}_json"), row.get(f"{image}_hex")
+            images.append(bytes.fromhex(data) if data else None if text is None else text.encode())
+        found.append((Message(images[0], images[1]), schemas))
     return found
 
 
@@ -116,7 +116,7 @@ def test_damaged_messages_raise_nothing() -> None:
             value[rng.randrange(len(value))] = rng.randrange(256)
         cut = bytes(value[: rng.choice((len(value), rng.randrange(len(value) + 1)))])
         assert sniff(message.key, cut, lambda _: "").reason
-        decode_one(decoder, replace(message, value=cut))
+        decode_message(decoder, replace(message, value=cut))
 
 
 def test_auto_reads_each_message_as_what_it_is() -> None:
@@ -127,17 +127,17 @@ def test_auto_reads_each_message_as_what_it_is() -> None:
 
     golden = {n: next(g for g in cases(n) if g.name.startswith("pk_int.")) for n in READ}
     avro = golden["avro"]
-    side = CodecConfig(
+    config = CodecConfig(
         "auto", FileSchemas.read(avro.meta_file), Options.of({}, time_zone=avro.zone), TableDefinitions([])
     )
-    decoder = side.decoder()
+    decoder = config.decoder()
     mixed = [(name, m) for name, g in golden.items() if name != "debezium-avro" for m in g.messages()]
     own = {name: g.side().decoder() for name, g in golden.items()}
     for name, message in mixed:
-        got = plain_lines(decode_one(decoder, message), message)
-        want = plain_lines(decode_one(own[name], message), message)
+        got = plain_lines(decode_message(decoder, message), message)
+        want = plain_lines(decode_message(own[name], message), message)
         assert _as(got, NAMED.get(name, name)) == _as(want, NAMED.get(name, name))
-    result = decode_one(decoder, Message(None, b"what?"))
+    result = decode_message(decoder, Message(None, b"what?"))
     assert isinstance(result.error, WireError)
     assert result.error.code == "UNKNOWN_FORMAT"
 

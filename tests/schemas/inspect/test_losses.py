@@ -96,9 +96,9 @@ def test_row_12_binary_text_needs_its_mode(mode: str) -> None:
     event = change(columns, {"b": bytes.fromhex("69b71d79f7d1")})
     pair = Pair("debezium-mysql", Tables(columns), binary_handling_mode=mode)
     message = pair.write(event)
-    told = Pair("debezium-mysql", Tables(columns), binary_handling_mode=mode)
-    told.decoder = _reader(columns, binary_handling_mode=mode)
-    [seen] = told.decoder.decode(message)
+    reported = Pair("debezium-mysql", Tables(columns), binary_handling_mode=mode)
+    reported.decoder = _reader(columns, binary_handling_mode=mode)
+    [seen] = reported.decoder.decode(message)
     assert isinstance(seen, RowChange)
     assert seen.after == event.after
     # hex of these bytes is base64 of others, and the base64 text is the same in both alphabets: not guessed.
@@ -297,20 +297,20 @@ EXAMPLES: dict[str, Example] = {
 
 def _event_of(example: Example) -> RowChange:
     """The event of an example: a change of `id` and its column."""
-    told, columns = example.event, [c for c in (example.column,) if c]
-    second = [column(told["second"], "int")] if "second" in told else []
+    reported, columns = example.event, [c for c in (example.column,) if c]
+    second = [column(reported["second"], "int")] if "second" in reported else []
     made = table(*columns, *second)
-    if "unique" in told:
+    if "unique" in reported:
         made = replace(made, columns=(replace(made.columns[0], primary_key=False), *made.columns[1:]))
-    row: dict[str, Value] = {c.name: example.value for c in columns} | {c.name: told["number"] for c in second}
-    if told.get("absent") or told.get("key_only"):
+    row: dict[str, Value] = {c.name: example.value for c in columns} | {c.name: reported["number"] for c in second}
+    if reported.get("absent") or reported.get("key_only"):
         row = {}
-    op = told.get("op", "c")
-    before: dict[str, Value] | None = row if op == "d" or (op == "u" and told.get("old", True)) else None
-    before = {} if told.get("partial") else before
+    op = reported.get("op", "c")
+    before: dict[str, Value] | None = row if op == "d" or (op == "u" and reported.get("old", True)) else None
+    before = {} if reported.get("partial") else before
     event = change(made, None if op == "d" else row, before, op, zone=example.zone, table_version=1)
-    commit_ts = None if "commit_ts" in told else event.commit_ts
-    return replace(event, flags=list(example.flags), key_only=bool(told.get("key_only")), commit_ts=commit_ts)
+    commit_ts = None if "commit_ts" in reported else event.commit_ts
+    return replace(event, flags=list(example.flags), key_only=bool(reported.get("key_only")), commit_ts=commit_ts)
 
 
 @each("loss", LOSSES, ids=lambda loss: f"{loss.row}-{loss.what}")

@@ -373,8 +373,8 @@ _RAISED: tuple[tuple[Callable[[], Any], str], ...] = (
 
 
 def _unpack(pair: list[int]) -> int:
-    one, other = pair
-    return one + other
+    left, other = pair
+    return left + other
 
 
 def _raise(error: Exception) -> None:

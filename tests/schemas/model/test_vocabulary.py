@@ -42,7 +42,7 @@ def test_avro_names_are_legal_and_stay(name: str) -> None:
     assert not made[:1].isdigit()
     assert names.sanitise_name(made) == made
     assert bool(made) == bool(name)
-    topic = names.sanitise_topic_part(name)
+    topic = names.sanitise_topic_label(name)
     assert len(topic) == len(name)
     assert set(topic) <= ALLOWED | {"."}
 

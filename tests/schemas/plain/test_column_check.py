@@ -152,9 +152,9 @@ def test_every_golden_value_is_held(format_: str) -> None:
 def test_lines_read_without_definitions_are_written_with_them(golden: Golden) -> None:
     """BIT has its fewest bytes then."""
     decoder = PlainDecoder(Context(golden.schemas, golden.definitions, golden.options()))
-    there, seen = golden.side().decoder(), 0
+    existing, seen = golden.side().decoder(), 0
     for message in golden.messages():
-        for event in there.decode(message):
+        for event in existing.decode(message):
             line = json_line(plain_event(event, Message(None, None))).encode()
             for again in decoder.decode(plain_message(line)):
                 if isinstance(again, RowChange) and again.after is not None:

@@ -22,7 +22,7 @@ from ticdc_bridge.service.api.metrics import Tally
 from ticdc_bridge.service.registry.ports import Part
 from ticdc_bridge.service.server.app import create_app, wrap_served
 from ticdc_bridge.service.server.settings import Settings
-from ticdc_bridge.service.store.transaction import subject_part
+from ticdc_bridge.service.store.transaction import subject_key
 
 Headers = list[tuple[bytes, bytes]]
 JSON = (b"content-type", b"application/json")
@@ -60,7 +60,7 @@ def requests(draw: st.DrawFn) -> tuple[str, str, Headers, bytes]:
     if method not in ("POST", "PUT"):
         return method, path, headers, b""
     bodies = next((some for start, some in BODIES.items() if path.startswith(start)), None)
-    body = json.dumps(draw(st.sampled_from(bodies or [{"schema": one} for one in SCHEMAS]))).encode()
+    body = json.dumps(draw(st.sampled_from(bodies or [{"schema": schema} for schema in SCHEMAS]))).encode()
     kind = draw(st.sampled_from([JSON, JSON, JSON, (b"content-type", b"text/plain")]))
     return method, path, [*headers, kind, (b"content-length", str(len(body)).encode())], body
 
@@ -72,19 +72,19 @@ async def ask(app: ASGIApp, method: str, path: str, headers: Headers, body: byte
         "type": "http", "http_version": "1.1", "scheme": "http", "method": method, "path": raw,
         "raw_path": raw.encode(), "query_string": query.encode(), "headers": headers,
     }  # fmt: skip
-    parts = [body[:3], body[3:]]
+    pieces = [body[:3], body[3:]]
     answer: list[Message] = []
 
     async def receive() -> Message:
-        if not parts:
+        if not pieces:
             return {"type": "http.disconnect"}
-        return {"type": "http.request", "body": parts.pop(0), "more_body": bool(parts)}
+        return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
 
     async def send(message: Message) -> None:
         answer.append(message)
 
     await app(scope, receive, send)
-    return answer[0]["status"], list(answer[0]["headers"]), b"".join(one.get("body", b"") for one in answer[1:])
+    return answer[0]["status"], list(answer[0]["headers"]), b"".join(entry.get("body", b"") for entry in answer[1:])
 
 
 def alike(answer: tuple[int, Headers, bytes]) -> tuple[int, Headers, bytes]:
@@ -128,8 +128,8 @@ def test_both_ways_answer_alike(tmp_path_factory: pytest.TempPathFactory, profil
     @given(asked=st.lists(requests(), min_size=5, max_size=30))
     def holds(asked: list[tuple[str, str, Headers, bytes]]) -> None:
         async def compare(hot: CachedAnswers, app: ASGIApp) -> None:
-            for place, request in enumerate(asked):
-                for again in (*asked[max(place - 3, 0) : place + 1], request):
+            for index, request in enumerate(asked):
+                for again in (*asked[max(index - 3, 0) : index + 1], request):
                     answer = alike(await ask(app, *again))
                     assert alike(await ask(hot, *again)) == answer, again
                     assert at_once(hot, *again[:3]) in (None, answer), again
@@ -186,12 +186,12 @@ def test_what_is_answered_at_once(tmp_path: Path) -> None:
         assert [at_once(hot, *row[:3]) is not None for row in rows] == [row[3] for row in rows]
 
 
-S, T = subject_part("s"), subject_part("t")
+S, T = subject_key("s"), subject_key("t")
 NAME: Key = ("GET", b"/x", b"", None, None, b"")
 
 
-def kept(*parts: Part, size: int = 10) -> CachedAnswer:
-    return CachedAnswer([], [], b"", b"", b"", frozenset(parts), Tally(), size)
+def kept(*pieces: Part, size: int = 10) -> CachedAnswer:
+    return CachedAnswer([], [], b"", b"", b"", frozenset(pieces), Tally(), size)
 
 
 def test_what_changed_while_it_was_read_is_not_kept() -> None:

@@ -41,7 +41,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
 def described(app: FastAPI) -> list[Route]:
     """The routes of /openapi.json."""
     paths = app.openapi()["paths"]
-    return [one for one in routes(app.routes) if one[0].lower() in paths.get(one[1], ())]
+    return [route for route in routes(app.routes) if route[0].lower() in paths.get(route[1], ())]
 
 
 def test_every_query_parameter_is_described(app: FastAPI, described: list[Route]) -> None:
@@ -50,14 +50,18 @@ def test_every_query_parameter_is_described(app: FastAPI, described: list[Route]
 
     def check(route: Route) -> None:
         method, path, _ = route
-        said = {one["name"]: one for one in paths[path][method.lower()]["parameters"] if one["in"] == "query"}
+        said = {
+            parameter["name"]: parameter
+            for parameter in paths[path][method.lower()]["parameters"]
+            if parameter["in"] == "query"
+        }
         read = parameters(route[2].endpoint)
         assert read - _OF_ANY_SCHEMA <= set(said), "in the query of its declaration?"
         assert set(said) <= read, "no route reads it"
-        assert [name for name, one in said.items() if len(one["description"]) < 10] == []
+        assert [name for name, value in said.items() if len(value["description"]) < 10] == []
 
     check_rows(described, check, name=lambda route: f"{route[0]} {route[1]}")
-    uses = Counter(one.name for _, _, route in described for one in route.query if one in PARAMETERS.values())
+    uses = Counter(entry.name for _, _, route in described for entry in route.query if entry in PARAMETERS.values())
     assert [name for name in PARAMETERS if uses[name] < 2] == [], "what one route reads is said in its declaration"
 
 
@@ -71,7 +75,7 @@ def _read(function: Callable[..., Any], seen: set[Callable[..., Any]]) -> Iterat
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     for node in ast.walk(tree):
         if isinstance(node, ast.DictComp | ast.ListComp) and any(map(_reader, ast.walk(node))):
-            yield {text for one in node.generators for text in _texts(ast.walk(one.iter))}
+            yield {text for generator in node.generators for text in _texts(ast.walk(generator.iter))}
         if not isinstance(node, ast.Call):
             continue
         if _reader(node):
@@ -90,30 +94,30 @@ def _reader(node: ast.AST) -> bool:
 
 
 def _texts(nodes: Any) -> Iterator[str]:
-    return (one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    return (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def test_the_pages_name_every_route(described: list[Route]) -> None:
     """docs/registry.md lists what there is; of /history and /lineage other pages do."""
-    there: dict[str, set[str]] = {}
+    known: dict[str, set[str]] = {}
     for method, path, _ in described:
-        there.setdefault(_unnamed(path), set()).add(method)
+        known.setdefault(_unnamed(path), set()).add(method)
     listed = {"/openapi.json"}
 
     def check(row: tuple[str, str]) -> None:
-        paths = [path for text in re.findall(r"`([^`]+)`", row[0]) for path in _meant(text, row[0], there)]
+        paths = [path for text in re.findall(r"`([^`]+)`", row[0]) for path in _meant(text, row[0], known)]
         listed.update(paths)
-        methods = set().union(*(there[path] for path in paths))
+        methods = set().union(*(known[path] for path in paths))
         assert methods <= set(_VERBS.findall(row[1])) <= {*methods, "GET"}
-        asked = {one.name for _, path, route in described if _unnamed(path) in paths for one in route.query}
+        asked = {entry.name for _, path, route in described if _unnamed(path) in paths for entry in route.query}
         said = set(re.findall(r"`(\w+)`", row[1])) | (_PAGING if "paging" in row[1] else set())
         assert asked <= said
 
     check_rows(_rows(), check, name=lambda row: row[0])
     pages = "".join(_unnamed(page.read_text(encoding="utf-8")) for page in sorted((ROOT / "docs").glob("*.md")))
-    elsewhere = {path for path in there if path.startswith(("/history/", "/lineage"))}
-    assert sorted(set(there) - listed - elsewhere) == [], "docs/registry.md, What it answers"
-    assert [f"{method} {path}" for path in sorted(elsewhere) for method in there[path]
+    elsewhere = {path for path in known if path.startswith(("/history/", "/lineage"))}
+    assert sorted(set(known) - listed - elsewhere) == [], "docs/registry.md, What it answers"
+    assert [f"{method} {path}" for path in sorted(elsewhere) for method in known[path]
             if not re.search(rf"{method} {re.escape(path)}[^/\w]", pages)] == []  # fmt: skip
 
 
@@ -127,15 +131,15 @@ def _rows() -> Iterator[tuple[str, str]]:
             yield paths, methods
 
 
-def _meant(text: str, cell: str, there: dict[str, set[str]]) -> list[str]:
+def _meant(text: str, cell: str, existing: dict[str, set[str]]) -> list[str]:
     """The routes that a path of the first column stands for: after, beside or without the first one of its cell."""
     first, path = _unnamed(re.findall(r"`([^`]+)`", cell)[0]), _unnamed(text)
     if path == "/openapi.json":
         return []
     if path.endswith("/…"):
-        return [one for one in there if one.startswith(path[:-1])]
-    whole = (first,) if path == first else (first + path, first.rpartition("/")[0] + path, path)
-    return [next(one for one in whole if one in there)]
+        return [entry for entry in existing if entry.startswith(path[:-1])]
+    integer = (first,) if path == first else (first + path, first.rpartition("/")[0] + path, path)
+    return [next(entry for entry in integer if entry in existing)]
 
 
 def _unnamed(text: str) -> str:

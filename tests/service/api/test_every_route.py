@@ -62,12 +62,12 @@ def test_every_body_is_held_to_the_limit(app: FastAPI) -> None:
         assert read <= MOST_READ, f"{method} {path} reads a body of any size: bodies.limited does not"
         if read > CHUNK:
             readers.add((method, path))
-            told = b"More than 1024 bytes" if path.startswith("/ui") else b'"error_code":413'
+            error_text = b"More than 1024 bytes" if path.startswith("/ui") else b'"error_code":413'
             assert status == 413, (method, path, status)
-            assert told in body, (method, path, body)
+            assert error_text in body, (method, path, body)
     described = {(method.upper(), path) for path, methods in app.openapi()["paths"].items()
-                 for method, one in methods.items() if one.get("requestBody", {}).get("required")}  # fmt: skip
-    assert {one for one in readers if not one[1].startswith("/ui")} == described
+                 for method, entry in methods.items() if entry.get("requestBody", {}).get("required")}  # fmt: skip
+    assert {reader for reader in readers if not reader[1].startswith("/ui")} == described
     assert len(readers) > 15
 
 
@@ -91,7 +91,7 @@ def endless(app: FastAPI, method: str, path: str) -> tuple[int, bytes, int]:
         "root_path": "", "state": {}, "asgi": {"version": "3.0"},
     }  # fmt: skip
     asyncio.run(app(scope, receive, send))
-    return sent[0]["status"], b"".join(one.get("body", b"") for one in sent[1:]), read
+    return sent[0]["status"], b"".join(entry.get("body", b"") for entry in sent[1:]), read
 
 
 class Away(HistoryStore):
@@ -124,8 +124,8 @@ def test_a_history_waits_for_the_store_and_keeps_a_statement_once(app: FastAPI) 
         kept = client.send("POST", "/history/ddl", body)
         feeds = client.send("GET", "/history/changefeeds")
     assert (kept.status, kept.json["new"], kept.json["known_already"]) == (200, 1, 0)
-    assert [one["table"] for one in kept.json["versions"]] == ["t"]
-    assert [one["changefeed"] for one in feeds.json] == ["default"]
+    assert [version["table"] for version in kept.json["versions"]] == ["t"]
+    assert [entry["changefeed"] for entry in feeds.json] == ["default"]
     assert max(history.outages.values()) < 0  # it was away as often as it was to be
 
 
@@ -148,7 +148,7 @@ def test_a_route_that_says_nothing(tmp_path: Path) -> None:
             assert statuses == [401, 403, 200], path
         missing = [client.send("GET", "/nothing", None, who).status for who in (None, bearer("u"), bearer("root"))]
         assert missing == [401, 404, 404]
-    route = next(one for one in routes(app.routes) if one[1].startswith("/forgotten"))[2]
+    route = next(entry for entry in routes(app.routes) if entry[1].startswith("/forgotten"))[2]
     assert (route.retry_on_outage, route.cacheable) == (True, False)
     assert "get" in app.openapi()["paths"]["/forgotten/{subject}"]
     app.state.services.registry.store.close()

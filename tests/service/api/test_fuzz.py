@@ -19,7 +19,7 @@ SEGMENTS = st.one_of(
 )
 SUBJECT = st.sampled_from(["s", "t", "u"])
 PATHS = st.one_of(
-    st.lists(SEGMENTS, max_size=5).map(lambda parts: "/" + "/".join(parts)),
+    st.lists(SEGMENTS, max_size=5).map(lambda pieces: "/" + "/".join(pieces)),
     SUBJECT.map(lambda name: f"/subjects/{name}/versions"),
     st.tuples(SUBJECT, NAMES).map(lambda two: f"/subjects/{two[0]}/versions/{quote(two[1], safe='')}"),
     SUBJECT.map(lambda name: f"/compatibility/subjects/{name}/versions/latest"),

@@ -125,8 +125,8 @@ def test_snapshots_end_the_unknown(client: Client, tmp_path: Path) -> None:
 
 def test_a_registered_subject_and_a_message_as_snapshots(client: Client) -> None:
     meta = json.loads((GOLDEN / "avro" / "pk_int.ext1.meta.json").read_text(encoding="utf-8"))
-    for one in meta["registered_schemas"]:
-        assert client.register(one["subject"], one["schema"]).status == 200
+    for entry in meta["registered_schemas"]:
+        assert client.register(entry["subject"], entry["schema"]).status == 200
     subject = next(s["subject"] for s in meta["registered_schemas"] if s["subject"].endswith("-value"))
     assert give(client, "snapshot", subject=subject, commit_ts=T0).status == 200
     row = client.get(f"/history/test/pk_int/at/{T0 + 1}").json
@@ -136,7 +136,7 @@ def test_a_registered_subject_and_a_message_as_snapshots(client: Client) -> None
     assert row["table"]["primary_key"] == ["id"]
     assert {link["subject"] for link in row["subjects"]} == {s["subject"] for s in meta["registered_schemas"]}
     lines = (GOLDEN / "simple" / "wide.json.jsonl").read_text(encoding="utf-8").splitlines()
-    line = next(one for one in lines if '"bootstrap"' in one)
+    line = next(item for item in lines if '"bootstrap"' in item)
     message = {name: json.loads(line)[name] for name in ("key_b64", "value_b64")}
     assert give(client, "snapshot", message=message, commit_ts=T0).status == 200
     assert client.get(f"/history/test/wide/at/{T0 + 1}").json["state"] == "KNOWN"
@@ -160,7 +160,7 @@ def test_versions_link_to_the_subjects_they_were_registered_as(client: Client) -
     extension = next(link for link in shown[0]["subjects"] if link["subject"] == "tidb_shop_t-value")
     assert {mode["extension"] for mode in extension["modes"]} == {True}
     assert {link["part"] for link in shown[1]["subjects"]} == {"key"}
-    assert [one["ddl"]["query"][:6] for one in shown] == ["CREATE", "ALTER "]
+    assert [entry["ddl"]["query"][:6] for entry in shown] == ["CREATE", "ALTER "]
     # the registry is one version behind: that is no drift; a schema of no version is
     assert client.get("/history/drift").json["registry"] == []
     client.level("NONE")
@@ -275,7 +275,7 @@ def test_the_events_of_renamed_exchanged_and_recovered_tables(
     for name, steps in names.items():
         own, _, table = name.replace("{db}", db).rpartition(".")
         events = client.get(f"/history/ddl?db={own or db}&table={quote(table)}").json["ddl"]
-        assert [(one["commit_ts"] - start) // STEP for one in events] == steps, name
+        assert [(event["commit_ts"] - start) // STEP for event in events] == steps, name
 
 
 def test_what_changed_between_two_times(client: Client) -> None:
@@ -283,12 +283,12 @@ def test_what_changed_between_two_times(client: Client) -> None:
         statement(client, T0 + number, f"CREATE TABLE t{number} (a int)")
     statement(client, T0 + STEP, "ALTER TABLE t1 CHANGE a b bigint")
     form = client.get(f"/history/diff?from={T0 + 3}&to={T0 + STEP + 1}").json
-    [one] = form["tables"]
+    [entry] = form["tables"]
     assert (form["counts"], form["resolved"], form["databases"]) == ({"changed": 1}, False, [])
-    assert [(c["kind"], c["part"], c["name"], c.get("old_name")) for c in one["changes"]] == [
+    assert [(c["kind"], c["part"], c["name"], c.get("old_name")) for c in entry["changes"]] == [
         ("renamed", "column", "b", "a"), ("changed", "column", "b", None)]  # fmt: skip
-    assert (one["before"]["show_create"].count("`a`"), one["after"]["show_create"].count("`b` bigint")) == (1, 1)
-    assert [s["query"] for s in one["statements"]] == ["ALTER TABLE t1 CHANGE a b bigint"]
+    assert (entry["before"]["show_create"].count("`a`"), entry["after"]["show_create"].count("`b` bigint")) == (1, 1)
+    assert [s["query"] for s in entry["statements"]] == ["ALTER TABLE t1 CHANGE a b bigint"]
     both = "/history/diff?from=0&to=2026-12-31T00:00:00Z&limit=2"
     first, second = (client.get(f"{both}&offset={offset}").json for offset in (0, 2))
     assert [len(page["tables"]) for page in (first, second)] == [2, 1]

@@ -172,8 +172,8 @@ def test_names_that_are_none(shared_client: Client) -> None:
         for rule_set in (
             *(b'"x"', b'{"domainRules":{}}', b'{"enableAt":"2020-01-01"}', b'{"enableAt":""}'),
             *(b'{"domainRules":[{"name":"r","kind":%s}]}' % kind for kind in (b'"X"', b'"condition"', b'""', b"7")),
-            *(b'{"domainRules":[{"name":"r",%s}]}' % part for part in (b'"mode":"X"', b'"tags":"a"', b'"params":[]')),
-            *(b'{"encodingRules":[{%s}]}' % part for part in (b'"disabled":"maybe"', b'"doc":{}')),
+            *(b'{"domainRules":[{"name":"r",%s}]}' % piece for piece in (b'"mode":"X"', b'"tags":"a"', b'"params":[]')),
+            *(b'{"encodingRules":[{%s}]}' % piece for piece in (b'"disabled":"maybe"', b'"doc":{}')),
         )
     ),
     (b'{"schema":"\\"int\\"","metadata":{"tags":{"a":null}}}', (400, 400)),

@@ -17,9 +17,9 @@ def test_edges_are_added_up_and_name_their_subjects(client: Client) -> None:
         assert client.send("POST", "/lineage", {**TOLD, "tables": [EDGE]}).json == {"edges": 1}
     other = {**EDGE, "table": "items", "schema_id": None, "table_version": None, "topic": None}
     assert client.send("POST", "/lineage", {**TOLD, "job": "k", "tables": [other]}).status == 200
-    (one,) = client.get("/lineage?subject=t-value").json
-    assert (one["rows"], one["subjects"]) == (10, [{"subject": "t-value", "version": 1}])
-    assert one["first"] <= one["last"]
+    (left,) = client.get("/lineage?subject=t-value").json
+    assert (left["rows"], left["subjects"]) == (10, [{"subject": "t-value", "version": 1}])
+    assert left["first"] <= left["last"]
     assert [e["table"] for e in client.get("/lineage").json] == ["orders", "items"]
     for query, found in (("job=k", ["items"]), ("topic=t", ["orders"]), ("table=shop.items", ["items"]), ("job=x", [])):
         assert [e["table"] for e in client.get(f"/lineage?{query}").json] == found
@@ -27,8 +27,8 @@ def test_edges_are_added_up_and_name_their_subjects(client: Client) -> None:
 
 def test_progress_is_that_of_the_newest_call(client: Client) -> None:
     for commit_ts, waiting in ((400 << 18, 7), (500 << 18, 0)):
-        told = {**EDGE, "newest_commit_ts": commit_ts, "waiting": waiting}
-        assert client.send("POST", "/lineage", {**TOLD, "tables": [told]}).status == 200
+        reported = {**EDGE, "newest_commit_ts": commit_ts, "waiting": waiting}
+        assert client.send("POST", "/lineage", {**TOLD, "tables": [reported]}).status == 200
     assert client.send("POST", "/lineage", {**TOLD, "job": "old", "tables": [EDGE]}).status == 200
     edges = client.get("/lineage").json
     assert [(e["job"], e["rows"], e["newest_commit_ts"], e["waiting"]) for e in edges] == [
@@ -39,9 +39,15 @@ def test_progress_is_that_of_the_newest_call(client: Client) -> None:
 
 
 def test_the_failed_messages_of_the_newest_run(client: Client) -> None:
-    for failed, place in ((7, "kafka:elsewhere"), (2, "kafka:letters"), (1, None)):
-        told = {**TOLD, "job": "a" if place else "b", "failed": failed, "dead_letter": place, "tables": [EDGE]}
-        assert client.send("POST", "/lineage", told).status == 200
+    for failed, position in ((7, "kafka:elsewhere"), (2, "kafka:letters"), (1, None)):
+        reported = {
+            **TOLD,
+            "job": "a" if position else "b",
+            "failed": failed,
+            "dead_letter": position,
+            "tables": [EDGE],
+        }
+        assert client.send("POST", "/lineage", reported).status == 200
     assert client.send("POST", "/lineage", {**TOLD, "job": "old", "tables": [EDGE]}).status == 200
     edges = {e["job"]: (e["rows"], e["failed"], e["dead_letter"]) for e in client.get("/lineage").json}
     assert edges == {"a": (10, 2, "kafka:letters"), "b": (5, 1, None), "old": (5, None, None)}

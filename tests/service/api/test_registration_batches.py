@@ -61,10 +61,10 @@ def hot(folder: Path, name: str = "hot", **more: Any) -> tuple[CachedAnswers, Co
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[tuple[CachedAnswers, Counted, ASGIApp]]:
     """The lane in front of an app, and another app."""
-    one, lane = hot(tmp_path)
+    entry, lane = hot(tmp_path)
     app = create_app(Settings(store=f"sqlite:///{tmp_path / 'app'}.db"))
-    yield one, lane, app
-    one.store.close()
+    yield entry, lane, app
+    entry.store.close()
     app.state.services.registry.store.close()
 
 
@@ -90,7 +90,7 @@ ASKED: list[tuple[str, str, Any, bool]] = [
     ("POST", "/subjects/j/versions", {"schema": '{"type":"object"}', "schemaType": "JSON"}, True),
     ("POST", "/subjects/p/versions", {"schema": 'syntax = "proto3"; message M {}', "schemaType": "PROTOBUF"}, True),
     ("PUT", "/config/tr", {"compatibility": "FULL_TRANSITIVE"}, False),
-    *(("POST", "/subjects/tr/versions", {"schema": one}, True) for one in (A, C, D)),
+    *(("POST", "/subjects/tr/versions", {"schema": entry}, True) for entry in (A, C, D)),
     ("POST", "/subjects/tr/versions", {"schema": B}, False),
     *(("POST", "/subjects/w/versions", {"schema": decimal(scale)}, True) for scale in (2, 3)),  # with a warning
     ("POST", "/subjects/w/versions", {"schema": decimal(3, precision=9)}, False),  # the same in another order
@@ -121,22 +121,22 @@ ASKED: list[tuple[str, str, Any, bool]] = [
 
 
 def test_both_ways_answer_alike(pair: tuple[CachedAnswers, Counted, ASGIApp]) -> None:
-    one, lane, app = pair
+    entry, lane, app = pair
 
     async def compare() -> None:
         for method, path, sent, taken in ASKED:
             before = len(lane.answered)
-            assert alike(await send(one, method, path, sent)) == alike(await send(app, method, path, sent)), path
+            assert alike(await send(entry, method, path, sent)) == alike(await send(app, method, path, sent)), path
             assert len(lane.answered) - before == taken, (path, sent)
         named = (b"x-request-id", b" mine ")
         for sent, header in (({"schema": C}, (b"accept", b"application/json")), ({"schema": A}, named)):
             path = f"/subjects/{header[0].decode()}/versions"
-            assert alike(await send(one, "POST", path, sent, header)) == alike(
+            assert alike(await send(entry, "POST", path, sent, header)) == alike(
                 await send(app, "POST", path, sent, header)
             )
 
     asyncio.run(compare())
-    counted = (registrations(one), registrations(app))
+    counted = (registrations(entry), registrations(app))
     assert counted[0] == counted[1]
 
 
@@ -148,7 +148,7 @@ def registrations(app: ASGIApp) -> list[str]:
 
 
 def test_many_at_once_share_commits_and_errors_stay_their_own(pair: tuple[CachedAnswers, Counted, ASGIApp]) -> None:
-    one, lane, _ = pair
+    entry, lane, _ = pair
     commits: list[set[Part]] = []
 
     class Listening:
@@ -158,14 +158,14 @@ def test_many_at_once_share_commits_and_errors_stay_their_own(pair: tuple[Cached
 
         def forget(self) -> None: ...
 
-    one.store.listen(Listening())
+    entry.store.listen(Listening())
     number = 150
 
     async def together() -> list[tuple[int, Headers, bytes]]:
         return await asyncio.gather(
             *(
                 send(
-                    one,
+                    entry,
                     "POST",
                     f"/subjects/s-{n}/versions",
                     {"schema": record("R", column(f"c{n}" if n % 10 else "-"))},
@@ -186,36 +186,36 @@ def test_many_at_once_share_commits_and_errors_stay_their_own(pair: tuple[Cached
 def test_the_same_schema_from_everybody_is_one_version_and_others_follow_at_once(
     pair: tuple[CachedAnswers, Counted, ASGIApp],
 ) -> None:
-    one, _, _ = pair
+    entry, _, _ = pair
 
     async def together() -> set[tuple[int, bytes]]:
-        answers = await asyncio.gather(*(send(one, "POST", "/subjects/s/versions", {"schema": A}) for _ in range(40)))
+        answers = await asyncio.gather(*(send(entry, "POST", "/subjects/s/versions", {"schema": A}) for _ in range(40)))
         return {(status, body) for status, _, body in answers}
 
     async def more() -> list[int]:
         sent = [{"schema": schema} for schema in (C, D)]
-        answers = await asyncio.gather(*(send(one, "POST", "/subjects/s/versions", body) for body in sent))
+        answers = await asyncio.gather(*(send(entry, "POST", "/subjects/s/versions", body) for body in sent))
         return [status for status, _, _ in answers]
 
     assert len(asyncio.run(together())) == 1
     assert asyncio.run(more()) == [200] * 2
-    with one.store.read() as tx:
+    with entry.store.read() as tx:
         assert [(row.version, row.id) for row in tx.versions("s")] == [(1, 1), (2, 2), (3, 3)]
 
 
 def test_a_busy_store_is_the_error_that_the_app_gives(tmp_path: Path) -> None:
-    one, lane = hot(tmp_path, store_wait_seconds=0.2)
+    entry, lane = hot(tmp_path, store_wait_seconds=0.2)
     for subject, schema in (("known", A), ("other", INT)):
-        assert asyncio.run(send(one, "POST", f"/subjects/{subject}/versions", {"schema": schema}))[0] == 200
-    asyncio.run(send(one, "PUT", "/config/alias", {"alias": "known"}))
+        assert asyncio.run(send(entry, "POST", f"/subjects/{subject}/versions", {"schema": schema}))[0] == 200
+    asyncio.run(send(entry, "PUT", "/config/alias", {"alias": "known"}))
     lane.answered.clear()
     holder = sqlite3.connect(tmp_path / "hot.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
 
     async def both() -> list[Any]:
         named = [(b"x-request-id", b"mine")]
-        through_the_lane = await send(one, "POST", "/subjects/s/versions", {"schema": A}, *named)
-        through_the_app = await send(one, "POST", "/subjects/s/versions?normalize=x", {"schema": A}, *named)
+        through_the_lane = await send(entry, "POST", "/subjects/s/versions", {"schema": A}, *named)
+        through_the_app = await send(entry, "POST", "/subjects/s/versions?normalize=x", {"schema": A}, *named)
         return [alike(through_the_lane), alike(through_the_app)]
 
     first, second = asyncio.run(both())
@@ -223,18 +223,20 @@ def test_a_busy_store_is_the_error_that_the_app_gives(tmp_path: Path) -> None:
     assert first == second
     assert (first[0], json.loads(first[2])["error_code"]) == (500, 50002)
     for subject in ("known", "alias"):  # what is there needs no writing
-        assert asyncio.run(send(one, "POST", f"/subjects/{subject}/versions", {"schema": A}))[0] == 200
+        assert asyncio.run(send(entry, "POST", f"/subjects/{subject}/versions", {"schema": A}))[0] == 200
     holder.execute("ROLLBACK")
-    assert asyncio.run(send(one, "POST", "/subjects/s/versions", {"schema": A}))[0] == 200
+    assert asyncio.run(send(entry, "POST", "/subjects/s/versions", {"schema": A}))[0] == 200
     holder.close()
-    one.store.close()
+    entry.store.close()
 
 
 def test_a_request_that_is_given_up_harms_no_other(pair: tuple[CachedAnswers, Counted, ASGIApp]) -> None:
-    one, _, _ = pair
+    entry, _, _ = pair
 
     async def some() -> list[int]:
-        asked = [asyncio.ensure_future(send(one, "POST", f"/subjects/s{n}/versions", {"schema": A})) for n in range(8)]
+        asked = [
+            asyncio.ensure_future(send(entry, "POST", f"/subjects/s{n}/versions", {"schema": A})) for n in range(8)
+        ]
         await asyncio.sleep(0)
         for task in asked[::2]:
             task.cancel()
@@ -248,7 +250,7 @@ def test_a_request_that_is_given_up_harms_no_other(pair: tuple[CachedAnswers, Co
 def test_nobody_waits_for_a_thread_that_hangs(
     pair: tuple[CachedAnswers, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, lane, _ = pair
+    entry, lane, _ = pair
     back, work = threading.Event(), lane._answers
 
     def hanging(*given: Any) -> Any:
@@ -266,7 +268,7 @@ def test_nobody_waits_for_a_thread_that_hangs(
                 back.set()
                 while lane._stuck:
                     await asyncio.sleep(0.01)
-            assert (await send(one, "POST", f"/subjects/{subject}/versions", {"schema": A}))[0] == 200
+            assert (await send(entry, "POST", f"/subjects/{subject}/versions", {"schema": A}))[0] == 200
             answered.append(list(lane.answered))
         return answered
 
@@ -277,8 +279,8 @@ def test_who_comes_while_others_wait_for_their_turn_goes_with_them(
     pair: tuple[CachedAnswers, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also what is read beside the loop, what fails and what is sent twice."""
-    one, lane, _ = pair
-    write_each, calls = one.store.write_each, list[float]()
+    entry, lane, _ = pair
+    write_each, calls = entry.store.write_each, list[float]()
     waits = threading.Event()
 
     def counted(collect: Any, wait_seconds: float) -> Any:
@@ -286,15 +288,15 @@ def test_who_comes_while_others_wait_for_their_turn_goes_with_them(
         waits.set()
         return write_each(collect, 60)
 
-    monkeypatch.setattr(one.store, "write_each", counted)
+    monkeypatch.setattr(entry.store, "write_each", counted)
     more = [("b", {"schema": A}), ("j", {"schema": "{}", "schemaType": "JSON"}), ("b", {"schema": C})]
 
     async def some() -> list[int]:
-        with one.store.write():
-            asked = [asyncio.ensure_future(send(one, "POST", "/subjects/a/versions", {"schema": A}))]
+        with entry.store.write():
+            asked = [asyncio.ensure_future(send(entry, "POST", "/subjects/a/versions", {"schema": A}))]
             await asyncio.to_thread(waits.wait, 60)
             asked += [
-                asyncio.ensure_future(send(one, "POST", f"/subjects/{name}/versions", body)) for name, body in more
+                asyncio.ensure_future(send(entry, "POST", f"/subjects/{name}/versions", body)) for name, body in more
             ]
             while len(lane._waiting) < len(more):
                 await asyncio.sleep(0.001)
@@ -307,8 +309,8 @@ def test_who_comes_while_others_wait_for_their_turn_goes_with_them(
 def test_repeats_are_looked_for_while_there_are_some(
     pair: tuple[CachedAnswers, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, lane, _ = pair
-    drop_repeats, write_each = lane._drop_repeats, one.store.write_each
+    entry, lane, _ = pair
+    drop_repeats, write_each = lane._drop_repeats, entry.store.write_each
     steps = list[str]()
 
     def looked(*given: Any) -> Any:
@@ -320,11 +322,11 @@ def test_repeats_are_looked_for_while_there_are_some(
         return write_each(*given)
 
     monkeypatch.setattr(lane, "_drop_repeats", looked)
-    monkeypatch.setattr(one.store, "write_each", written)
+    monkeypatch.setattr(entry.store, "write_each", written)
 
     def after(subject: str, **more: Any) -> list[str]:
         steps.clear()
-        assert asyncio.run(send(one, "POST", f"/subjects/{subject}/versions", {"schema": A, **more}))[0] == 200
+        assert asyncio.run(send(entry, "POST", f"/subjects/{subject}/versions", {"schema": A, **more}))[0] == 200
         return list(steps)
 
     assert after("a") == ["look", "write"]

@@ -43,7 +43,7 @@ def check(capture: str, profile: int, store: str | None = None) -> None:
     with running_service(store, profile=profile) as url:
         answers = list(replayed(GOLDEN / capture, url, profile))
     left_out = NOT_COUNTED | (NOT_JUDGED_IN_7 if profile == tool.SEVEN else set())
-    counted = [one for one in answers if (capture, one[0]["n"]) not in left_out]
+    counted = [answer for answer in answers if (capture, answer[0]["n"]) not in left_out]
     missed = {exchange["n"]: found for exchange, same, found in counted if not same}
     assert not missed
     assert len(counted) == COUNTS[capture][profile]
@@ -56,7 +56,7 @@ def check(capture: str, profile: int, store: str | None = None) -> None:
         (SECOND, 8),
         (THIRD, 8),
         (SECOND, 7),
-        *(pytest.param(one, 7, marks=pytest.mark.slow) for one in (FIRST, THIRD)),
+        *(pytest.param(entry, 7, marks=pytest.mark.slow) for entry in (FIRST, THIRD)),
     ],
 )
 def test_replay(capture: str, profile: int) -> None:
@@ -74,12 +74,12 @@ def test_texts_of_errors_about_protobuf(client: Client) -> None:
     """The tool does not compare what a parser says; here it is Confluent's to the letter."""
     _, exchanges = tool.read_capture(GOLDEN / THIRD)
     seen = 0
-    for one in exchanges:
-        if not (one["group"].startswith("protobuf-") or "st-protobuf" in one["path"]):
+    for exchange in exchanges:
+        if not (exchange["group"].startswith("protobuf-") or "st-protobuf" in exchange["path"]):
             continue
-        body = one["req_body"].encode() if one["req_body"] else None
-        answer = client.send(one["method"], one["path"], body, one["req_headers"])
-        if one["status"] in (409, 422):
+        body = exchange["req_body"].encode() if exchange["req_body"] else None
+        answer = client.send(exchange["method"], exchange["path"], body, exchange["req_headers"])
+        if exchange["status"] in (409, 422):
             seen += 1
-            assert answer.body.decode() == one["resp_body"]
+            assert answer.body.decode() == exchange["resp_body"]
     assert seen == 21

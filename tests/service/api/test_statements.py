@@ -90,9 +90,9 @@ def test_a_request_reads_in_one_transaction(
     service: CountedService, method: str, path: str, body: Any, most: int
 ) -> None:
     service.send(method, path, body)
-    begun = [one for one in service.statements if one.startswith("BEGIN")]
+    begun = [statement for statement in service.statements if statement.startswith("BEGIN")]
     assert len(begun) == 1, begun
-    queries = [one for one in service.statements if one.startswith("SELECT")]
+    queries = [statement for statement in service.statements if statement.startswith("SELECT")]
     assert len(queries) <= most, (len(queries), queries)
 
 
@@ -103,9 +103,9 @@ def test_a_request_reads_in_one_transaction(
 def test_a_statement_reads_writes_and_reads(service: CountedService, row: tuple[str, dict[str, Any]]) -> None:
     """What it is about, what is kept, and what it became: one transaction each, with many tables there."""
     service.send("POST", *row)
-    begun = [one for one in service.statements if one.startswith("BEGIN")]
+    begun = [statement for statement in service.statements if statement.startswith("BEGIN")]
     assert len(begun) == 3, begun
-    assert len([one for one in service.statements if one.startswith("SELECT")]) <= 25
+    assert len([statement for statement in service.statements if statement.startswith("SELECT")]) <= 25
 
 
 def test_what_is_asked_tells_of_all(service: CountedService) -> None:
@@ -120,6 +120,6 @@ def test_telling_an_edge_reads_no_other(service: CountedService) -> None:
     table = {"topic": "d_t1", "db": "d", "table": "t1", "table_version": None, "schema_id": 2, "rows": 1}
     head = {"job": "j", "command": "decode", "from": "avro", "to": "delta", "source": "kafka", "target": "lake"}
     service.send("POST", "/lineage", {**head, "tables": [{**table, "rows": n} for n in range(TABLES)]})
-    reads = [one for one in service.statements if one.startswith("SELECT") and "lineage" in one]
+    reads = [statement for statement in service.statements if statement.startswith("SELECT") and "lineage" in statement]
     assert len(reads) == 1
     assert " IN (" in reads[0]

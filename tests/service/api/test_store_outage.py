@@ -55,13 +55,13 @@ class Load:
         self.answers: list[tuple[str, Answer]] = []
         self._done = threading.Event()
         self._pool = ThreadPoolExecutor(WRITERS)
-        self._running = [self._pool.submit(self._work, place) for place in range(WRITERS)]
+        self._running = [self._pool.submit(self._work, index) for index in range(WRITERS)]
 
-    def _work(self, place: int) -> None:
+    def _work(self, pos: int) -> None:
         number = 0
         while not self._done.is_set():
-            text = schema(f"c{place}-{number}")
-            for subject in (f"own-{place}", "shared"):
+            text = schema(f"c{pos}-{number}")
+            for subject in (f"own-{pos}", "shared"):
                 self.answers.append((subject, self.client.register(subject, text)))
                 self.answers.append((subject, self.client.send("POST", f"/subjects/{subject}", {"schema": text})))
             number += 1
@@ -76,16 +76,16 @@ class Load:
     def end(self) -> None:
         self._done.set()
         self._pool.shutdown()
-        for one in self._running:
-            one.result()
+        for entry in self._running:
+            entry.result()
 
     def check(self) -> None:
         """All were answered with 200, and versions and ids are without holes and without doubles."""
-        assert {(one.status, one.body if one.status != 200 else b"") for _, one in self.answers} == {(200, b"")}
-        ids = {one.json["id"] for _, one in self.answers}
+        assert {(entry.status, entry.body if entry.status != 200 else b"") for _, entry in self.answers} == {(200, b"")}
+        ids = {entry.json["id"] for _, entry in self.answers}
         assert ids == set(range(1, len(ids) + 1))
         for subject in {subject for subject, _ in self.answers}:
-            said = {(one.json["id"], one.json["version"]) for name, one in self.answers if name == subject}
+            said = {(entry.json["id"], entry.json["version"]) for name, entry in self.answers if name == subject}
             assert sorted(version for _, version in said) == list(range(1, len(said) + 1))
             assert self.client.get(f"/subjects/{subject}/versions").json == list(range(1, len(said) + 1))
 
@@ -150,7 +150,7 @@ def check_timed_out(client: Client) -> None:
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda ask: ask(), requests(client) * 2))
         assert client.get("/").body == b"{}"
-    assert {one.error for one in answers} == {TIMED_OUT}
+    assert {answer.error for answer in answers} == {TIMED_OUT}
 
 
 def recovered(ask: Callable[[], Answer]) -> Answer:
@@ -199,12 +199,12 @@ def test_a_lock_that_lasts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
         holder.execute("BEGIN IMMEDIATE")
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(lambda n: client.register("s", schema(f"c{n}")), range(8)))
-        assert {one.error for one in answers} == {TIMED_OUT}
-        told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        assert {answer.error for answer in answers} == {TIMED_OUT}
+        reported = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
         reasons = ("database is locked", "the writers before it were not done")
         lines = {f"POST /subjects/s/versions: 500 (50002) Write operation timed out: {reason}" for reason in reasons}
-        assert len(told) == 8
-        assert set(told) <= lines
+        assert len(reported) == 8
+        assert set(reported) <= lines
         assert client.register("s", '"int"').status == 200, "what is known is read"
         holder.close()
         assert recovered(lambda: client.register("s", '"long"')).json["version"] == 2

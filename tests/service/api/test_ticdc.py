@@ -18,19 +18,19 @@ HEADERS = {"Content-Type": V1, "Accept": f"{V1}, application/vnd.schemaregistry+
 def ids_and_versions(client: Client, registered: list[dict[str, Any]], context: str = "") -> None:
     """context: the start of all paths, as TiCDC is given it in the registry's URL; "" for the registry itself."""
     for _ in range(2):  # TiCDC registers everything again after a restart
-        for one in registered:
-            path = f"{context}/subjects/{one['subject']}/versions"
-            answer = client.send("POST", path, {"schema": one["schema"]}, HEADERS)
-            assert (answer.status, answer.json["id"], answer.json["version"]) == (200, one["id"], one["version"])
-    for one in registered:
-        found = client.get(f"{context}/schemas/ids/{one['id']}").json["schema"]
-        assert json.loads(found).keys() == json.loads(one["schema"]).keys()
+        for entry in registered:
+            path = f"{context}/subjects/{entry['subject']}/versions"
+            answer = client.send("POST", path, {"schema": entry["schema"]}, HEADERS)
+            assert (answer.status, answer.json["id"], answer.json["version"]) == (200, entry["id"], entry["version"])
+    for entry in registered:
+        found = client.get(f"{context}/schemas/ids/{entry['id']}").json["schema"]
+        assert json.loads(found).keys() == json.loads(entry["schema"]).keys()
 
 
 def test_ids_and_versions(client: Client) -> None:
     """Each context counts its own ids, so one service stands for a registry per case."""
-    places = {case: f"/contexts/.c{number}" for number, case in enumerate(CASES)}
-    check_rows(CASES, lambda case: ids_and_versions(client, CASES[case], places[case]))
+    positions = {case: f"/contexts/.c{number}" for number, case in enumerate(CASES)}
+    check_rows(CASES, lambda case: ids_and_versions(client, CASES[case], positions[case]))
 
 
 def test_without_a_context(client: Client) -> None:

@@ -65,9 +65,9 @@ def test_the_same_header_is_checked_once_and_a_flood_is_refused(monkeypatch: pyt
 
     together, flood = asyncio.run(run())
     assert together == ["alice"] * 100
-    refused = [one for one in flood if isinstance(one, RegistryError)]
+    refused = [entry for entry in flood if isinstance(entry, RegistryError)]
     assert len(refused) == 100 - credentials._WAITING
-    assert {one.code for one in refused} == {"TOO_MANY_LOGINS"}
+    assert {entry.code for entry in refused} == {"TOO_MANY_LOGINS"}
     assert checked == 1 + credentials._WAITING
 
 
@@ -131,7 +131,7 @@ def test_what_rules_allow() -> None:
     assert rules.access("root") == ALL
     user, job, other = rules.access("u"), rules.access("cert:job"), rules.access("x")
     for access in (user, job):
-        assert [access.may(one, "shop.a") for one in ("read", "write", "delete", "config")] == [
+        assert [access.may(entry, "shop.a") for entry in ("read", "write", "delete", "config")] == [
             True,
             True,
             *[False] * 2,
@@ -155,7 +155,7 @@ def test_patterns_mean_what_fnmatch_means(pattern: str, name: str) -> None:
         if not p:
             return not n
         if p[0] == "*":
-            return any(matches(p[1:], n[place:]) for place in range(len(n) + 1))
+            return any(matches(p[1:], n[index:]) for index in range(len(n) + 1))
         return n[:1] == p[0] and matches(p[1:], n[1:])
 
     assert Pattern(pattern).matches(name) == matches(pattern.replace("**", "*"), name)

@@ -74,45 +74,45 @@ def part(text: str) -> str:
     return quote(text, safe="")
 
 
-def fill(place: Place, *, hidden: bool) -> None:
+def fill(position: Place, *, hidden: bool) -> None:
     """The same tables, jobs and visible subjects; what is hidden comes last, so that visible ids are the same."""
-    place.need("POST", "/history/ddl", {"commit_ts": TS, "db": "shop", "query": CREATE})
-    place.register(BASE, record("B", column("a")))
-    place.register(SEEN, record("S", column("a")))
-    place.register(":.seen:s", record("S", column("a")))
-    place.register(FULL_ALIAS, record("F", column("a")))
-    place.need("PUT", f"/config/{FULL_ALIAS}", {"compatibility": "FULL"})
+    position.need("POST", "/history/ddl", {"commit_ts": TS, "db": "shop", "query": CREATE})
+    position.register(BASE, record("B", column("a")))
+    position.register(SEEN, record("S", column("a")))
+    position.register(":.seen:s", record("S", column("a")))
+    position.register(FULL_ALIAS, record("F", column("a")))
+    position.need("PUT", f"/config/{FULL_ALIAS}", {"compatibility": "FULL"})
     if hidden:
-        hide(place)
+        hide(position)
     for number in (2, 5):
         head = {"job": "j", "command": "decode", "from": "avro", "to": "delta", "source": "kafka", "target": "lake"}
         edge = {"topic": "t", "db": "shop", "table": "orders", "table_version": TS, "schema_id": number, "rows": 1}
-        place.need("POST", "/lineage", {**head, "tables": [edge]})
+        position.need("POST", "/lineage", {**head, "tables": [edge]})
 
 
-def hide(place: Place) -> None:
+def hide(position: Place) -> None:
     """A subject of the table, with a column that the table never had; aliases of it; what refers to what is seen."""
-    first = place.need("GET", f"/history/shop/orders/at/{TS}?inclusive=true")["avro"][0]["value"]
+    first = position.need("GET", f"/history/shop/orders/at/{TS}?inclusive=true")["avro"][0]["value"]
     schema = json.loads(first)
     text = {"type": "string", "connect.parameters": {"tidb_type": "TEXT"}}
     schema["fields"].append({"name": "zq7_column", "type": ["null", text], "default": None})
     metadata = {"properties": {"zq7_key": "zq7_value"}}
     made = [
-        place.register(HIDDEN, first),
-        place.register(HIDDEN, json.dumps(schema), metadata=metadata),
-        place.register(WARNED, record("W", column("zq7", decimal(10)))),
-        place.register(WARNED, record("W", column("zq7", decimal(12)))),
-        place.register(IN_CONTEXT, record("C", column("zq7"))),
+        position.register(HIDDEN, first),
+        position.register(HIDDEN, json.dumps(schema), metadata=metadata),
+        position.register(WARNED, record("W", column("zq7", decimal(10)))),
+        position.register(WARNED, record("W", column("zq7", decimal(12)))),
+        position.register(IN_CONTEXT, record("C", column("zq7"))),
     ]
     refers = record("R", column("zq7", "B"))
-    made.append(place.register("zq7.refers", refers, references=[{"name": "B", "subject": BASE, "version": 1}]))
-    place.register(SHARED, record("S", column("a")))
-    place.ids, place.guids = [one["id"] for one in made], [one["guid"] for one in made]
-    place.need("PUT", f"/config/{WARNED}", {"compatibility": "NONE"})
-    place.need("PUT", f"/mode/{WARNED}", {"mode": "READWRITE"})
-    place.need("PUT", f"/config/{ALIAS}", {"alias": HIDDEN})
-    place.need("PUT", f"/config/{FULL_ALIAS}", {"alias": WARNED, "aliasForDeks": WARNED})
-    place.need("PUT", "/config", {"alias": WARNED})
+    made.append(position.register("zq7.refers", refers, references=[{"name": "B", "subject": BASE, "version": 1}]))
+    position.register(SHARED, record("S", column("a")))
+    position.ids, position.guids = [entry["id"] for entry in made], [entry["guid"] for entry in made]
+    position.need("PUT", f"/config/{WARNED}", {"compatibility": "NONE"})
+    position.need("PUT", f"/mode/{WARNED}", {"mode": "READWRITE"})
+    position.need("PUT", f"/config/{ALIAS}", {"alias": HIDDEN})
+    position.need("PUT", f"/config/{FULL_ALIAS}", {"alias": WARNED, "aliasForDeks": WARNED})
+    position.need("PUT", "/config", {"alias": WARNED})
 
 
 def decimal(precision: int) -> dict[str, Any]:
@@ -174,7 +174,7 @@ BODIES: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ),
     ("POST", "/ui/server/{what}"): (form({"to": "NONE"}),),
     ("POST", "/ui/subjects/{subject}/check"): tuple(
-        form({"schema": one["schema"], "kind": "AVRO", "against": "latest"}) for one in SCHEMAS
+        form({"schema": schema["schema"], "kind": "AVRO", "against": "latest"}) for schema in SCHEMAS
     ),
     ("POST", "/ui/subjects/{subject}/compatibility"): (form({"level": "NONE"}),),
     ("POST", "/ui/subjects/{subject}/mode"): (form({"mode": "READWRITE"}),),
@@ -241,9 +241,9 @@ TELLING: Final = frozenset({
 """Some routes that tell an admin of what is hidden: the requests here reach it."""
 
 
-def asking(method: str, path: str, place: Place, described: dict[str, Any]) -> list[Asked]:
+def asking(method: str, path: str, position: Place, described: dict[str, Any]) -> list[Asked]:
     """The requests for a route. Fails for what a new route takes and the tables above do not have."""
-    fillings = {**IN_PATH, "id": tuple(map(str, (2, *place.ids[:3]))), "guid": tuple(place.guids)}
+    fillings = {**IN_PATH, "id": tuple(map(str, (2, *position.ids[:3]))), "guid": tuple(position.guids)}
     names = re.findall(r"{([\w:]+)}", path)
     for name in names:
         if name not in fillings:
@@ -261,8 +261,8 @@ def asking(method: str, path: str, place: Place, described: dict[str, Any]) -> l
             filled = filled.replace(f"{{{name}}}", part(value))
         paths.append(filled)
     return [
-        (method, f"{one}?{query}" if query else one, body)
-        for one, query, body in product(paths, queries(method, path, described), bodies)
+        (method, f"{entry}?{query}" if query else entry, body)
+        for entry, query, body in product(paths, queries(method, path, described), bodies)
     ]
 
 
@@ -271,16 +271,16 @@ def queries(method: str, path: str, described: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield from QUERIES.get(path, ())
     operation = described.get(path, {}).get(method.lower(), {})
-    parameters = [one for one in operation.get("parameters", ()) if one["in"] == "query"]
+    parameters = [parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query"]
     given: dict[str, tuple[str, ...]] = {}
-    for name, kind in ((one["name"], one["schema"]["type"]) for one in parameters):
+    for name, kind in ((parameter["name"], parameter["schema"]["type"]) for parameter in parameters):
         if kind != "boolean" and name not in IN_QUERY:
             pytest.fail(f"{method} {path}: what asks for something hidden in ?{name}=? IN_QUERY has no row for it")
         if name not in LEFT_OUT:
             given[name] = ("true",) if kind == "boolean" else IN_QUERY[name]
     flags = {name: values[0] for name, values in given.items() if values == ("true",)}
-    for place in range(max(map(len, given.values()), default=0)):
-        texts = {name: values[min(place, len(values) - 1)] for name, values in given.items() if name not in flags}
+    for index in range(max(map(len, given.values()), default=0)):
+        texts = {name: values[min(index, len(values) - 1)] for name, values in given.items() if name not in flags}
         yield urlencode({**texts, **flags})
 
 
@@ -296,14 +296,14 @@ def plain(reply: Reply) -> tuple[int, bytes, dict[str, str]]:
     return reply.status, _TIMES.sub(rb"\1", reply.body), headers
 
 
-def difference(told: Reply, expected: Reply) -> str:
+def difference(reported: Reply, expected: Reply) -> str:
     """Where two answers part."""
-    if told.status != expected.status or told.body == expected.body:
-        return f"{told}, not {expected}"
-    places = enumerate(zip(told.body, expected.body, strict=False))
-    first = next((place for place, (one, other) in places if one != other), len(expected.body))
+    if reported.status != expected.status or reported.body == expected.body:
+        return f"{reported}, not {expected}"
+    positions = enumerate(zip(reported.body, expected.body, strict=False))
+    first = next((position for position, (entry, other) in positions if entry != other), len(expected.body))
     begin = max(first - 60, 0)
-    return f"…{told.body[begin : begin + 300]!r}, not …{expected.body[begin : begin + 300]!r}"
+    return f"…{reported.body[begin : begin + 300]!r}, not …{expected.body[begin : begin + 300]!r}"
 
 
 @pytest.fixture
@@ -316,8 +316,8 @@ def places(tmp_path: Path) -> Iterator[tuple[Place, Place]]:
         both.append(Place(InProcess(create_served(settings))))
         fill(both[-1], hidden=name == "with")
     yield both[0], both[1]
-    for place in both:
-        place.app.close()
+    for position in both:
+        position.app.close()
 
 
 def every(tmp_path: Path) -> tuple[list[tuple[str, str]], dict[str, Any]]:
@@ -326,40 +326,40 @@ def every(tmp_path: Path) -> tuple[list[tuple[str, str]], dict[str, Any]]:
     app.state.services.registry.store.close()
     order = ("GET", "POST", "PUT", "DELETE")
     found = {(method, path) for method, path, _ in routes(app.routes)}
-    return sorted(sorted(found, reverse=True), key=lambda one: order.index(one[0])), app.openapi()["paths"]
+    return sorted(sorted(found, reverse=True), key=lambda entry: order.index(entry[0])), app.openapi()["paths"]
 
 
 def test_nobody_is_told_of_a_hidden_subject(places: tuple[Place, Place], tmp_path: Path) -> None:
-    there, absent = places
+    existing, absent = places
     table, described = every(tmp_path)
     wrong: list[str] = []
-    asked = {(method, path): asking(method, path, there, described) for method, path in table}
+    asked = {(method, path): asking(method, path, existing, described) for method, path in table}
     for (method, path), requests in asked.items():
         for number, request in enumerate(requests):
             if method == "GET":
-                there.ask("root", request)  # answers that were kept for others must not show through
+                existing.ask("root", request)  # answers that were kept for others must not show through
             for user in USERS if number == 0 else USERS[len(BRIEFLY) :]:
-                told, expected = there.ask(user, request), absent.ask(user, request)
+                reported, expected = existing.ask(user, request), absent.ask(user, request)
                 if path in UNEQUAL:
-                    if any(secret in told.body for secret in (MARK, *map(str.encode, there.guids))):
-                        wrong.append(f"{user}: {request}: {told.body!r:.500}")
-                elif plain(told) != plain(expected):
-                    wrong.append(f"{user}: {request}: {difference(told, expected)}")
+                    if any(secret in reported.body for secret in (MARK, *map(str.encode, existing.guids))):
+                        wrong.append(f"{user}: {request}: {reported.body!r:.500}")
+                elif plain(reported) != plain(expected):
+                    wrong.append(f"{user}: {request}: {difference(reported, expected)}")
     assert not wrong, f"{len(wrong)} answers tell of what is hidden:\n" + "\n".join(wrong[:20])
-    check_reached(there, absent, asked)
+    check_reached(existing, absent, asked)
 
 
-def check_reached(there: Place, absent: Place, asked: dict[tuple[str, str], list[Asked]]) -> None:
+def check_reached(existing: Place, absent: Place, asked: dict[tuple[str, str], list[Asked]]) -> None:
     """An admin gets from each route what is hidden: so the requests were the right ones."""
-    silent = {route for route in TELLING if not any(differs(there, absent, request) for request in asked[route])}
+    silent = {route for route in TELLING if not any(differs(existing, absent, request) for request in asked[route])}
     assert not silent, "an admin's answers from these routes do not tell of what is hidden"
     unanswered = {
         route
         for route, requests in asked.items()
-        if all(there.ask("root", request).status >= 400 for request in requests)
+        if all(existing.ask("root", request).status >= 400 for request in requests)
     }
     assert unanswered == UNANSWERED, "no request reaches what these routes do: the tables above need other values"
 
 
-def differs(there: Place, absent: Place, request: Asked) -> bool:
-    return plain(there.ask("root", request)) != plain(absent.ask("root", request))
+def differs(existing: Place, absent: Place, request: Asked) -> bool:
+    return plain(existing.ask("root", request)) != plain(absent.ask("root", request))

@@ -129,9 +129,9 @@ class World:
     def plain(self, value: Any, ids: bool = False) -> Any:
         """Without numbers that count what others did: ids, times."""
         if isinstance(value, dict):
-            return {key: self.plain(one) for key, one in value.items() if key not in ("id", "ts")}
+            return {key: self.plain(entry) for key, entry in value.items() if key not in ("id", "ts")}
         if isinstance(value, list):
-            return ["id" if ids and isinstance(one, int) else self.plain(one) for one in value]
+            return ["id" if ids and isinstance(entry, int) else self.plain(entry) for entry in value]
         return value
 
     def by_id(self, seen: frozenset[str] | None) -> dict[str, list[tuple[int, Any]]]:
@@ -139,18 +139,18 @@ class World:
         found: dict[str, list[tuple[int, Any]]] = {}
         with self.registry.store.read() as tx:
             stored = tx.search("", deleted=True)
-        for one in stored:
-            if seen is not None and one.subject not in seen:
+        for entry in stored:
+            if seen is not None and entry.subject not in seen:
                 continue
-            context = one.subject.rpartition(":")[0] + ":" if one.subject.startswith(":") else ""
-            name = f"{context}{one.content.text}{one.content.references}"
+            context = entry.subject.rpartition(":")[0] + ":" if entry.subject.startswith(":") else ""
+            name = f"{context}{entry.content.text}{entry.content.references}"
             for path in ("", "/schema", "/subjects?deleted=true", "/versions"):
                 sign = "&" if "?" in path else "?"
-                url = f"/schemas/ids/{one.id}{path}{sign}subject={quote(one.subject, safe='')}"
-                status, told = self.answer("GET", url, None)
+                url = f"/schemas/ids/{entry.id}{path}{sign}subject={quote(entry.subject, safe='')}"
+                status, reported = self.answer("GET", url, None)
                 if status != 200:
-                    told["message"] = told["message"].replace(f"Schema {one.id} ", "Schema ")
-                found.setdefault(name + path + one.subject, []).append((status, told))
+                    reported["message"] = reported["message"].replace(f"Schema {entry.id} ", "Schema ")
+                found.setdefault(name + path + entry.subject, []).append((status, reported))
         return found
 
 
@@ -216,7 +216,7 @@ def compare(everything: World, visible: World, sees: frozenset[str]) -> None:
             assert everything.answer(method, path, body) == expected, (method, path, body)
     assert everything.by_id(sees) == visible.by_id(None)
     with everything.registry.store.read() as tx:
-        hidden = {one.id for one in tx.search("", deleted=True) if one.subject not in sees}
-        shown = {one.id for one in tx.search("", deleted=True) if one.subject in sees}
+        hidden = {entry.id for entry in tx.search("", deleted=True) if entry.subject not in sees}
+        shown = {entry.id for entry in tx.search("", deleted=True) if entry.subject in sees}
     for number in hidden - shown:
         assert everything.answer("GET", f"/schemas/ids/{number}", None)[0] == 404

@@ -72,16 +72,16 @@ def test_every_form_of_secret_is_masked(capsys: pytest.CaptureFixture[str], text
         assert "***" in line
 
 
-def refused(work: Callable[[], object]) -> str:
+def refused(function: Callable[[], object]) -> str:
     with pytest.raises(SetupError) as error:
-        work()
+        function()
     return error.value.detail
 
 
 def warned(url: str) -> str:
-    with redirect_stderr(io.StringIO()) as told:
+    with redirect_stderr(io.StringIO()) as error_text:
         lineage.tell(url, {})
-    return told.getvalue()
+    return error_text.getvalue()
 
 
 def kafka_refused(**settings: str) -> str:

@@ -116,9 +116,9 @@ def shown(server: ssl.SSLContext) -> bytes | None:
     """The certificate that a client of this context gets."""
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asking.check_hostname, asking.verify_mode = False, ssl.CERT_NONE
-    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = asking.wrap_bio(back, there)
-    ends = [client, server.wrap_bio(there, back, server_side=True)]
+    existing, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = asking.wrap_bio(back, existing)
+    ends = [client, server.wrap_bio(existing, back, server_side=True)]
     for _ in range(4):
         for end in ends:
             with suppress(ssl.SSLWantReadError):

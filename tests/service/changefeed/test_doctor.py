@@ -189,8 +189,8 @@ CASES: dict[str, tuple[Case, Case]] = {
 }  # fmt: skip
 
 
-def ids(one: DoctorInput) -> set[str]:
-    return {f.id for f in examine(one)}
+def ids(entry: DoctorInput) -> set[str]:
+    return {f.id for f in examine(entry)}
 
 
 @each("rule", CASES)
@@ -224,14 +224,14 @@ def test_large_messages_of_canal_json_need_the_extension_in_the_uri() -> None:
 
 def test_kafka_over_tls_needs_more_than_its_scheme() -> None:
     for query, found in (("", True), ("&enable-tls=true", False), ("&ca=a&cert=b&key=c", False)):
-        one = DoctorInput(read(f"kafka+ssl://k:9092/t?protocol=simple{query}"))
-        assert ("scheme-without-tls" in ids(one)) is found
+        entry = DoctorInput(read(f"kafka+ssl://k:9092/t?protocol=simple{query}"))
+        assert ("scheme-without-tls" in ids(entry)) is found
 
 
 def test_each_broker_has_a_port() -> None:
     for brokers, found in (("k", True), ("k:9092,[::1]", True), ("u:1@k", True), ("k:9092,[::1]:9", False)):
-        one = DoctorInput(read(f"kafka://{brokers}/t?protocol=simple"))
-        assert ("broker-without-port" in ids(one)) is found
+        entry = DoctorInput(read(f"kafka://{brokers}/t?protocol=simple"))
+        assert ("broker-without-port" in ids(entry)) is found
     assert "broker-without-port" not in ids(DoctorInput(read("mysql://root@tidb/")))
 
 

@@ -83,9 +83,9 @@ def test_statements_that_run_into_a_fault(uri: str, version: str, clause: str, f
     sql = clause if clause.startswith(("TRUNCATE", "RENAME TABLE", "CREATE")) else f"ALTER TABLE t {clause}"
     feed = read(uri, "[filter]\nrules = ['d.*', 'e.*']", ticdc_version=version)
     form = check(CheckInput(sql, "d", catalog, feed), nothing_registered()).form()
-    told = [r for r in form["risks"] if r["id"] in IDS]
-    assert ([r["id"] for r in told], form["verdict"]) == (fault.split(), verdict)
-    assert all("TiCDC " in r["text"] for r in told)
+    reported = [r for r in form["risks"] if r["id"] in IDS]
+    assert ([r["id"] for r in reported], form["verdict"]) == (fault.split(), verdict)
+    assert all("TiCDC " in r["text"] for r in reported)
 
 
 # (URI, configuration, TiCDC's version, faults)

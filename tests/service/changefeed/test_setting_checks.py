@@ -200,9 +200,9 @@ def test_what_ticdc_passes_over_in_a_dispatcher() -> None:
 
 
 def test_what_can_fit_no_table_is_named() -> None:
-    all_tables, one = "[[sink.dispatchers]]\nmatcher=['*.*']\n", "[[sink.dispatchers]]\nmatcher=['a.*']\n"
+    all_tables, entry = "[[sink.dispatchers]]\nmatcher=['*.*']\n", "[[sink.dispatchers]]\nmatcher=['a.*']\n"
     cases = (
-        (all_tables + one, "stands behind"), (one + all_tables, ""), (one.replace("a.", "!a."), "fits no table"),
+        (all_tables + entry, "stands behind"), (entry + all_tables, ""), (entry.replace("a.", "!a."), "fits no table"),
         (FILTER.replace("a.*", "!a.*") + "ignore-sql=['x']", "fits no table"), (FILTER + FILTER, ""),
     )  # fmt: skip
     for file, words in cases:

@@ -116,10 +116,12 @@ def test_by_id_and_guid(saw: dict[str, Any], confluent: Any) -> None:
     texts = {saw[name] for name in ("byId", "textById", "textByVersion", "byGuid")}
     assert texts == {ORDER_CANONICAL, confluent.get_schema_by_guid(saw["first"]["guid"]).schema_str}
     assert saw["idsByGuid"] == [{"context": ".", "id": saw["first"]["id"]}]
-    versions = [{"subject": one.subject, "version": one.version} for one in confluent.get_schema_versions(1)]
+    versions = [
+        {"subject": version.subject, "version": version.version} for version in confluent.get_schema_versions(1)
+    ]
     # Afterwards one more subject took the same text.
-    assert [one for one in versions if one["subject"] != "go-avro-value"] == saw["versionsById"]
-    assert saw["subjectsById"] == [one["subject"] for one in saw["versionsById"]]
+    assert [version for version in versions if version["subject"] != "go-avro-value"] == saw["versionsById"]
+    assert saw["subjectsById"] == [version["subject"] for version in saw["versionsById"]]
     assert set(saw["types"]) == set(confluent.get_schema_types())
 
 

@@ -96,17 +96,17 @@ def _job(confluent: Any) -> dict[str, Any]:
         "rides": ride(_ride()(**RIDE_VALUE), _context("rides")),
     }
 
-    def told(topic: str, value: Any, **more: str) -> dict[str, Any]:
+    def reported(topic: str, value: Any, **more: str) -> dict[str, Any]:
         return {"subject": f"node-{topic}-value", "written": _text(messages[topic]), "value": value, **more}
 
     return {
-        "avro": told("orders", ORDER_VALUE, schema=ORDER, wider=WIDER, narrower=NARROWER),
+        "avro": reported("orders", ORDER_VALUE, schema=ORDER, wider=WIDER, narrower=NARROWER),
         "named": {"schema": ORDER, "value": ORDER_VALUE},
-        "avroReferring": told(
+        "avroReferring": reported(
             "shapes", SHAPE_VALUE, part=POINT, partSubject="node-point", name="geo.Point", whole=SHAPE
         ),
-        "json": told("stops", STOP_VALUE, part=GPS, partSubject="node-gps", name="gps.json", whole=STOP),
-        "protobuf": told(
+        "json": reported("stops", STOP_VALUE, part=GPS, partSubject="node-gps", name="gps.json", whole=STOP),
+        "protobuf": reported(
             "rides", RIDE_VALUE, part=PLACE, partSubject="node-place", name="fleet/place.proto", whole=RIDE
         ),
     }
@@ -115,8 +115,8 @@ def _job(confluent: Any) -> dict[str, Any]:
 @functools.cache
 def _ride() -> Any:
     """The class that protoc makes of RIDE."""
-    place = descriptor_pb2.FileDescriptorProto(name="fleet/place.proto", package="fleet", syntax="proto3")
-    place.message_type.add(name="Place").field.add(name="lat", number=1, type="TYPE_DOUBLE", label="LABEL_OPTIONAL")
+    position = descriptor_pb2.FileDescriptorProto(name="fleet/place.proto", package="fleet", syntax="proto3")
+    position.message_type.add(name="Place").field.add(name="lat", number=1, type="TYPE_DOUBLE", label="LABEL_OPTIONAL")
     ride = descriptor_pb2.FileDescriptorProto(name="fleet/ride.proto", package="fleet", syntax="proto3")
     ride.dependency.append("fleet/place.proto")
     message = ride.message_type.add(name="Ride")
@@ -129,7 +129,7 @@ def _ride() -> Any:
     for number, name in enumerate(("key", "value"), start=1):
         entry.field.add(name=name, number=number, type="TYPE_STRING", label="LABEL_OPTIONAL")
     pool = descriptor_pool.DescriptorPool()
-    for file in (place, ride):
+    for file in (position, ride):
         pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("fleet.Ride"))
 

@@ -103,7 +103,7 @@ def test_protobuf_serializer_and_deserializer(confluent: Any, client: Client) ->
     assert ProtobufDeserializer(trip, {"use.deprecated.format": False})(message, context) == written
     assert confluent.get_subjects() == ["fleet/stop.proto", "trips-value"]
     stored = confluent.get_latest_version("trips-value")
-    assert [one.name for one in stored.schema.references] == ["fleet/stop.proto"]
+    assert [reference.name for reference in stored.schema.references] == ["fleet/stop.proto"]
     assert "repeated .fleet.Stop stops = 1;" in stored.schema.schema_str
     # With the registry at hand a reader asks for the writer's schema, as a descriptor.
     with SchemaRegistryClient({"url": client.url}) as other:

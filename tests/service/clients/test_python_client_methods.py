@@ -80,20 +80,20 @@ def avro(text: str) -> Schema:
     return Schema(text, "AVRO")
 
 
-def _fill(one: Any) -> None:
+def _fill(entry: Any) -> None:
     """What each method finds: ids 1 to 8, in the order of registration."""
-    one.register_schema("address", avro(ADDRESS))
-    one.register_schema("customer", Schema(CUSTOMER, "AVRO", [SchemaReference("x.Address", "address", 1)]))
-    one.register_schema("orders", Schema(ORDER, "AVRO", metadata=OWNED))
-    one.register_schema("orders", avro(WIDER))
-    one.register_schema("old", avro('"int"'))
-    one.register_schema("old", avro('"long"'))
-    one.delete_version("old", 1)
-    one.register_schema("gone", avro('"string"'))
-    one.delete_subject("gone")
-    one.register_schema("trips", Schema(TRIP, "PROTOBUF"))
-    one.set_compatibility("old", "FORWARD")
-    one.update_mode("customer", "READONLY")
+    entry.register_schema("address", avro(ADDRESS))
+    entry.register_schema("customer", Schema(CUSTOMER, "AVRO", [SchemaReference("x.Address", "address", 1)]))
+    entry.register_schema("orders", Schema(ORDER, "AVRO", metadata=OWNED))
+    entry.register_schema("orders", avro(WIDER))
+    entry.register_schema("old", avro('"int"'))
+    entry.register_schema("old", avro('"long"'))
+    entry.delete_version("old", 1)
+    entry.register_schema("gone", avro('"string"'))
+    entry.delete_subject("gone")
+    entry.register_schema("trips", Schema(TRIP, "PROTOBUF"))
+    entry.set_compatibility("old", "FORWARD")
+    entry.update_mode("customer", "READONLY")
 
 
 _ORDERS = {"subject_name": "orders"}
@@ -277,7 +277,7 @@ def registry(filled: Path) -> Iterator[Any]:
 
 def _plain(result: Any, arguments: dict[str, Any]) -> Any:
     if isinstance(result, list):
-        return [_plain(one, arguments) for one in result]
+        return [_plain(entry, arguments) for entry in result]
     match result:
         case Schema():
             return result.schema_str
@@ -305,7 +305,7 @@ def test_methods_that_change_nothing(filled: Path) -> None:
 
         def check(method: str) -> None:
             calls = CALLS[method]
-            assert [_outcome(client, method, one.arguments) for one in calls] == [one.expected for one in calls]
+            assert [_outcome(client, method, entry.arguments) for entry in calls] == [entry.expected for entry in calls]
 
         check_rows([method for method in sorted(CALLS) if method.startswith(READS)], check)
 
@@ -314,7 +314,7 @@ def test_methods_that_change_something(filled: Path) -> None:
     def check(method: str) -> None:
         with registry(filled) as client:
             calls = CALLS[method]
-            assert [_outcome(client, method, one.arguments) for one in calls] == [one.expected for one in calls]
+            assert [_outcome(client, method, entry.arguments) for entry in calls] == [entry.expected for entry in calls]
 
     check_rows([method for method in sorted(CALLS) if not method.startswith(READS)], check)
 
@@ -323,7 +323,7 @@ def test_every_method_and_every_parameter_has_a_call() -> None:
     methods = _methods()
     assert methods.keys() == CALLS.keys() | LOCAL
     for method, calls in CALLS.items():
-        used = {name for one in calls for name in one.arguments}
+        used = {name for entry in calls for name in entry.arguments}
         assert used == methods[method].parameters.keys() - {"self"}, method
 
 

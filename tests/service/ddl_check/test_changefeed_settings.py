@@ -118,7 +118,7 @@ def test_advice_is_the_statement_with_one_word_changed_and_safe(clause: str, tri
     form = ask(AVRO, "", f"ALTER TABLE orders {clause}")
     assert form["verdict"] == STOP
     commands = [c for a in form["advice"] if a["checked"] for c in a["commands"]]
-    assert commands == [f"ALTER TABLE orders {one};" for one in tried]
+    assert commands == [f"ALTER TABLE orders {entry};" for entry in tried]
     assert [ask(AVRO, "", c)["verdict"] for c in commands] == [SAFE] * len(commands)
 
 
@@ -130,9 +130,9 @@ def test_advice_leaves_columns_alone_that_are_not_sent() -> None:
 
 def test_advice_about_a_dispatcher() -> None:
     by_column = "[sink]\ndispatchers=[{matcher=['*.*'],partition='columns',columns=['total']}]\n"
-    for clause, there in (("DROP COLUMN total", True), ("RENAME COLUMN total TO t", True), ("DROP COLUMN d", False)):
+    for clause, existing in (("DROP COLUMN total", True), ("RENAME COLUMN total TO t", True), ("DROP COLUMN d", False)):
         found = {a["id"] for a in ask(OPEN, by_column, f"ALTER TABLE orders {clause}")["advice"]}
-        assert ("other-dispatcher" in found) is there
+        assert ("other-dispatcher" in found) is existing
 
 
 # An event filter's expression, a clause → does the filter ask for a column that is not there then?

@@ -284,9 +284,9 @@ def test_it_would_stop_if_and_only_if_registering_is_refused(
                 return  # TiDB does not take it
             refused = False
             for view in form["schemas"]:
-                for part in ("key", "value"):
+                for field in ("key", "value"):
                     try:
-                        register.register(registry, view[f"{part}_subject"], NewSchema(text=view[part]))
+                        register.register(registry, view[f"{field}_subject"], NewSchema(text=view[field]))
                     except RegistryError as error:
                         refused = refused or error.code == "INCOMPATIBLE_SCHEMA"
             assert (form["verdict"] == STOP) == refused

@@ -51,11 +51,11 @@ def _check_sequence(seed: int) -> None:
     each.append(each[-1])  # once more
     before = with_snapshots(shop(), (_SPREAD,), "shop")
     form = check(CheckInput("; ".join(each), "shop", before, feed(), assume=True), nothing_registered()).form()
-    for sql, one in zip(each, form["statements"], strict=True):
-        if one["verdict"] == SAFE:
+    for sql, statement in zip(each, form["statements"], strict=True):
+        if statement["verdict"] == SAFE:
             before = apply(before, parse(sql, db="shop"), "shop")  # raises where it can't be run
             continue
-        for advice in one["advice"] if one["verdict"] != REFUSED else ():
+        for advice in statement["advice"] if statement["verdict"] != REFUSED else ():
             for command in advice["commands"] if advice["checked"] else ():
                 asked = CheckInput(command, "shop", before, feed(), assume=True)
                 assert check(asked, nothing_registered()).form()["verdict"] == SAFE, (sql, command)

@@ -359,11 +359,18 @@ def test_foreign_keys_that_are_not_checked() -> None:
     gone = "DROP TABLE boss"
     sql = f"{gone}; SET foreign_key_checks = 0; {drop}; {gone}; SET SESSION foreign_key_checks = ON; {drop}"
     form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
-    assert [one["verdict"] for one in form["statements"]] == ["refused", "safe", "refused", "safe", "safe", "refused"]
+    assert [statement["verdict"] for statement in form["statements"]] == [
+        "refused",
+        "safe",
+        "refused",
+        "safe",
+        "safe",
+        "refused",
+    ]
 
 
 def test_nothing_that_a_real_tidb_accepted_is_refused() -> None:
-    wrong, told = [], 0
+    wrong, reported = [], 0
     for name in FILES:
         script, catalog = None, new_catalog()
         for line in recorded(name):
@@ -378,9 +385,9 @@ def test_nothing_that_a_real_tidb_accepted_is_refused() -> None:
                 catalog = apply(catalog, statement, line["db"])
                 wrong += [(line["ddl"], refused)] if refused else []
             else:
-                told += line["errno"] in [r.number for r in refused]
+                reported += line["errno"] in [r.number for r in refused]
     assert wrong == []
-    assert told >= 11
+    assert reported >= 11
 
 
 def test_a_text_without_charset_does_not_tell_what_a_change_of_charset_is() -> None:
@@ -396,7 +403,7 @@ def test_unknown_modes_are_refused() -> None:
     run_check(replace(question, sql_mode="ansi, no_zero_date,"), tables(), nothing_registered(), lambda _: "")
     sql = 'SET sql_mode = "NOPE"; SET LOCAL sql_mode = "ANSI"; ALTER TABLE orders ADD COLUMN "x" INT'
     form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
-    assert [one["verdict"] for one in form["statements"]] == [REFUSED_VERDICT, "safe", "safe"]
+    assert [statement["verdict"] for statement in form["statements"]] == [REFUSED_VERDICT, "safe", "safe"]
     assert [r["number"] for r in form["statements"][0]["refusals"]] == [1231]
 
 

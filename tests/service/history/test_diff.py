@@ -167,7 +167,7 @@ def test_one_table_by_each_of_its_names(history: HistoryStore) -> None:
     for name in ("t", "T", "s"):
         assert lines(history, row, db="d", table=name) == ["~ table d.t is renamed to d.s"], name
     assert lines(history, row, db="d", table="other")[0] == "- table d.other dropped"
-    assert len([one for one in lines(history, row, db="D") if not one.startswith(" ")]) == 2
+    assert len([line for line in lines(history, row, db="D") if not line.startswith(" ")]) == 2
     for more in ({"db": "d", "table": "nope"}, {"db": "nope"}, {"table": "t"}):
         with pytest.raises(RegistryError):
             lines(history, row, **more)
@@ -202,7 +202,7 @@ def test_rows_that_contradict_a_version(history: HistoryStore) -> None:
     history.track("drift", Batch(drift=drifts))
     made = diff(history.span("drift", Period(2 * STEP + 1, 6 * STEP))).form()
     note = f"afterwards, 1 rows or messages since commit_ts {5 * STEP} contradict it: {detail}"
-    assert [(one["table"], one["kind"], one["notes"]) for one in made["tables"]] == [
+    assert [(table["table"], table["kind"], table["notes"]) for table in made["tables"]] == [
         ("t", "unknown", [note]), ("u", "changed", [note])]  # fmt: skip
     for period in (Period(0, 4 * STEP), Period(5 * STEP, 6 * STEP)):
         assert "unknown" not in diff(history.span("drift", period)).form()["counts"]

@@ -97,7 +97,7 @@ def test_any_order_gives_the_same(examples: int) -> None:
                 records = [replace(r, unsealed_source=True) for group in groups[start:end] for r in group]
                 history.track("c", Batch(records=records))
             assert everything(history, "c") == TRUTH
-            assert all(one.copies in (1, 2) for one in history.ddl("c"))
+            assert all(entry.copies in (1, 2) for entry in history.ddl("c"))
 
     holds()
 
@@ -123,15 +123,15 @@ def test_partitions_in_any_interleaving(examples: int) -> None:
                 take = data.draw(st.integers(1, 9))
                 part, streams[partition] = streams[partition][:take], streams[partition][take:]
                 batch = Batch(partitions={("t", p) for p in range(3)})
-                batch.records = [one for one in part if isinstance(one, DdlRecord)]
-                marks = [one for one in part if isinstance(one, int)]
+                batch.records = [entry for entry in part if isinstance(entry, DdlRecord)]
+                marks = [entry for entry in part if isinstance(entry, int)]
                 if marks:
                     batch.watermarks[("t", partition)] = marks[-1]
                 taken = history.track("c", batch)
                 assert taken.late == 0
-                assert all(one.commit_ts <= taken.sealed_ts for one in history.ddl("c") if one.state != "pending")
+                assert all(entry.commit_ts <= taken.sealed_ts for entry in history.ddl("c") if entry.state != "pending")
             assert everything(history, "c") == TRUTH
-            assert {one.copies for one in history.ddl("c")} == {3}
+            assert {entry.copies for entry in history.ddl("c")} == {3}
 
     holds()
 
@@ -154,8 +154,8 @@ def test_from_a_snapshot_on_the_tail_is_the_same(share: float) -> None:
     name, lines = max(scripts("own").items(), key=lambda item: len(item[1]))
     records = [
         record(w["ts"], w["scm"], w["tbl"], w["q"], format="open", topic="t", partition=0, unsealed_source=True)
-        for one in lines
-        for w in one["wire"]
+        for line in lines
+        for w in line["wire"]
     ]
     at = int(len(records) * share)
     with empty() as whole, empty() as tail:

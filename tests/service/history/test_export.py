@@ -58,27 +58,27 @@ def test_tidbs_histories_come_back(history: HistoryStore, opened: SqlStore, tmp_
 
     def check(row: tuple[str, list[dict[str, Any]]]) -> None:
         script, lines = row
-        wire = [w for one in lines for w in one["wire"]]
+        wire = [w for line in lines for w in line["wire"]]
         records = [DdlRecord(script, w["ts"], w["scm"], w["tbl"], w["q"]) for w in wire]
         history.track(script, Batch(records=records))
         text, left_out = export(history, script, "jsonl", zone=ZONE)
         exact = [
-            one
+            item
             for some in history.histories(script)
-            for one, _ in some
-            if not any(line.startswith(f"{one.id}: ") for line in left_out)
+            for item, _ in some
+            if not any(line.startswith(f"{item.id}: ") for line in left_out)
         ]
         read = {(v.commit_ts, v.table.id.folded): v.table for v in versions(statements(text))}
-        for one in exact:
-            if one.is_live:
-                assert plain(read[one.from_ts, one.id.folded]) == plain(one.table), one.id
+        for entry in exact:
+            if entry.is_live:
+                assert plain(read[entry.from_ts, entry.id.folded]) == plain(entry.table), entry.id
         (file := tmp_path / "export.jsonl").write_text(text)
         tracker_of(TrackedChangefeed(f"{script} again", (), file), history, opened, most=1000).run()
-        for one in exact:
-            again = history.version_at(f"{script} again", *one.id, one.from_ts, inclusive=True)
+        for entry in exact:
+            again = history.version_at(f"{script} again", *entry.id, entry.from_ts, inclusive=True)
             assert again is not None
-            assert (again.is_live, again.from_ts) == (one.is_live, one.from_ts)
-            assert not one.is_live or plain(again.table) == plain(one.table), one.id
+            assert (again.is_live, again.from_ts) == (entry.is_live, entry.from_ts)
+            assert not entry.is_live or plain(again.table) == plain(entry.table), entry.id
         sql, refused = export(history, script, "sql", zone=ZONE)
         newest = {v.table.id.folded: v.table for v in versions(statements(sql) if "CREATE TABLE" in sql else [])}
         for id_ in (row.id for row in history.tables(script, limit=10_000) if row.state is State.KNOWN):
@@ -132,13 +132,13 @@ def test_what_is_written_and_left_out(history: HistoryStore, row: Row) -> None:
     records = [DdlRecord(row.name, n * STEP, "d", "", query, mode="typed") for n, query in enumerate(row.statements, 1)]
     history.track(row.name, Batch(records=records))
     sql, _ = export(history, row.name, "sql")
-    assert [part for part in row.sql if part not in sql] == [], sql
+    assert [piece for piece in row.sql if piece not in sql] == [], sql
     assert row.sql or "CREATE" not in sql
     lines, left_out = export(history, row.name, "jsonl")
     assert lines.count('"query"') == row.lines
     _, in_sql = export(history, row.name, "sql")
     said = left_out or in_sql
-    assert [one for one in row.left_out if not any(text.startswith(one) for text in said)] == [], said
+    assert [entry for entry in row.left_out if not any(text.startswith(entry) for text in said)] == [], said
     assert len(said) == len(row.left_out)
 
 

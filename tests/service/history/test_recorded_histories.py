@@ -27,8 +27,8 @@ def messages(lines: list[dict[str, Any]]) -> list[Any]:
     for recorded in lines:
         for partition in range(PARTITIONS):
             events = [ddl(w["ts"], w["scm"], w["tbl"], w["q"], w["t"]) for w in recorded["wire"]]
-            for one in (*events, resolved(recorded["wire"][-1]["ts"])):
-                found.append(replace(one, topic="t", partition=partition, offset=offsets[partition]))
+            for entry in (*events, resolved(recorded["wire"][-1]["ts"])):
+                found.append(replace(entry, topic="t", partition=partition, offset=offsets[partition]))
                 offsets[partition] += 1
     return found
 
@@ -44,25 +44,25 @@ def test_versions_are_tidbs(store: SqlStore, tmp_path: Path, name: str) -> None:
         tracker = tracker_of(TrackedChangefeed(script, (), file), histories, store, most=1000)
         tracker.run()
         progress = tracker.progress
-        events = sum(len(one["wire"]) for one in lines)
+        events = sum(len(entry["wire"]) for entry in lines)
         assert (progress.sealed, progress.pending, progress.failed, progress.drift) == (events, 0, 0, 0), script
         assert progress.copies == events * (PARTITIONS - 1)
         known: dict[tuple[str, str], Any] = {}
-        for one in lines:
-            checked += check(histories, script, one, known)
+        for line in lines:
+            checked += check(histories, script, line, known)
     assert checked > 50
 
 
-def check(histories: HistoryStore, script: str, one: dict[str, Any], known: dict[tuple[str, str], Any]) -> int:
+def check(histories: HistoryStore, script: str, entry: dict[str, Any], known: dict[tuple[str, str], Any]) -> int:
     """known: what TiDB said of each table before."""
-    first, last = one["wire"][0]["ts"], one["wire"][-1]["ts"]
-    tables = [table for table in one["tables_after"] if table["kind"] == "table"]
+    first, last = entry["wire"][0]["ts"], entry["wire"][-1]["ts"]
+    tables = [table for table in entry["tables_after"] if table["kind"] == "table"]
     for table in tables:
         name = (table["db"], table["table"])
         after = histories.version_at(script, *name, last + 1)
         assert after is not None
         assert after.table is not None
-        assert table_form(after.table) == answer(table), one["ddl"]
+        assert table_form(after.table) == answer(table), entry["ddl"]
         assert histories.version_at(script, *name, last, inclusive=True) == after
         # A row at the DDL's own commit_ts has the version before it.
         before = histories.version_at(script, *name, first)
@@ -72,7 +72,7 @@ def check(histories: HistoryStore, script: str, one: dict[str, Any], known: dict
             assert before.table is not None
             assert table_form(before.table) == known[name]
         known[name] = answer(table)
-    for gone in one["tables_gone"]:
+    for gone in entry["tables_gone"]:
         known.pop((gone["db"], gone["table"]), None)
         row = histories.version_at(script, gone["db"], gone["table"], last, inclusive=True)
         assert row is None or row.state is State.GONE

@@ -30,12 +30,12 @@ LINES = {
 def test_forms_of_dumps(tmp_path: Path, form: str) -> None:
     dump = tmp_path / "dump"
     dump.write_text(LINES[form] + "\n\n")
-    (one,) = read_records(str(dump))
-    found = snapshot(one)
+    (entry,) = read_records(str(dump))
+    found = snapshot(entry)
     assert rows(found) == {("s", 1): (1, False, '"int"', None)}
-    assert (one.ts == 5) == ("5" in LINES[form].replace("75", ""))
-    assert "line 1" in one.where
-    assert ("offset 9" in one.where) == ("9" in LINES[form].partition("{")[0] or form == "message file")
+    assert (entry.ts == 5) == ("5" in LINES[form].replace("75", ""))
+    assert "line 1" in entry.where
+    assert ("offset 9" in entry.where) == ("9" in LINES[form].partition("{")[0] or form == "message file")
 
 
 @each("value", ["null", "<null>", ""])
@@ -62,16 +62,16 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         again = replayed(*read_records(str(dump)))
         assert not again.broken
         assert fingerprint(again.snapshot) == fingerprint(found)
-        assert {key: one.ts for key, one in again.snapshot.versions.items()} == {
-            key: one.ts for key, one in found.versions.items()
+        assert {key: version.ts for key, version in again.snapshot.versions.items()} == {
+            key: version.ts for key, version in found.versions.items()
         }
 
 
 def test_keys_are_confluents_to_the_byte() -> None:
     """Compaction goes by bytes: a record of ours must replace Confluent's, and its tombstone must remove ours."""
     records = list(read_records(str(CONFLUENT)))
-    written = {one.key: one.value for one in records_of(replayed(*records).snapshot)}
-    last = {one.key: one.value for one in records}
+    written = {record.key: record.value for record in records_of(replayed(*records).snapshot)}
+    last = {record.key: record.value for record in records}
     live = {key: value for key, value in last.items() if value is not None and b"DELETE_SUBJECT" not in key}  # type: ignore[operator]
     live = {key: value for key, value in live.items() if b"CLEAR_SUBJECT" not in key}  # type: ignore[operator]
     ours = {key: value for key, value in written.items() if b"NOOP" not in key}  # type: ignore[operator]

@@ -85,24 +85,24 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
 
 def test_through_a_dump(source: tuple[str, str], tmp_path: Path) -> None:
     target = f"sqlite:///{tmp_path / 'target.db'}"
-    code, _, told = command("export", "dump.jsonl", "--store", source[1], cwd=tmp_path)
-    assert (code, told.splitlines()[-1]) == (
+    code, _, reported = command("export", "dump.jsonl", "--store", source[1], cwd=tmp_path)
+    assert (code, reported.splitlines()[-1]) == (
         0,
         "export: written: 8 versions, 2 soft-deleted versions, 4 configs, 2 modes, 1 contexts, 2 id marks; "
         "0 versions and 0 configs and modes were there already",
     )
     for expected in ("written: 8 versions", "nothing to do; 10 versions and 6 configs and modes were there already"):
-        code, _, told = command("import", "dump.jsonl", "--store", target, cwd=tmp_path)
+        code, _, reported = command("import", "dump.jsonl", "--store", target, cwd=tmp_path)
         assert code == 0
-        assert f"import: {expected}" in told
+        assert f"import: {expected}" in reported
     assert fingerprint(held(target)) == fingerprint(held(source[1]))
-    code, _, told = command("import", "dump.jsonl", "--store", target, "--verify", cwd=tmp_path)
-    assert (code, told.splitlines()[-1]) == (0, "verify: equal")
+    code, _, reported = command("import", "dump.jsonl", "--store", target, "--verify", cwd=tmp_path)
+    assert (code, reported.splitlines()[-1]) == (0, "verify: equal")
     with running_service(store=target) as url:
         assert Client(url).register("new", '"boolean"', "?force=true").json["id"] == 11  # 10 was gone2's
-    code, _, told = command("import", "dump.jsonl", "--store", target, "--verify", cwd=tmp_path)
-    assert (code, told.splitlines()[-1]) == (1, "verify: 2 differences")
-    assert "versions: 10 equal, 1 different:\n  new version 1: only in the target\n" in told
+    code, _, reported = command("import", "dump.jsonl", "--store", target, "--verify", cwd=tmp_path)
+    assert (code, reported.splitlines()[-1]) == (1, "verify: 2 differences")
+    assert "versions: 10 equal, 1 different:\n  new version 1: only in the target\n" in reported
     absent = f"sqlite:///{tmp_path / 'absent.db'}"
     assert command("import", "dump.jsonl", "--store", absent, "--verify", cwd=tmp_path)[0] == 2
 
@@ -119,36 +119,40 @@ def test_a_dump_on_stdout(source: tuple[str, str], tmp_path: Path) -> None:
 
 def test_a_dump_that_is_there_is_not_replaced(source: tuple[str, str], tmp_path: Path) -> None:
     (tmp_path / "dump.jsonl").write_text("something\n")
-    code, _, told = command("export", "dump.jsonl", "--store", source[1], cwd=tmp_path)
-    assert (code, "dump.jsonl is there and holds something else" in told) == (2, True)
+    code, _, reported = command("export", "dump.jsonl", "--store", source[1], cwd=tmp_path)
+    assert (code, "dump.jsonl is there and holds something else" in reported) == (2, True)
     assert command("export", "dump.jsonl", "--store", source[1], "--overwrite", cwd=tmp_path)[0] == 0
-    code, _, told = command("export", "dump.jsonl", "--store", source[1], cwd=tmp_path)
-    assert (code, "export: nothing to do" in told) == (0, True)
+    code, _, reported = command("export", "dump.jsonl", "--store", source[1], cwd=tmp_path)
+    assert (code, "export: nothing to do" in reported) == (0, True)
 
 
 def test_over_rest_and_back(source: tuple[str, str], tmp_path: Path) -> None:
     """REST to REST, then REST to a store: ids, versions, deletes, configs, modes and the highest id are the same."""
     target = f"sqlite:///{tmp_path / 'target.db'}"
     with running_service() as url:
-        code, _, told = command("import", source[0], "--to", url, cwd=tmp_path)
-        assert code == 0, told
-        code, _, told = command("import", source[0], "--to", url, cwd=tmp_path)
-        assert (code, "import: nothing to do; 10 versions and 6 configs" in told) == (0, True)
-        for one, other in ((source[0], ("--to", url)), (source[0], ("--store", source[1])), (url, ("--to", source[0]))):
-            code, _, told = command("import", one, *other, "--verify", cwd=tmp_path)
-            assert (code, told.splitlines()[-1]) == (0, "verify: equal"), told
+        code, _, reported = command("import", source[0], "--to", url, cwd=tmp_path)
+        assert code == 0, reported
+        code, _, reported = command("import", source[0], "--to", url, cwd=tmp_path)
+        assert (code, "import: nothing to do; 10 versions and 6 configs" in reported) == (0, True)
+        for entry, other in (
+            (source[0], ("--to", url)),
+            (source[0], ("--store", source[1])),
+            (url, ("--to", source[0])),
+        ):
+            code, _, reported = command("import", entry, *other, "--verify", cwd=tmp_path)
+            assert (code, reported.splitlines()[-1]) == (0, "verify: equal"), reported
         client = Client(url)
         assert client.get("/mode").json == {"mode": "READWRITE"}  # it was IMPORT meanwhile
         assert client.get("/mode/j").json == {"mode": "READONLY"}
         assert client.get("/subjects?deleted=true").json == Client(source[0]).get("/subjects?deleted=true").json
-        code, _, told = command("import", url, "--store", target, cwd=tmp_path)
-        assert code == 0, told
+        code, _, reported = command("import", url, "--store", target, cwd=tmp_path)
+        assert code == 0, reported
         assert client.register("new", '"boolean"', "?force=true").json["id"] == 11
-    found, there = held(target), held(source[1])
+    found, existing = held(target), held(source[1])
     # An answer names the level that counts where a config has none, and so it is one that is set.
     assert found.configs.pop("alias") == {"alias": "s", "compatibilityLevel": "BACKWARD"}
-    assert there.configs.pop("alias") == {"alias": "s"}
-    assert fingerprint(found) == fingerprint(there)
+    assert existing.configs.pop("alias") == {"alias": "s"}
+    assert fingerprint(found) == fingerprint(existing)
 
 
 def test_conflicts_over_rest_write_nothing(source: tuple[str, str], tmp_path: Path) -> None:
@@ -156,17 +160,17 @@ def test_conflicts_over_rest_write_nothing(source: tuple[str, str], tmp_path: Pa
         client = Client(url)
         assert client.register("s", '"bytes"').status == 200
         assert client.register("t", '"int"').status == 200
-        code, _, told = command("import", source[0], "--to", url, cwd=tmp_path)
+        code, _, reported = command("import", source[0], "--to", url, cwd=tmp_path)
         assert code == 1
-        assert "1 × the version has another schema:" in told
-        assert "2 × the id stands for another schema:" in told
-        assert told.endswith("conflicts; nothing was written\n")
+        assert "1 × the version has another schema:" in reported
+        assert "2 × the id stands for another schema:" in reported
+        assert reported.endswith("conflicts; nothing was written\n")
         assert client.get("/subjects?deleted=true").json == ["s", "t"]
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
-    code, _, told = command("import", CONFLUENT, "--dry-run", cwd=tmp_path)
-    assert (code, "import: would be written: 114 versions, 11 configs" in told) == (0, True)
+    code, _, reported = command("import", CONFLUENT, "--dry-run", cwd=tmp_path)
+    assert (code, "import: would be written: 114 versions, 11 configs" in reported) == (0, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -174,10 +178,10 @@ def test_a_conflict_leaves_a_store_as_it_was(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'registry.db'}"
     assert command("import", CONFLUENT, cwd=tmp_path)[0] == 0
     before = fingerprint(held(store))
-    code, _, told = command("import", KARAPACE, cwd=tmp_path)
+    code, _, reported = command("import", KARAPACE, cwd=tmp_path)
     assert code == 1
-    assert "× the version has another id:" in told
-    assert "left out: 1 × CONFIG of '__GLOBAL', which is no valid name" in told
+    assert "× the version has another id:" in reported
+    assert "left out: 1 × CONFIG of '__GLOBAL', which is no valid name" in reported
     assert fingerprint(held(store)) == before
 
 
@@ -185,12 +189,14 @@ def test_broken_records(tmp_path: Path) -> None:
     lines = (GOLDEN / "schemas-topic-karapace.tsv").read_text().splitlines()
     lines[3] = lines[3][:-5]
     (tmp_path / "dump").write_text("\n".join(lines))
-    code, _, told = command("import", "dump", cwd=tmp_path)
+    code, _, reported = command("import", "dump", cwd=tmp_path)
     assert code == 1
-    assert "1 broken records, nothing was written (--skip-broken leaves them out):\n  dump line 4 offset 3: " in told
-    code, _, told = command("import", "dump", "--skip-broken", cwd=tmp_path)
+    assert (
+        "1 broken records, nothing was written (--skip-broken leaves them out):\n  dump line 4 offset 3: " in reported
+    )
+    code, _, reported = command("import", "dump", "--skip-broken", cwd=tmp_path)
     assert code == 1
-    assert "1 broken records left out:" in told
+    assert "1 broken records left out:" in reported
     assert len(held(f"sqlite:///{tmp_path / 'registry.db'}").versions) == 165
 
 
@@ -218,8 +224,8 @@ def test_rule_sets(tmp_path: Path) -> None:
         assert client.send("POST", "/subjects/s", {"schema": '"int"'}).json["id"] == 7
         assert client.register("s", '"long"').json["ruleSet"] == shown.json["ruleSet"]
         assert "ruleSet" not in client.register("t", '"int"', ruleSet=rules).json  # as Confluent's community server
-        code, _, told = command("import", url, "--to", other, cwd=tmp_path)
-        assert code == 0, told
+        code, _, reported = command("import", url, "--to", other, cwd=tmp_path)
+        assert code == 0, reported
         assert Client(other).get("/subjects/s/versions/1").json["ruleSet"] == shown.json["ruleSet"]
         assert Client(other).get("/subjects/s/versions/1").json["guid"] == shown.json["guid"]
     assert command("export", "out", "--store", store, cwd=tmp_path)[0] == 0
@@ -240,9 +246,9 @@ def test_rule_sets(tmp_path: Path) -> None:
     (("export", "a", "b", "c"), "export takes a TARGET, or a SOURCE and a TARGET"),
 ])  # fmt: skip
 def test_what_cannot_be_done(tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
-    code, _, told = command(*arguments, "--wait", "1", cwd=tmp_path)
+    code, _, reported = command(*arguments, "--wait", "1", cwd=tmp_path)
     assert code == 2
-    assert reason in told
+    assert reason in reported
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
@@ -265,13 +271,13 @@ def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str]
                 assert reached.wait(60)
                 running.send_signal(how)
                 threading.Timer(0.5, go_on.set).start()
-                _, told = running.communicate(timeout=60)
+                _, reported = running.communicate(timeout=60)
             finally:
                 running.kill()
                 running.wait()
         assert running.returncode == 128 + how
-        assert "import stopped; run it again to go on" in told
-        changes = [one for one in server.paths if not one.startswith("GET")]
+        assert "import stopped; run it again to go on" in reported
+        changes = [path for path in server.paths if not path.startswith("GET")]
         assert (changes[0], changes[-1]) == ("PUT /mode?force=true", "DELETE /mode")
         assert target.get("/mode").json == {"mode": "READWRITE"}
         assert target.get("/mode/%3A.ctx%3A").status == 404
@@ -307,17 +313,17 @@ def test_what_cannot_be_read_is_kept_and_stops_nothing_else(tmp_path: Path) -> N
         for number, (name, value) in enumerate(unread.items(), 1)
     ]
     (tmp_path / "dump").write_text("\n".join(map(json.dumps, lines)))
-    code, _, told = command("import", "dump", cwd=tmp_path)
+    code, _, reported = command("import", "dump", cwd=tmp_path)
     assert code == 0
-    assert "5 versions have a schema that this registry can't read" in told
+    assert "5 versions have a schema that this registry can't read" in reported
     with running_service(store=f"sqlite:///{tmp_path / 'registry.db'}") as url:
         client = Client(url)
         for number, (name, value) in enumerate(unread.items(), 1):
             assert client.get(f"/schemas/ids/{number}").json["schema"] == value["schema"]
             assert client.get(f"/subjects/{name}/versions/1").json["id"] == number
             assert client.register(name, '"int"').error == (422, 42201)
-            told = client.register(name, '"int"').json["message"]
-            assert "can't be read" in told or name in ("xml", "deep")
+            reported = client.register(name, '"int"').json["message"]
+            assert "can't be read" in reported or name in ("xml", "deep")
             check = client.send("POST", f"/compatibility/subjects/{name}/versions/1", {"schema": '"int"'})
             assert check.error == (422, 42201)
             assert client.send("POST", f"/subjects/{name}", {"schema": '"int"'}).error == (404, 40403)

@@ -54,7 +54,7 @@ def test_a_registry_that_tells_less(seven: str) -> None:
     http = HttpClient(seven, login=HttpLogin(user="u:p:w"))
     source = RestSource(http)
     found = source.read()
-    assert {key: (one.id, one.deleted) for key, one in found.versions.items()} == {
+    assert {key: (version.id, version.deleted) for key, version in found.versions.items()} == {
         ("s", 1): (3, False),
         ("s", 2): (4, True),
         ("t", 1): (3, True),
@@ -70,24 +70,24 @@ def test_a_registry_that_tells_less(seven: str) -> None:
 def test_equal_as_far_as_a_registry_tells(seven: str, tmp_path: Path) -> None:
     arguments = ("import", seven, "--user", "u:p:w")
     assert command(*arguments, cwd=tmp_path)[0] == 0
-    code, _, told = command(*arguments, "--verify", cwd=tmp_path)
-    assert (code, told.splitlines()[-1]) == (2, "verify: can't tell; what could be compared is equal")
-    assert "1 × /mode of subjects: this registry answers for any name" in told
+    code, _, reported = command(*arguments, "--verify", cwd=tmp_path)
+    assert (code, reported.splitlines()[-1]) == (2, "verify: can't tell; what could be compared is equal")
+    assert "1 × /mode of subjects: this registry answers for any name" in reported
     (tmp_path / "more").write_text('{"subject":"u","version":1,"id":9,"schema":"\\"int\\""}\n')
     assert command("import", "more", cwd=tmp_path)[0] == 0
-    code, _, told = command(*arguments, "--verify", cwd=tmp_path)
-    assert (code, told.splitlines()[-1]) == (1, "verify: 1 differences")
+    code, _, reported = command(*arguments, "--verify", cwd=tmp_path)
+    assert (code, reported.splitlines()[-1]) == (1, "verify: 1 differences")
 
 
 def test_credentials_stay_out_of_sight(seven: str, tmp_path: Path) -> None:
     url = seven.replace("http://", "http://u:p%3Aw@")
-    code, _, told = command("import", url, "--dry-run", cwd=tmp_path)
-    assert (code, "would be written: 1 versions, 2 soft-deleted versions" in told) == (0, True)
-    assert "p%3Aw" not in told
-    assert "p:w" not in told
+    code, _, reported = command("import", url, "--dry-run", cwd=tmp_path)
+    assert (code, "would be written: 1 versions, 2 soft-deleted versions" in reported) == (0, True)
+    assert "p%3Aw" not in reported
+    assert "p:w" not in reported
     assert command("import", seven, "--dry-run", cwd=tmp_path, BRIDGE_REGISTRY_USER="u:p:w")[0] == 0
-    code, _, told = command("import", seven, "--dry-run", "--token", "t", cwd=tmp_path)
-    assert (code, "refused GET /subjects" in told) == (2, True)
+    code, _, reported = command("import", seven, "--dry-run", "--token", "t", cwd=tmp_path)
+    assert (code, "refused GET /subjects" in reported) == (2, True)
 
 
 def test_versions_behind_an_alias_are_counted(client: Client) -> None:
@@ -103,10 +103,10 @@ def test_versions_behind_an_alias_are_counted(client: Client) -> None:
 
 def test_progress_without_a_terminal() -> None:
     said: list[str] = []
-    told = LineProgress(said.append, every=0)
-    told("versions", 3, 10)
-    told("writing", 1, None)
-    told("configs", 0, 0)
+    reported = LineProgress(said.append, every=0)
+    reported("versions", 3, 10)
+    reported("writing", 1, None)
+    reported("configs", 0, 0)
     assert said == ["versions: 3 of 10", "writing: 1"]
 
 

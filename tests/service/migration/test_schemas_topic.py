@@ -25,8 +25,8 @@ CONFLUENT, KARAPACE = GOLDEN / "schemas-topic-confluent.tsv", GOLDEN / "schemas-
 
 def produce(kafka: Kafka, topic: str, records: Iterable[TopicRecord], nothing: bytes | None = None) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for number, one in enumerate(records, 1):
-        producer.produce(topic, nothing if one.value is None else one.value, one.key, 0, timestamp=number)
+    for number, record in enumerate(records, 1):
+        producer.produce(topic, nothing if record.value is None else record.value, record.key, 0, timestamp=number)
     assert producer.flush(60) == 0
 
 
@@ -36,16 +36,16 @@ def test_a_topic_of_another_registry(kafka: Kafka, golden: Path, nothing: bytes 
     topic = kafka.create_topic()
     produce(kafka, topic, read_records(str(golden)), nothing)
     brokers = ("--bootstrap-servers", kafka.bootstrap_servers)
-    code, _, told = command("import", f"kafka:{topic}", *brokers, cwd=tmp_path)
-    assert code == 0, told
+    code, _, reported = command("import", f"kafka:{topic}", *brokers, cwd=tmp_path)
+    assert code == 0, reported
     found = held(f"sqlite:///{tmp_path / 'registry.db'}")
     expected = Replay().apply_all(read_records(str(golden))).snapshot
     assert fingerprint(found) == fingerprint(expected)
     assert found.versions["s1", 1].ts == 1 + next(
-        number for number, one in enumerate(read_records(str(golden))) if b'"s1"' in (one.key or b"")
+        number for number, record in enumerate(read_records(str(golden))) if b'"s1"' in (record.key or b"")
     )
-    code, _, told = command("import", f"kafka:{topic}", *brokers, cwd=tmp_path)
-    assert (code, "import: nothing to do" in told) == (0, True)
+    code, _, reported = command("import", f"kafka:{topic}", *brokers, cwd=tmp_path)
+    assert (code, "import: nothing to do" in reported) == (0, True)
 
 
 def test_there_and_back(kafka: Kafka, tmp_path: Path) -> None:
@@ -53,29 +53,29 @@ def test_there_and_back(kafka: Kafka, tmp_path: Path) -> None:
     source, target = f"sqlite:///{tmp_path / 'source.db'}", f"sqlite:///{tmp_path / 'target.db'}"
     with running_service(store=source) as url:
         filled(Client(url))
-    code, _, told = command("export", f"kafka:{topic}", "--store", source, "--dry-run", *brokers, cwd=tmp_path)
-    assert (code, "would be written: 8 versions, 2 soft-deleted versions" in told) == (0, True)
+    code, _, reported = command("export", f"kafka:{topic}", "--store", source, "--dry-run", *brokers, cwd=tmp_path)
+    assert (code, "would be written: 8 versions, 2 soft-deleted versions" in reported) == (0, True)
     for expected in ("written: 8 versions", "nothing to do; 10 versions"):
-        code, _, told = command("export", f"kafka:{topic}", "--store", source, *brokers, cwd=tmp_path)
-        assert code == 0, told
-        assert f"export: {expected}" in told
+        code, _, reported = command("export", f"kafka:{topic}", "--store", source, *brokers, cwd=tmp_path)
+        assert code == 0, reported
+        assert f"export: {expected}" in reported
     settings = tmp_path / "kafka.properties"
     settings.write_text(f"# where\nbootstrap.servers={kafka.bootstrap_servers}\n\nclient.id = moving\n")
-    code, _, told = command(
+    code, _, reported = command(
         "import", f"kafka:{topic}", "--store", target, "--kafka-config", str(settings), cwd=tmp_path
     )
-    assert code == 0, told
+    assert code == 0, reported
     assert fingerprint(held(target)) == fingerprint(held(source))
-    times = {key: one.ts for key, one in held(source).versions.items()}
-    assert {key: one.ts for key, one in held(target).versions.items()} == times
+    times = {key: version.ts for key, version in held(source).versions.items()}
+    assert {key: version.ts for key, version in held(target).versions.items()} == times
     # What changed since is added to the topic, and comes over with a second import.
     with running_service(store=source) as url:
         assert Client(url).send("DELETE", "/subjects/s").status == 200
         assert Client(url).register("later", '"int"').status == 200
-    code, _, told = command("export", f"kafka:{topic}", "--store", source, *brokers, cwd=tmp_path)
-    assert "export: written: 1 versions, 2 soft deletes, 1 id marks" in told
-    code, _, told = command("import", f"kafka:{topic}", "--store", target, *brokers, cwd=tmp_path)
-    assert code == 0, told
+    code, _, reported = command("export", f"kafka:{topic}", "--store", source, *brokers, cwd=tmp_path)
+    assert "export: written: 1 versions, 2 soft deletes, 1 id marks" in reported
+    code, _, reported = command("import", f"kafka:{topic}", "--store", target, *brokers, cwd=tmp_path)
+    assert code == 0, reported
     assert fingerprint(held(target)) == fingerprint(held(source))
     assert kafka.admin.list_topics(topic).topics[topic].partitions.keys() == {0}
 
@@ -83,14 +83,14 @@ def test_there_and_back(kafka: Kafka, tmp_path: Path) -> None:
 def test_topics_that_will_not_do(kafka: Kafka, tmp_path: Path) -> None:
     brokers = ("--bootstrap-servers", kafka.bootstrap_servers)
     many = kafka.create_topic(partitions=2)
-    code, _, told = command("import", f"kafka:{many}", *brokers, cwd=tmp_path)
-    assert (code, "has 2 partitions; a registry's topic has one" in told) == (2, True)
-    code, _, told = command("import", "kafka:absent", *brokers, cwd=tmp_path)
-    assert (code, "there is no topic 'absent'" in told) == (2, True)
+    code, _, reported = command("import", f"kafka:{many}", *brokers, cwd=tmp_path)
+    assert (code, "has 2 partitions; a registry's topic has one" in reported) == (2, True)
+    code, _, reported = command("import", "kafka:absent", *brokers, cwd=tmp_path)
+    assert (code, "there is no topic 'absent'" in reported) == (2, True)
     broken = kafka.create_topic()
     produce(kafka, broken, [*read_records(str(KARAPACE)), TopicRecord(b"{", b"x")])
-    code, _, told = command("import", f"kafka:{broken}", *brokers, cwd=tmp_path)
+    code, _, reported = command("import", f"kafka:{broken}", *brokers, cwd=tmp_path)
     assert code == 1
-    assert f"topic {broken} partition 0 offset 219: the key is no JSON" in told
-    code, _, told = command("export", str(KARAPACE), f"kafka:{broken}", *brokers, cwd=tmp_path)
-    assert (code, "holds 1 broken records" in told) == (2, True)
+    assert f"topic {broken} partition 0 offset 219: the key is no JSON" in reported
+    code, _, reported = command("export", str(KARAPACE), f"kafka:{broken}", *brokers, cwd=tmp_path)
+    assert (code, "holds 1 broken records" in reported) == (2, True)

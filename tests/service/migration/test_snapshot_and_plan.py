@@ -72,7 +72,10 @@ def snapshot(*records: TopicRecord) -> Snapshot:
 
 
 def rows(found: Snapshot) -> dict[Any, Any]:
-    return {key: (one.id, one.deleted, one.content.text, one.content.metadata) for key, one in found.versions.items()}
+    return {
+        key: (version.id, version.deleted, version.content.text, version.content.metadata)
+        for key, version in found.versions.items()
+    }
 
 
 # ---- topics that real servers wrote
@@ -105,7 +108,7 @@ def test_karapaces_topic() -> None:
     assert done.left_out == {"CONFIG of '__GLOBAL', which is no valid name": 1}
     found = done.snapshot
     assert len(found.versions) == 166
-    assert [key for key, one in found.versions.items() if one.deleted] == [("m1", 1)]
+    assert [key for key, version in found.versions.items() if version.deleted] == [("m1", 1)]
     assert found.marks == {".": 84, ".ctx": 2}
     assert found.configs["m1"] == {"compatibilityLevel": "NONE"}
     assert ":.:" not in found.configs  # set and removed again, under Karapace's key with "subject": null
@@ -256,7 +259,14 @@ def test_conflicts_are_found_all_at_once(registry: Registry) -> None:
         record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"), record("MODE", {"mode": "IMPORT"}),
     )  # fmt: skip
     plan = plan_merge(source, target, alike=SchemaComparison(registry, source, target))
-    assert [one.kind for one in plan.conflicts] == [OTHER_SCHEMA, OTHER_ID, DELETED, ID_TAKEN, OTHER_CONFIG, OTHER_MODE]
+    assert [conflict.kind for conflict in plan.conflicts] == [
+        OTHER_SCHEMA,
+        OTHER_ID,
+        DELETED,
+        ID_TAKEN,
+        OTHER_CONFIG,
+        OTHER_MODE,
+    ]
     assert 'text version 1: source AVRO "boolean", target AVRO "int"' in plan.conflicts[0].what
     assert plan.conflicts[3].what == "id 9 of taken version 1: in the target it is the schema of other version 1"
     assert plan.same == 1
@@ -288,7 +298,7 @@ def test_differences_are_named() -> None:
         schema(":.c:target", 1, 1), schema("same", 1, 5, '"string"'),
         record("CONFIG", {"compatibilityLevel": "FULL"}, subject="text"),
     )  # fmt: skip
-    found = {one.kind: (one.equal, one.differences) for one in compare(source, target)}
+    found = {entry.kind: (entry.equal, entry.differences) for entry in compare(source, target)}
     assert found == {
         "versions": (
             1,
@@ -308,7 +318,7 @@ def test_differences_are_named() -> None:
         "contexts": (0, [".c: only in the target"]),
         "highest ids": (0, ["context .: 5 in the source, 6 in the target", "context .c: only in the target"]),
     }
-    assert not [one.differences for one in compare(source, source) if one.differences]
+    assert not [entry.differences for entry in compare(source, source) if entry.differences]
 
 
 def stored(subject: str, version: int, *to: tuple[str, int]) -> StoredVersion:
@@ -320,11 +330,11 @@ def test_versions_come_after_those_they_refer_to() -> None:
     order = order_by_references(
         [stored("a", 1, ("b", 1)), stored("b", 1, ("c", 2), ("d", 1)), stored("c", 2), stored("d", 1)]
     )
-    assert [one.subject for one in order] == ["d", "c", "b", "a"]
+    assert [entry.subject for entry in order] == ["d", "c", "b", "a"]
     circle = order_by_references([stored("a", 1, ("b", 1)), stored("b", 1, ("a", 1))])
-    assert {one.subject for one in circle} == {"a", "b"}
+    assert {entry.subject for entry in circle} == {"a", "b"}
     long = [stored("s", number, ("s", number - 1)) for number in range(5000, 1, -1)]
-    assert [one.version for one in order_by_references(long)] == list(range(2, 5001))
+    assert [entry.version for entry in order_by_references(long)] == list(range(2, 5001))
 
 
 def test_a_schema_that_cannot_be_read_is_kept(registry: Registry) -> None:
@@ -333,5 +343,5 @@ def test_a_schema_that_cannot_be_read_is_kept(registry: Registry) -> None:
     source = snapshot(schema("s", 1, 1, texts[0]), schema("t", 1, 2, texts[1], schemaType="XML"), invalid)
     done, unread = parse_versions(registry, source.versions.values(), source)
     assert unread == [("s", 1), ("t", 1), ("u", 1)]
-    assert [one.content.text for one in done] == texts
-    assert all(replace(one.content, identity=b"") == source.versions[one.subject, 1].content for one in done)
+    assert [entry.content.text for entry in done] == texts
+    assert all(replace(entry.content, identity=b"") == source.versions[entry.subject, 1].content for entry in done)

@@ -19,7 +19,7 @@ from ticdc_bridge.service.registry.names import LATEST
 from ticdc_bridge.service.registry.references import UnderstoodSchema, understand
 from ticdc_bridge.service.registry.register import NeedsFullPath, RegisterOptions, lookup, register, register_plain, tag
 from ticdc_bridge.service.registry.registry import Registry
-from ticdc_bridge.service.schema_types.base import TaggedPart
+from ticdc_bridge.service.schema_types.base import TaggedEntity
 from ticdc_bridge.service.testing import running_service
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal"}
@@ -139,7 +139,7 @@ def test_schemas_without_descriptor(registry: Registry) -> None:
             else:
                 attempt()
 
-    check_rows([*((True, one) for one in NO_DESCRIPTOR), *((False, one) for one in DESCRIBED)], check_row)
+    check_rows([*((True, entry) for entry in NO_DESCRIPTOR), *((False, entry) for entry in DESCRIBED)], check_row)
 
 
 def _plainly(registry: Registry, subject: str, new: NewSchema, understood: UnderstoodSchema) -> None:
@@ -172,7 +172,7 @@ def test_new_schemas_may_be_read_leniently(registry: Registry) -> None:
 def test_tags(registry: Registry) -> None:
     inner = json.loads(record("In", column("x"), namespace="n.m"))
     register(registry, "s", NewSchema(record("R", column("a"), column("i", ["null", inner]), namespace="n")))
-    added = (TaggedPart("n.R.a", "sr_field", ("PII", "KEY")), TaggedPart("n.m.In", "sr_record", ("OLD",)))
+    added = (TaggedEntity("n.R.a", "sr_field", ("PII", "KEY")), TaggedEntity("n.m.In", "sr_record", ("OLD",)))
     tagged = tag(registry, "s", 1, NewSchema(tags_to_add=added)).stored
     assert (tagged.version, tagged.content.metadata) == (2, {"properties": {"confluent:version": "2"}})
     assert schemas.tags(registry, tagged, ["*"]) == list(added)
@@ -180,10 +180,10 @@ def test_tags(registry: Registry) -> None:
     carried = NewSchema(record("R", column("a"), namespace="n"), keep_tags=True)
     third = register(registry, "t", carried).stored
     assert third.version == 1
-    removed = NewSchema(tags_to_remove=(TaggedPart("n.R.a", "sr_field", ("PII", "KEY")),))
+    removed = NewSchema(tags_to_remove=(TaggedEntity("n.R.a", "sr_field", ("PII", "KEY")),))
     assert schemas.tags(registry, tag(registry, "s", 2, removed).stored, ["*"]) == [added[1]]
     with pytest.raises(RegistryError, match=r"No matching path 'n\.R\.none' found"):
-        tag(registry, "s", 1, NewSchema(tags_to_add=(TaggedPart("n.R.none", "sr_field", ("X",)),)))
+        tag(registry, "s", 1, NewSchema(tags_to_add=(TaggedEntity("n.R.none", "sr_field", ("X",)),)))
 
 
 def test_properties_find_the_latest_version(registry: Registry) -> None:

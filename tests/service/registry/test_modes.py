@@ -210,7 +210,7 @@ def test_an_alias_stands_for_its_subject(registry: Registry) -> None:
     assert lookup(registry, "old-name", NewSchema('"int"')).stored.version == 1
     assert subjects.list_versions(registry, "old-name") == [1, 2]
     found = schemas.with_aliases(registry, [], "old")
-    assert [(one.stored.subject, one.stored.version, one.aliases) for one in found] == [
+    assert [(entry.stored.subject, entry.stored.version, entry.aliases) for entry in found] == [
         ("orders-value", 1, ["old-name"]),
         ("orders-value", 2, ["old-name"]),
     ]

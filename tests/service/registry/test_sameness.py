@@ -88,9 +88,9 @@ NESTED = {
 ], ids=lambda pair: pair.about)  # fmt: skip
 def test_pairs(registry: Registry, pair: Pair) -> None:
     """Both ways round: what was registered keeps its text, and the other one is found as it, or is not found."""
-    for way, (one, other) in enumerate(((pair.one, pair.other), (pair.other, pair.one))):
+    for way, (entry, other) in enumerate(((pair.one, pair.other), (pair.other, pair.one))):
         subject = f"{pair.about}-{way}"
-        first = register(registry, subject, NewSchema(json.dumps(one), pair.kind), force=True).stored
+        first = register(registry, subject, NewSchema(json.dumps(entry), pair.kind), force=True).stored
         new = NewSchema(json.dumps(other), pair.kind)
         if pair.same:
             assert lookup(registry, subject, new).stored == first
@@ -172,8 +172,8 @@ def test_what_is_registered_again_may_refer_to_what_is_soft_deleted(registry: Re
 
 def test_a_damaged_schema_is_named_and_not_served(registry: Registry, store: SqlStore) -> None:
     kept = register(registry, "kept", NewSchema('"int"')).stored
-    for place, garbled in enumerate(("text = '\"ins\"'", "kind = 'JSON'", 'refs = \'[["a","b",1]]\'', "digest = NULL")):
-        stored = register(registry, f"s{place}", NewSchema(record(f"R{place}"))).stored
+    for index, garbled in enumerate(("text = '\"ins\"'", "kind = 'JSON'", 'refs = \'[["a","b",1]]\'', "digest = NULL")):
+        stored = register(registry, f"s{index}", NewSchema(record(f"R{index}"))).stored
         with store.write() as tx:
             tx.connection.execute(text(f"UPDATE schemas SET {garbled} WHERE id = {stored.id}"))
         with pytest.raises(RegistryError, match=f"schema with id {stored.id} is damaged in the store"):

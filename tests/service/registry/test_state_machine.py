@@ -52,20 +52,20 @@ class Model:
     importing: bool = False
 
     def live(self, subject: str) -> dict[int, Version]:
-        return {number: one for number, one in self.versions[subject].items() if not one.deleted}
+        return {number: version for number, version in self.versions[subject].items() if not version.deleted}
 
     def ids(self, context: str) -> dict[int, str]:
         """What the ids of a context stand for."""
         return {
-            one.id: one.text
+            version.id: version.text
             for subject, versions in self.versions.items()
             if context_of(subject) == context
-            for one in versions.values()
+            for version in versions.values()
         }
 
     def put(self, subject: str, number: int, version: Version) -> None:
-        for old, one in list(self.versions[subject].items()):
-            if one.deleted and one.id == version.id and old < number:
+        for old, entry in list(self.versions[subject].items()):
+            if entry.deleted and entry.id == version.id and old < number:
                 del self.versions[subject][old]
         self.versions[subject][number] = version
         context = context_of(subject)
@@ -110,7 +110,7 @@ class RegistryMachine(RuleBasedStateMachine):
     @rule(subject=a_subject, text=a_text)
     def register(self, subject: str, text: str) -> None:
         found = register(self.registry, subject, NewSchema(text)).stored
-        known = [number for number, one in self.model.live(subject).items() if one.text == text]
+        known = [number for number, value in self.model.live(subject).items() if value.text == text]
         if known:
             assert found.version == max(known)
             return
@@ -130,13 +130,13 @@ class RegistryMachine(RuleBasedStateMachine):
     def bring(self, subject: str, text: str, schema_id: int, number: int) -> None:
         new = NewSchema(text, id=schema_id, version=number)
         error = self.code(lambda: register(self.registry, subject, new))
-        there = self.model.live(subject).get(number)
+        existing = self.model.live(subject).get(number)
         held = self.model.ids(context_of(subject)).get(schema_id, text)
-        if there is not None and (there.text, there.id) == (text, schema_id):
+        if existing is not None and (existing.text, existing.id) == (text, schema_id):
             assert error is None
         elif held != text:  # also where soft-deleted versions alone have the id
             assert error == "ID_TAKEN"
-        elif there is not None:
+        elif existing is not None:
             assert error == "VERSION_TAKEN"
         else:
             assert error is None
@@ -153,8 +153,8 @@ class RegistryMachine(RuleBasedStateMachine):
             self.model.versions[subject] = live and all_
         else:
             assert error == (None if live else "SUBJECT_SOFT_DELETED")
-            for one in live.values():
-                one.deleted = True
+            for value in live.values():
+                value.deleted = True
 
     @rule(subject=a_subject, number=st.integers(1, 6), permanent=st.booleans())
     def delete_version(self, subject: str, number: int, permanent: bool) -> None:
@@ -172,7 +172,7 @@ class RegistryMachine(RuleBasedStateMachine):
 
     @rule(subject=a_subject, text=a_text)
     def look_up(self, subject: str, text: str) -> None:
-        known = [number for number, one in self.model.live(subject).items() if one.text == text]
+        known = [number for number, value in self.model.live(subject).items() if value.text == text]
         if known:
             assert lookup(self.registry, subject, NewSchema(text)).stored.version == max(known)
         elif subject != "a":  # an unqualified subject is looked for in the other context too

@@ -24,7 +24,7 @@ PRIMITIVE = st.sampled_from(["null", "boolean", "int", "long", "float", "double"
 
 def described(reader: str, writer: str) -> list[tuple[str, str, str]]:
     found = incompatibilities(parse(reader), parse(writer))
-    return [(one.type, "/" + "/".join(one.path), one.info) for one in found]
+    return [(entry.type, "/" + "/".join(entry.path), entry.info) for entry in found]
 
 
 def schema(text: str) -> AvroSchema:
@@ -34,7 +34,7 @@ def schema(text: str) -> AvroSchema:
 def unlike(branches: tuple[Any, ...]) -> list[Any]:
     """The first branch of each kind: a union may have one of a kind only."""
     kinds = [branch if isinstance(branch, str) else branch["type"] for branch in branches]
-    return [branch for place, branch in enumerate(branches) if kinds.index(kinds[place]) == place]
+    return [branch for index, branch in enumerate(branches) if kinds.index(kinds[index]) == index]
 
 
 @st.composite
@@ -42,9 +42,9 @@ def pairs(draw: st.DrawFn) -> tuple[str, str]:
     """Two schemas that differ in places: most parts are of one kind on both sides, details are drawn for each."""
     numbers = count()
 
-    def named(kind: str, **parts: Any) -> dict[str, Any]:
+    def named(kind: str, **pieces: Any) -> dict[str, Any]:
         # A name may be defined once only, so each definition has a namespace of its own; simple names are compared.
-        return {"type": kind, "name": draw(st.sampled_from("AAAB")), "namespace": f"n{next(numbers)}", **parts}
+        return {"type": kind, "name": draw(st.sampled_from("AAAB")), "namespace": f"n{next(numbers)}", **pieces}
 
     def enum() -> dict[str, Any]:
         symbols = draw(st.lists(st.sampled_from("XYZ"), min_size=1, unique=True))
@@ -78,19 +78,19 @@ def pairs(draw: st.DrawFn) -> tuple[str, str]:
 
     def unions(depth: int) -> tuple[Any, Any]:
         branches = [pair(depth, in_union=True) for _ in range(draw(st.integers(1, 3)))]
-        readers, writers = (unlike(side)[:: draw(st.sampled_from((1, -1)))] for side in zip(*branches, strict=True))
+        readers, writers = (unlike(image)[:: draw(st.sampled_from((1, -1)))] for image in zip(*branches, strict=True))
         alone = draw(st.integers(0, 4))
         return (readers, writers[0]) if alone == 0 else (readers[0], writers) if alone == 1 else (readers, writers)
 
     def records(depth: int) -> tuple[Any, Any]:
         readers, writers = [], []
         for name in draw(st.lists(st.sampled_from("abc"), unique=True, max_size=3)):
-            one, other = pair(depth)
+            left, other = pair(depth)
             default = {"default": None} if draw(st.booleans()) else {}
-            one = ["null", *([] if one == "null" else [one])] if default and not isinstance(one, list) else one
-            default = default if isinstance(one, list) and "null" in one else {}
+            left = ["null", *([] if left == "null" else [left])] if default and not isinstance(left, list) else left
+            default = default if isinstance(left, list) and "null" in left else {}
             if draw(st.integers(0, 5)):
-                readers.append(column(name, one, **default))
+                readers.append(column(name, left, **default))
             if draw(st.integers(0, 5)):
                 writers.append(column(name, other))
         return named("record", fields=readers), named("record", fields=writers)
@@ -120,16 +120,16 @@ def test_the_verdict_is_that_of_the_avro_library(examples: int) -> None:
 def test_a_schema_reads_itself(pair: tuple[str, str]) -> None:
     text = pair[0]
     assert described(text, text) == []
-    one = schema(text)
-    assert all(check(one, [EarlierVersion(1, one)], level) == [] for level in LEVELS.values())
+    entry = schema(text)
+    assert all(check(entry, [EarlierVersion(1, entry)], level) == [] for level in LEVELS.values())
 
 
 @settings(max_examples=200, deadline=None)
 @given(pairs())
 def test_the_levels_agree_with_each_other(pair: tuple[str, str]) -> None:
     old, new = pair
-    one, other = schema(old), schema(new)
-    messages = {name: check(other, [EarlierVersion(1, one)], level) for name, level in LEVELS.items()}
+    left, other = schema(old), schema(new)
+    messages = {name: check(other, [EarlierVersion(1, left)], level) for name, level in LEVELS.items()}
     backward, forward = not described(new, old), not described(old, new)
     assert messages["NONE"] == []
     assert (not messages["BACKWARD"]) == (not messages["BACKWARD_TRANSITIVE"]) == backward

@@ -15,15 +15,15 @@ from tests.support.each import each
 from tests.support.service import column, record
 from tests.support.table import check_rows
 from ticdc_bridge.service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
-from ticdc_bridge.service.schema_types.avro.parse import AvroSchemaError, parse, parse_whole
+from ticdc_bridge.service.schema_types.avro.parse import AvroSchemaError, parse, parse_document
 from ticdc_bridge.service.schema_types.java_text import dump_json, java_double, java_float, load_avro
 
 DATA = Path(__file__).parent / "data"
 
 
-def fixed_twice(one: int, other: int) -> str:
+def fixed_twice(left: int, other: int) -> str:
     return record(
-        "R", *(column(f"f{n}", {"type": "fixed", "name": "F", "size": size}) for n, size in enumerate((one, other)))
+        "R", *(column(f"f{n}", {"type": "fixed", "name": "F", "size": size}) for n, size in enumerate((left, other)))
     )
 
 
@@ -236,8 +236,8 @@ def test_a_text_cut_at_its_fields_is_what_it_is_as_a_whole() -> None:
 
     def check(row: tuple[str, bool]) -> None:
         text, strict = row
-        whole = outcome(lambda one: parse_whole(one, {}, strict), text)
-        assert outcome(lambda one: parse(one, strict=strict), text) == whole
-        assert outcome(lambda one: parse(one, strict=strict), text) == whole
+        whole = outcome(lambda entry: parse_document(entry, {}, strict), text)
+        assert outcome(lambda entry: parse(entry, strict=strict), text) == whole
+        assert outcome(lambda entry: parse(entry, strict=strict), text) == whole
 
     check_rows([(text, strict) for strict in (True, False, True) for text in CUT], check, name=lambda row: row[0])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.each import each
 from tests.support.table import check_rows
-from ticdc_bridge.service.schema_types.base import ReferencedText, TaggedPart
+from ticdc_bridge.service.schema_types.base import ReferencedText, TaggedEntity
 from ticdc_bridge.service.schema_types.java_text import dump_json, hash_order, load_schema
 from ticdc_bridge.service.schema_types.json_schema.differences import count_matches
 from ticdc_bridge.service.schema_types.json_schema.pattern import problem
@@ -95,7 +95,7 @@ def test_matching_is_the_largest(edges: list[list[int]]) -> None:
     def best(left: int, taken: frozenset[int]) -> int:
         if left == len(edges):
             return 0
-        used = [1 + best(left + 1, taken | {one}) for one in edges[left] if one not in taken]
+        used = [1 + best(left + 1, taken | {edge}) for edge in edges[left] if edge not in taken]
         return max([best(left + 1, taken), *used])
 
     assert count_matches(edges, 5) == best(0, frozenset())
@@ -199,14 +199,14 @@ def test_definitions_are_no_other_way_round() -> None:
 ])  # fmt: skip
 def test_tags(kind: str, path: str, schema: Any, changed: Any) -> None:
     """Set, found again under the same path, and taken away."""
-    add, remove = (TaggedPart(path, kind, ("T",)),), (TaggedPart(path, kind, ("U",)),)
+    add, remove = (TaggedEntity(path, kind, ("T",)),), (TaggedEntity(path, kind, ("U",)),)
     text = parsed(schema).change_tags(add, remove)
     assert json.loads(text) == changed
-    assert path in [part.path for part in parsed(text).tags()]
+    assert path in [tag.path for tag in parsed(text).tags()]
     assert "T" not in parsed(text).change_tags((), add)
 
 
 @each("path", ["object.b", "object", "a", "object.a.object.b", "oneof.0.object.a", "array.object.a", ""])
 def test_tags_of_what_is_not_there(path: str) -> None:
     with pytest.raises(ValueError, match=f"No matching path '{path}' found in the schema"):
-        parsed({"properties": {"a": {"type": "string"}}}).change_tags((TaggedPart(path, "sr_field", ("T",)),), ())
+        parsed({"properties": {"a": {"type": "string"}}}).change_tags((TaggedEntity(path, "sr_field", ("T",)),), ())

@@ -137,7 +137,7 @@ PAIRS: list[tuple[Any, Any, list[str]]] = [
     # Before draft 2019 it ignores what stands before the first slash of a fragment, and slashes at the end.
     *(
         ({"properties": {"a": {"$ref": reference}}, **more}, {"properties": {"a": {"type": "null"}}}, changed)
-        for more, whole, part in (
+        for more, whole, piece in (
             (
                 {"definitions": {"b": {"type": "null"}}},
                 ("#none", "#/", "#none/"),
@@ -145,7 +145,7 @@ PAIRS: list[tuple[Any, Any, list[str]]] = [
             ),
             ({"definitions": {"b": {"$anchor": "b"}}}, ("#b",), ()),
         )
-        for references, changed in ((whole, ["TYPE_CHANGED #/properties/a"]), (part, []))
+        for references, changed in ((whole, ["TYPE_CHANGED #/properties/a"]), (piece, []))
         for reference in references
     ),
     # A pointer counts from the whole text, not from the embedded schema around it.
@@ -253,7 +253,7 @@ def test_meta_schemas_are_no_empty_schemas() -> None:
     def check(row: tuple[Any, Any, str]) -> None:
         before, after, kind = row
         found = differences({"properties": {"c": before}}, {"properties": {"c": after}})
-        assert any(kind in one for one in found) if kind else found == []
+        assert any(kind in entry for entry in found) if kind else found == []
 
     check_rows(META_SCHEMAS, check)
     with pytest.raises(ValueError, match="can't resolve reference"):

@@ -47,7 +47,7 @@ def chain(leaf: str, length: int = 3000) -> dict[str, Any]:
 def twice(leaf: str, length: int = 60) -> dict[str, Any]:
     """Definitions that each refer to the next two times: 2^60 ways to the leaf."""
     both = ({"$ref": f"#/definitions/d{at + 1}"} for at in range(length))
-    steps = {f"d{at}": {"properties": {"x": one, "y": one}} for at, one in enumerate(both)}
+    steps = {f"d{at}": {"properties": {"x": entry, "y": entry}} for at, entry in enumerate(both)}
     return {"$ref": "#/definitions/d0", "definitions": {**steps, f"d{length}": {"type": leaf}}}
 
 
@@ -87,7 +87,7 @@ def relay(leaf: str, length: int = 8000) -> dict[str, Any]:
     ({"minimum": 1}, '{"minimum":1e2147483647}'), ({"multipleOf": 3}, '{"multipleOf":1e-2147483647}'),
 ])  # fmt: skip
 def test_harmful_pairs_get_a_verdict(shared_client: Client, old: Any, new: Any) -> None:
-    old, new = (one if isinstance(one, str) else json.dumps(one) for one in (old, new))
+    old, new = (entry if isinstance(entry, str) else json.dumps(entry) for entry in (old, new))
     subject = f"harm-{len(old)}-{len(new)}"
     assert shared_client.register(subject, old, schemaType="JSON").status == 200
     body = {"schema": new, "schemaType": "JSON"}

@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2
 
 from tests.support.each import each
 from tests.support.table import check_rows
-from ticdc_bridge.service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError, TaggedPart
+from ticdc_bridge.service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError, TaggedEntity
 from ticdc_bridge.service.schema_types.java_text import hash_order, java_number
 from ticdc_bridge.service.schema_types.protobuf.canonical import text_of
 from ticdc_bridge.service.schema_types.protobuf.descriptor import file_of, from_base64, known_types
@@ -114,7 +114,7 @@ def test_serialized(text: str, serialized: str) -> None:
 def test_serialized_can_be_read_again() -> None:
     schema = read(OPTIONS)
     back = from_base64(schema.format_text("serialized"))
-    assert [one.name for one in back.types] == ["Opt", "M", "E"]
+    assert [type_.name for type_ in back.types] == ["Opt", "M", "E"]
     again = read(schema.format_text("serialized"), strict=False)
     assert "map_entry = true" in again.text
     proto = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(schema.format_text("serialized")))
@@ -217,7 +217,7 @@ def test_comparisons_end() -> None:
         "Unexpected exception during compatibility check: messages refer to one another more than 100 levels deep"
     ]
     looped = chain(3, 2, "M0 back = 1; bool x = 2;"), chain(3, 2, "M0 back = 1; string x = 2;")
-    old, new = (read(main, *one) for one in looped)
+    old, new = (read(main, *entry) for entry in looped)
     assert new.differences(old, "new", "old")
 
 
@@ -244,7 +244,7 @@ def test_numbers_as_java_writes_them(text: str, written: str) -> None:
 
 
 def test_import_paths() -> None:
-    assert [unix_path(one) for one in ("a//b", "./a", "a\\b", "/a/", "", "a/../b")] == [
+    assert [unix_path(entry) for entry in ("a//b", "./a", "a\\b", "/a/", "", "a/../b")] == [
         "a/b", "a", "a/b", "/a", ".", "a/../b",
     ]  # fmt: skip
 
@@ -262,7 +262,7 @@ NO_PATHS = ["q.M.a", "M.x", "a", "M.I", "M.p.z", "M.o.a", ""]
 @each(("kind", "path", "there"), PATHS)
 def test_tags(kind: str, path: str, there: str) -> None:
     """Set, found again, and taken away."""
-    tag = TaggedPart(path, kind, ("T", "U"))
+    tag = TaggedEntity(path, kind, ("T", "U"))
     text = read(HEAD + TAGGED).change_tags((tag,), ())
     assert any(part.path == there and part.tags[-2:] == ("T", "U") for part in read(text).tags())
     assert read(text).change_tags((), (tag,)) == read(HEAD + TAGGED).change_tags((), (tag,))
@@ -271,11 +271,11 @@ def test_tags(kind: str, path: str, there: str) -> None:
 @each("path", NO_PATHS)
 def test_tags_of_what_is_not_there(path: str) -> None:
     with pytest.raises(ValueError, match=r"No matching (Message|Field) with name"):
-        read(HEAD + TAGGED).change_tags((TaggedPart(path, "sr_field", ("T",)),), ())
+        read(HEAD + TAGGED).change_tags((TaggedEntity(path, "sr_field", ("T",)),), ())
 
 
 def test_tagged_text() -> None:
-    tag = TaggedPart("M.a", "sr_field", ("PII",))
+    tag = TaggedEntity("M.a", "sr_field", ("PII",))
     assert read(HEAD + "message M { string a = 1; }").change_tags((tag,), ()) == (
         HEAD + '\nmessage M {\n  string a = 1 [(confluent.field_meta) = {\n    tags: [\n      "PII"\n    ]\n  }];\n}\n'
     )

@@ -84,15 +84,15 @@ TYPES = st.sampled_from([
 
 
 def fields(label: st.SearchStrategy[str]) -> Any:
-    parts = st.tuples(
+    pieces = st.tuples(
         label, TYPES, st.sampled_from("xyz"), st.integers(-1, 4), st.sampled_from(["", " [packed = true]"])
     )
-    return parts.map(lambda one: f"{one[0]} {one[1]} {one[2]} = {one[3]}{one[4]};")
+    return pieces.map(lambda entry: f"{entry[0]} {entry[1]} {entry[2]} = {entry[3]}{entry[4]};")
 
 
 LABELS = st.sampled_from(["", "", "", "optional", "repeated"])
 ONEOFS = st.tuples(st.sampled_from("xy"), st.lists(fields(st.just("")), max_size=3)).map(
-    lambda one: f"oneof {one[0]} {{ {' '.join(one[1])} }}".replace("map<string, A>", "A").replace(
+    lambda entry: f"oneof {entry[0]} {{ {' '.join(entry[1])} }}".replace("map<string, A>", "A").replace(
         "map<int32, bytes>", "B"
     )
 )
@@ -107,7 +107,7 @@ def messages(inner: Any) -> Any:
         st.lists(st.one_of(fields(LABELS), fields(LABELS), ONEOFS, ENUMS), max_size=4).map(" ".join), inner
     )
     return st.dictionaries(NAMES, body, max_size=3).map(
-        lambda found: "".join(f"message {name} {{ {parts[0]} {parts[1]} }}" for name, parts in found.items())
+        lambda found: "".join(f"message {name} {{ {pieces[0]} {pieces[1]} }}" for name, pieces in found.items())
     )
 
 
@@ -118,7 +118,7 @@ SCHEMAS: Any = st.tuples(
     MESSAGES,
     st.sampled_from(["", "enum E { Z = 0; }"]),
     st.sampled_from(["", "message B { int32 x = 1; } message A { B x = 1; message B { string y = 2; } }"]),
-).map(lambda one: "".join(one[:2]) + (one[4] or one[2]) + one[3])
+).map(lambda entry: "".join(entry[:2]) + (entry[4] or entry[2]) + entry[3])
 
 
 def understood(text: str) -> ProtobufSchema | None:
@@ -129,32 +129,32 @@ def understood(text: str) -> ProtobufSchema | None:
 
 
 def distinct(types: Sequence[Message | Enum]) -> bool:
-    """Whether no name or number is there twice, which Confluent accepts and then compares by the last."""
-    messages = [one for one in types if isinstance(one, Message)]
-    if len({one.name for one in types}) < len(types):
+    """True if no name or number is there twice, which Confluent accepts and then compares by the last."""
+    messages = [type_ for type_ in types if isinstance(type_, Message)]
+    if len({type_.name for type_ in types}) < len(types):
         return False
-    for one in messages:
-        fields = [*one.fields, *(field for oneof in one.oneofs for field in oneof.fields)]
-        if len({field.tag for field in fields}) < len(fields) or len({oneof.name for oneof in one.oneofs}) < len(
-            one.oneofs
+    for message in messages:
+        fields = [*message.fields, *(field for oneof in message.oneofs for field in oneof.fields)]
+        if len({field.tag for field in fields}) < len(fields) or len({oneof.name for oneof in message.oneofs}) < len(
+            message.oneofs
         ):
             return False
-    return all(distinct(one.types) for one in messages)
+    return all(distinct(entry.types) for entry in messages)
 
 
 def use(schemas: Sequence[ProtobufSchema | None]) -> None:
     """Everything the service does with a schema."""
-    there = [one for one in schemas if one is not None]
-    for one in there:
-        assert read(one.text, strict=False).text == one.text
+    existing = [schema for schema in schemas if schema is not None]
+    for entry in existing:
+        assert read(entry.text, strict=False).text == entry.text
         try:
-            back = from_base64(one.format_text("serialized"))
+            back = from_base64(entry.format_text("serialized"))
         except ValueError:
             continue
-        assert len(back.types) == len(one.file.types)
-        assert isinstance(one.format_text("ignore_extensions"), str)
-    for old in there:
-        for new in there:
+        assert len(back.types) == len(entry.file.types)
+        assert isinstance(entry.format_text("ignore_extensions"), str)
+    for old in existing:
+        for new in existing:
             for message in new.differences(old, "new", "old"):
                 assert message.startswith(("{errorType:", "Unexpected exception"))
 

@@ -18,46 +18,46 @@ from tests.support.each import each
 from tests.support.service import ROOT
 from tests.support.table import check_rows
 from ticdc_bridge.cli.app import app
-from ticdc_bridge.service.server.health import NOT_READY, READY, Place, check_health, place_of, place_of_url
+from ticdc_bridge.service.server.health import NOT_READY, READY, Address, address_of, address_of_url, check_health
 from ticdc_bridge.service.testing import running_service
 
 _ALL = {"BRIDGE_HOST": "0.0.0.0", "BRIDGE_PORT": "8081"}
-PLACES: list[tuple[Mapping[str, str], Place]] = [
-    (_ALL, Place("127.0.0.1", 8081)),
-    ({**_ALL, "BRIDGE_HOST": "::"}, Place("::1", 8081)),
-    ({**_ALL, "BRIDGE_HOST": ""}, Place("127.0.0.1", 8081)),
-    ({**_ALL, "BRIDGE_HOST": "10.0.0.7", "BRIDGE_PORT": "9000"}, Place("10.0.0.7", 9000)),
-    ({**_ALL, "BRIDGE_TLS_CERT": "c.pem"}, Place("127.0.0.1", 8081, True, "c.pem")),
+PLACES: list[tuple[Mapping[str, str], Address]] = [
+    (_ALL, Address("127.0.0.1", 8081)),
+    ({**_ALL, "BRIDGE_HOST": "::"}, Address("::1", 8081)),
+    ({**_ALL, "BRIDGE_HOST": ""}, Address("127.0.0.1", 8081)),
+    ({**_ALL, "BRIDGE_HOST": "10.0.0.7", "BRIDGE_PORT": "9000"}, Address("10.0.0.7", 9000)),
+    ({**_ALL, "BRIDGE_TLS_CERT": "c.pem"}, Address("127.0.0.1", 8081, True, "c.pem")),
     (
         {**_ALL, "BRIDGE_TLS_CERT": "c.pem", "BRIDGE_TLS_KEY": "k.pem", "BRIDGE_TLS_KEY_PASSWORD": "x"},
-        Place("127.0.0.1", 8081, True, "c.pem", "k.pem", "x"),
+        Address("127.0.0.1", 8081, True, "c.pem", "k.pem", "x"),
     ),
-    ({}, Place("127.0.0.1", 8081)),
-    ({"KARAPACE_PORT": "8085", "KARAPACE_HOST": "0.0.0.0"}, Place("127.0.0.1", 8085)),
-    ({"SCHEMA_REGISTRY_LISTENERS": "http://0.0.0.0:8090", "BRIDGE_HOST": "127.0.0.1"}, Place("127.0.0.1", 8090)),
+    ({}, Address("127.0.0.1", 8081)),
+    ({"KARAPACE_PORT": "8085", "KARAPACE_HOST": "0.0.0.0"}, Address("127.0.0.1", 8085)),
+    ({"SCHEMA_REGISTRY_LISTENERS": "http://0.0.0.0:8090", "BRIDGE_HOST": "127.0.0.1"}, Address("127.0.0.1", 8090)),
 ]
 URLS = [
-    ("http://127.0.0.1:9000", Place("127.0.0.1", 9000)),
-    ("https://[::1]:9000/", Place("::1", 9000, True)),
-    ("https://registry", Place("registry", 443, True)),
+    ("http://127.0.0.1:9000", Address("127.0.0.1", 9000)),
+    ("https://[::1]:9000/", Address("::1", 9000, True)),
+    ("https://registry", Address("registry", 443, True)),
 ]
 WRONG = [("8081", "--url"), ("ftp://x", "--url"), ("http://", "--url"), ("http://x:99999", "ort")]
 
 
 @each(("variables", "place"), PLACES)
 def test_where_the_service_is_asked(
-    monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str], place: Place
+    monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str], place: Address
 ) -> None:
     with monkeypatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        assert place_of(variables) == place
+        assert address_of(variables) == place
 
 
 def test_where_a_url_leads() -> None:
-    assert [place_of_url(url) for url, _ in URLS] == [place for _, place in URLS]
+    assert [address_of_url(url) for url, _ in URLS] == [place for _, place in URLS]
     with pytest.raises(ValueError, match="BRIDGE_PORT is '80a'"):
-        place_of({**_ALL, "BRIDGE_PORT": "80a"})
+        address_of({**_ALL, "BRIDGE_PORT": "80a"})
 
 
 def test_exit_codes() -> None:
@@ -95,8 +95,8 @@ def test_tls_passwords_and_client_certificates(authority: Authority, tmp_path: P
 
     def check(row: tuple[dict[str, str], bool]) -> None:
         with running_service(**row[0]) as url:
-            parts = urlsplit(url)
-            place = Place(str(parts.hostname), parts.port or 0, True, server.certificate, server.key)
+            split_url = urlsplit(url)
+            place = Address(str(split_url.hostname), split_url.port or 0, True, server.certificate, server.key)
             code, text = check_health(place)
             assert (code == READY) == row[1], text
             assert row[1] or "certificate" in text
@@ -107,7 +107,7 @@ def test_tls_passwords_and_client_certificates(authority: Authority, tmp_path: P
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\r\n", b'HTTP/1.1 500 No\r\n\r\n{"message":"the store"}'])
 def test_what_is_no_good_answer(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        place = Place(*listening.getsockname()[:2])
+        place = Address(*listening.getsockname()[:2])
         ask = (
             f"from ticdc_bridge.service.server.health import *; print(check_health(Place{(place.host, place.port)})[0])"
         )

@@ -21,8 +21,8 @@ from ticdc_bridge.service.testing import running_service
 
 @contextmanager
 def raw(url: str) -> Iterator[socket.socket]:
-    parts = urlsplit(url)
-    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=TIMEOUT) as opened:
+    split_url = urlsplit(url)
+    with socket.create_connection((split_url.hostname or "", split_url.port or 0), timeout=TIMEOUT) as opened:
         yield opened
 
 
@@ -63,11 +63,11 @@ def test_a_request_that_never_ends_is_ended() -> None:
 class Some:
     """A connection as `SlowClients` looks at it."""
 
-    def __init__(self, **parts: Any) -> None:
+    def __init__(self, **pieces: Any) -> None:
         self.aborted: list[bool] = []
         self.transport = SimpleNamespace(abort=lambda: self.aborted.append(True))
         self.scope: object = None
-        vars(self).update(parts)
+        vars(self).update(pieces)
 
 
 def test_who_is_too_slow() -> None:
@@ -83,11 +83,11 @@ def test_who_is_too_slow() -> None:
         slow.look(all_, now)
     head.scope = object()  # the next request
     slow.look(all_, 10.5)
-    assert [bool(one.aborted) for one in all_] == [False, False, False, True]
+    assert [bool(entry.aborted) for entry in all_] == [False, False, False, True]
     slow.look(all_, 18.0)
     assert not head.aborted
     slow.look(all_, 20.6)
-    assert [bool(one.aborted) for one in all_] == [False, False, True, True]
+    assert [bool(entry.aborted) for entry in all_] == [False, False, True, True]
 
 
 def test_a_head_has_a_largest_size() -> None:
@@ -118,9 +118,9 @@ def test_more_connections_than_allowed() -> None:
     with running_service(max_connections=3) as url:
         with ExitStack() as stack:
             opened = [stack.enter_context(raw(url)) for _ in range(8)]
-            for one in opened:
-                one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            statuses = {one.recv(100)[:12] for one in opened}
+            for entry in opened:
+                entry.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            statuses = {item.recv(100)[:12] for item in opened}
         assert b"HTTP/1.1 503" in statuses
         assert statuses <= {b"HTTP/1.1 200", b"HTTP/1.1 503"}
         assert Client(url).get("/").status == 200
@@ -150,8 +150,8 @@ AT_ONCE: dict[str, bytes] = {
 def test_answers_at_hand_are_those_of_the_app() -> None:
     """By a service that has answered the same before, whatever comes on one connection."""
     with running_service() as url, running_service(access_log=True) as by_the_app:  # which keeps no answers at hand
-        for one in (url, by_the_app):
-            client = Client(one)
+        for entry in (url, by_the_app):
+            client = Client(entry)
             assert client.register("s", record("A", column("a"))).status == 200
             assert client.get("/schemas/ids/1").status == client.get("/schemas/ids/1", Accept="*/*").status == 200
 
@@ -176,8 +176,8 @@ def test_500_slow_clients_stop_nobody(tmp_path: Path) -> None:
     begun = (b"GET /subjects HTTP/1.1\r\nX: ", b"POST /subjects/s/versions HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")
     with process_service(tmp_path) as (_, client), ExitStack() as stack:
         slow = [stack.enter_context(raw(client.url)) for _ in range(500)]
-        for number, one in enumerate(slow):
-            one.sendall(begun[number % 2])
+        for number, entry in enumerate(slow):
+            entry.sendall(begun[number % 2])
         for number in range(50):
             assert client.register(f"s{number}", record("A", column("a"))).status == 200
             slow[number].sendall(b" ")

@@ -29,7 +29,7 @@ def test_requests_in_progress_are_finished(tmp_path: Path) -> None:
         until(lambda: not listens(client.url))
         other.execute("ROLLBACK")
         other.close()
-        assert [one.result(60).status for one in held] == [200] * len(names)
+        assert [entry.result(60).status for entry in held] == [200] * len(names)
         _, stderr = process.communicate(timeout=60)
         assert (process.returncode, stderr) == (0, "ticdc-bridge: stopped\n")
     with process_service(tmp_path) as (_, client):

@@ -67,7 +67,7 @@ def everything(url: Url) -> dict[str, list[Any]]:
             for table in metadata.sorted_tables
         }
     dialect.engine.dispose()
-    found[facts.name] = [row for row in found[facts.name] if not dialect.is_own_fact(row[0])]
+    found[facts.name] = [row for row in found[facts.name] if not dialect.is_local_fact(row[0])]
     return found
 
 
@@ -79,7 +79,7 @@ def backed_up(url: Url, target: Path) -> Path:
 
 
 def restored(url: Url, source: Path) -> bool:
-    """Whether the store had it already."""
+    """True if the store had it already."""
     dialect = dialect_of(url, 25, 1)
     store = SqlStore(dialect, 25)
     try:
@@ -100,7 +100,7 @@ def test_there_and_back(store_url: Url, other_url: Url, tmp_path: Path) -> None:
     registry = Registry(opened)
     assert register(registry, "new", NewSchema('"bytes"')).stored.id == 9, "the id of what is gone is not used again"
     with opened.read() as reader:
-        assert [one.subject for one in reader.holders(".", 9)] == ["new"]
+        assert [holder.subject for holder in reader.holders(".", 9)] == ["new"]
     opened.close()
     with pytest.raises(SetupError, match="is not empty"):
         restored(other_url, file)
@@ -137,7 +137,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     rows = plain.splitlines(keepends=True)
     damaged = [
         *(whole[:size] for size in range(0, len(whole), len(whole) // 40)),
-        *(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :] for place in range(10, len(whole), 97)), b"",
+        *(whole[:index] + bytes([whole[index] ^ 1]) + whole[index + 1 :] for index in range(10, len(whole), 97)), b"",
         b"no backup", plain,
         *map(gzip.compress, (b"", b"[]\n", b"{}\n", rows[0], b"".join(rows[:-1]), b"".join(rows[1:]), plain + b"{}\n")),
         gzip.compress(b"".join([*rows[:5], *rows[6:]])), gzip.compress(plain.replace("naïve".encode(), b"naive")),
@@ -198,8 +198,8 @@ def test_a_store_of_an_older_layout(other_url: Url, tmp_path: Path) -> None:
 def test_every_column_can_be_backed_up() -> None:
     for table in metadata.sorted_tables:
         assert table.primary_key.columns, table.name
-        for one in table.columns:
-            is_binary(one)
+        for entry in table.columns:
+            is_binary(entry)
 
 
 def test_large_tables_and_values(store_url: Url, tmp_path: Path) -> None:

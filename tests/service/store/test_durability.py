@@ -40,26 +40,28 @@ def killed_under_load(process: BaseProcess, client: Client, prefix: str) -> dict
     fresh: dict[str, int] = {}
     enough = threading.Event()
     with ThreadPoolExecutor(WRITERS) as pool:
-        writing = [pool.submit(write_until_killed, client, f"{prefix}-{one}", fresh, enough) for one in range(WRITERS)]
+        writing = [
+            pool.submit(write_until_killed, client, f"{prefix}-{index}", fresh, enough) for index in range(WRITERS)
+        ]
         assert enough.wait(60)
         process.kill()
         process.join(60)
-        for one in writing:
-            one.result()
+        for entry in writing:
+            entry.result()
     return fresh
 
 
 def check(client: Client, answered: dict[str, int]) -> None:
     """Everything that was answered is there, no id stands for two schemas, and none is missing."""
-    held = {one["subject"]: one for one in client.get("/schemas").json}
+    held = {entry["subject"]: entry for entry in client.get("/schemas").json}
     found = len(held)
     while found == 1000:  # the largest page
         page = client.get(f"/schemas?offset={len(held)}").json
-        held |= {one["subject"]: one for one in page}
+        held |= {entry["subject"]: entry for entry in page}
         found = len(page)
     assert {subject: held[subject]["id"] for subject in answered} == answered
-    assert {one["version"] for one in held.values()} <= {1}
-    assert sorted(one["id"] for one in held.values()) == list(range(1, len(held) + 1)), "an id twice, or a hole"
+    assert {value["version"] for value in held.values()} <= {1}
+    assert sorted(value["id"] for value in held.values()) == list(range(1, len(held) + 1)), "an id twice, or a hole"
 
 
 @short_and_long(SHORT, ROUNDS)
@@ -82,22 +84,22 @@ def test_a_killed_process_does_not_stop_the_others(store_url: str, examples: int
         answered: dict[str, int] = {}
         done = threading.Event()
 
-        def write(place: int) -> dict[str, int]:
+        def write(pos: int) -> dict[str, int]:
             said: dict[str, int] = {}
             while not done.is_set():
-                subject = f"other-{place}-{len(said)}"
+                subject = f"other-{pos}-{len(said)}"
                 answer = client.register(subject, record("R", column(subject.replace("-", "_"))))
                 assert answer.status == 200, answer.body
                 said[subject] = answer.json["id"]
             return said
 
-        writing = [pool.submit(write, place) for place in range(WRITERS)]
+        writing = [pool.submit(write, index) for index in range(WRITERS)]
         try:
             for round_ in range(examples):
                 with services(1, store_url) as [(process, killed)]:
                     answered |= killed_under_load(process, killed, f"r{round_}")
         finally:
             done.set()
-        for one in writing:
-            answered |= one.result()
+        for entry in writing:
+            answered |= entry.result()
         check(client, answered)

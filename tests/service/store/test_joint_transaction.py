@@ -37,42 +37,42 @@ CONTENTS += [
 NUL = content('"\0"')
 
 
-def seen(tx: StoreReader, subject: str, one: Content) -> Any:
+def seen(tx: StoreReader, subject: str, entry: Content) -> Any:
     """All that may be read ahead."""
     return (
-        tx.versions(subject), tx.latest(subject), tx.latest(subject, deleted=True), tx.by_content(subject, one),
-        [stored.version for stored in tx.lookalikes(subject, one.likeness)], tx.live_versions(subject),
-        tx.configs(chain(subject)), tx.modes(chain(subject)), tx.id_of(".", one), tx.max_id("."),
+        tx.versions(subject), tx.latest(subject), tx.latest(subject, deleted=True), tx.by_content(subject, entry),
+        [stored.version for stored in tx.lookalikes(subject, entry.likeness)], tx.live_versions(subject),
+        tx.configs(chain(subject)), tx.modes(chain(subject)), tx.id_of(".", entry), tx.max_id("."),
         tx.referrers("a", 1),
     )  # fmt: skip
 
 
-def add(tx: StoreWriter, subject: str, one: Content, version: int = 0) -> int:
-    schema_id = tx.id_of(".", one)
+def add(tx: StoreWriter, subject: str, entry: Content, version: int = 0) -> int:
+    schema_id = tx.id_of(".", entry)
     if schema_id is None:
         schema_id = tx.new_id(".")
-        tx.put_schema(".", schema_id, one)
+        tx.put_schema(".", schema_id, entry)
     rows = tx.versions(subject)
-    tx.put_version(".", subject, version or (rows[-1].version + 1 if rows else 1), schema_id, one, ts=1)
+    tx.put_version(".", subject, version or (rows[-1].version + 1 if rows else 1), schema_id, entry, ts=1)
     return schema_id
 
 
 def make_work(chance: random.Random) -> Work:
-    subject, one, what = chance.choice(SUBJECTS), chance.choice(CONTENTS), chance.randrange(16)
+    subject, entry, what = chance.choice(SUBJECTS), chance.choice(CONTENTS), chance.randrange(16)
     looks, fails = chance.random() < 0.4, chance.random() < 0.2
 
     def work(tx: StoreWriter) -> Any:
-        before = seen(tx, subject, one) if looks else None
+        before = seen(tx, subject, entry) if looks else None
         rows = tx.versions(subject)
         result: Any = None
         if what < 8:
-            result = add(tx, subject, one)
+            result = add(tx, subject, entry)
         elif what == 8:
-            result = add(tx, subject, one, version=1)  # which may be there
+            result = add(tx, subject, entry, version=1)  # which may be there
         elif what == 9:
             result = add(tx, subject, NUL)
         elif what == 10:
-            tx.put_warning(StoredWarning(subject, add(tx, subject, one), "K", "m", 1))
+            tx.put_warning(StoredWarning(subject, add(tx, subject, entry), "K", "m", 1))
         elif what == 11:
             tx.soft_delete(subject, [row.version for row in rows[-1:]])
         elif what == 12:
@@ -85,17 +85,17 @@ def make_work(chance: random.Random) -> Work:
             tx.use_id(".", tx.max_id(".") + 3)
         if fails:
             raise ValueError("a rule refused it")
-        return before, result, seen(tx, subject, one) if looks else None
+        return before, result, seen(tx, subject, entry) if looks else None
 
     return work
 
 
 def run_alone(store: SqlStore, works: list[Work]) -> list[Any]:
     outcomes: list[Any] = []
-    for work in works:
+    for function in works:
         try:
             with store.write() as tx:
-                outcomes.append(work(tx))
+                outcomes.append(function(tx))
         except Exception as error:
             outcomes.append(error)
     return outcomes
@@ -104,10 +104,14 @@ def run_alone(store: SqlStore, works: list[Work]) -> list[Any]:
 def shown(outcomes: list[Any]) -> list[Any]:
     """Outcomes that can be compared: what a database says differs."""
     return [
-        (one.code if isinstance(one, RegistryError) and one.code != "STORE_FAILED" else isinstance(one, ValueError))
-        if isinstance(one, Exception)
-        else one
-        for one in outcomes
+        (
+            outcome.code
+            if isinstance(outcome, RegistryError) and outcome.code != "STORE_FAILED"
+            else isinstance(outcome, ValueError)
+        )
+        if isinstance(outcome, Exception)
+        else outcome
+        for outcome in outcomes
     ]
 
 
@@ -117,7 +121,7 @@ def run_jointly(store: SqlStore, works: list[Work], ahead: ReadAhead) -> list[An
 
 def held(store: SqlStore) -> Any:
     with store.read() as tx:
-        stored = [(one, tx.schema(".", one.id)) for one in tx.search("", deleted=True)]
+        stored = [(entry, tx.schema(".", entry.id)) for entry in tx.search("", deleted=True)]
         return stored, tx.marks(), tx.all_configs(), tx.all_modes(), tx.warnings(), tx.counts()
 
 
@@ -136,7 +140,7 @@ def test_works_see_and_leave_what_they_would_alone(store: SqlStore, judge: SqlSt
         ahead = ReadAhead(
             [subject for subject in SUBJECTS if chance.random() < some],
             [scope for scope in SCOPES if chance.random() < some],
-            [one for one in CONTENTS if chance.random() < some],
+            [entry for entry in CONTENTS if chance.random() < some],
         )
         joint = shown(run_jointly(store, works, SUBJECTS_AHEAD if number % 3 == 0 else ahead))
         assert joint == shown(run_alone(judge, works)), number
@@ -154,15 +158,15 @@ def test_statements_do_not_grow_with_the_works(judge: SqlStore) -> None:
     def write(first: int, number: int) -> list[str]:
         statements.clear()
         contents = [content(f'"x{n}"') for n in range(first, first + number)]
-        subjects = [one.text for one in contents]
+        subjects = [entry.text for entry in contents]
         scopes = list(dict.fromkeys(scope for subject in subjects for scope in chain(subject)))
         works: list[Work] = [
-            lambda tx, one=one: (seen_before(tx, one.text), add(tx, one.text, one))  # type: ignore[misc]
-            for one in contents
+            lambda tx, item=entry: (seen_before(tx, item.text), add(tx, item.text, item))  # type: ignore[misc]
+            for entry in contents
         ]
         outcomes = run_jointly(judge, works, ReadAhead(subjects, scopes, contents))
-        assert [one[1] for one in outcomes if isinstance(one, tuple)] == list(range(first, first + number))
-        return [word for one in statements if (word := one.split()[0]) != "PRAGMA"]
+        assert [outcome[1] for outcome in outcomes if isinstance(outcome, tuple)] == list(range(first, first + number))
+        return [word for statement in statements if (word := statement.split()[0]) != "PRAGMA"]
 
     write(1, 1)  # the first one makes the counter
     alone = write(2, 1)
@@ -182,7 +186,7 @@ def test_an_ahead_of_hidden_things_is_no_way_to_see_them(judge: SqlStore) -> Non
         add(tx, "b", CONTENTS[2])
         add(tx, "c", CONTENTS[3])
         tx.soft_delete("c", [1])
-    ids = [one.identity for one in CONTENTS]
+    ids = [entry.identity for entry in CONTENTS]
     with judge.read() as reader:
         asked = [("a", ids[0]), ("a", ids[2]), ("b", ids[2]), ("c", ids[3]), ("d", ids[0]), ("a\0", ids[0])]
         assert reader.repeats(asked) == {("a", ids[0]), ("b", ids[2])}

@@ -117,8 +117,8 @@ def test_it_is_then_like_a_new_one(old: tuple[str, str], tmp_path: Path, request
     new = f"sqlite:///{tmp_path / 'new.db'}"
     if DUMPS[name] == "postgresql":
         new = request.getfixturevalue("postgres").database()
-    for one in (url, new):
-        open_store(one).close()
+    for entry in (url, new):
+        open_store(entry).close()
     assert tables_of(url) == tables_of(new)
 
 

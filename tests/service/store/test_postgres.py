@@ -79,9 +79,9 @@ def test_a_statement_that_failed_unseen_undoes_its_part(postgres: Postgres) -> N
             driver(tx._sql).execute("ROLLBACK")
 
     with opened(postgres.database()) as store:
-        for one in (fail, end_it):
+        for entry in (fail, end_it):
             with pytest.raises(RegistryError):
-                one(store)
+                entry(store)
         with store.write() as tx:
             assert tx.configs(["s"]) == {}
             tx.put_config("t", {})
@@ -138,7 +138,7 @@ def test_names_in_any_language_and_of_any_length(postgres: Postgres) -> None:
         for name in names:
             assert client.register(name, '"int"').status == 200
         assert client.get("/subjects").json == sorted(names)
-        assert [one["subject"] for one in client.get("/schemas").json] == sorted(names)
+        assert [entry["subject"] for entry in client.get("/schemas").json] == sorted(names)
         too_long = client.register("".join(map(chr, range(0x4E00, 0x4E00 + 3000))), '"int"')
         assert (too_long.error, b"longer than the store can hold" in too_long.body) == ((422, 422), True)
 
@@ -240,27 +240,27 @@ def test_own_writes_are_not_taken_for_others(postgres: Postgres) -> None:
             assert looking is not None
             looking.result(10)
 
-        told = Told()
-        store.listen(told)
+        reported = Told()
+        store.listen(reported)
         look(store)
-        told.times = 0
+        reported.times = 0
         for _ in range(3):
             with store.write() as tx:
                 tx.put_config("s", {})
                 look(store)
             look(store)
-        assert told.times == 0
+        assert reported.times == 0
         with other.write() as tx:
             tx.put_config("t", {})
         look(store)
         look(store)
-        assert told.times == 1
+        assert reported.times == 1
         with other.write() as tx:
             tx.put_config("t", {})
         with store.write() as tx:
             tx.put_config("s", {})
         look(store)
-        assert told.times == 2
+        assert reported.times == 2
 
 
 def test_who_waits_to_read_gets_the_next_free_connection(postgres: Postgres) -> None:
@@ -276,22 +276,22 @@ def test_who_waits_to_read_gets_the_next_free_connection(postgres: Postgres) -> 
 
 
 def test_numbers() -> None:
-    told: list[Part] = []
-    numbers = ChangeCounter(lambda: told.append(("forget",)))
+    reported: list[Part] = []
+    numbers = ChangeCounter(lambda: reported.append(("forget",)))
     assert numbers.note_begin(5)
     numbers.note_committing(5)
     numbers.note_seen(5, 5, numbers.last_seen)
     numbers.note_committed(5)
     assert not numbers.note_begin(6)
-    assert told == []
+    assert reported == []
     numbers.note_seen(4, 4, 4)  # a late answer
-    assert told == []
+    assert reported == []
     numbers.note_committing(6)
     numbers.note_doubt()
     numbers.note_seen(6, 6, numbers.last_seen)  # it did count
-    assert len(told) == 1
+    assert len(reported) == 1
     numbers.note_seen(3, 0, numbers.last_seen)  # the database lost writes
-    assert len(told) == 2
+    assert len(reported) == 2
     assert numbers.last_seen == 3
 
 
@@ -309,7 +309,7 @@ def test_a_look_that_is_asked_for_begins_afterwards() -> None:
         future = looks.request_look(0)
         assert future is not None
         future.result(10)
-        return any(asked <= one for one in began)
+        return any(asked <= entry for entry in began)
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ask, range(60)))

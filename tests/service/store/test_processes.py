@@ -31,24 +31,24 @@ def test_four_writers(store_url: str, examples: int) -> None:
     with services(PROCESSES, store_url, compatibility="NONE") as running:
         clients = [client for _, client in running for _ in range(THREADS)]
 
-        def write(place: int) -> list[tuple[str, int, int, int]]:
-            order = random.Random(place).sample(numbers, len(numbers))
+        def write(pos: int) -> list[tuple[str, int, int, int]]:
+            order = random.Random(pos).sample(numbers, len(numbers))
             said = []
             for number in order:
-                for subject in ("shared", f"own-{place}"):
-                    answer = clients[place].register(subject, schema(number))
+                for subject in ("shared", f"own-{pos}"):
+                    answer = clients[pos].register(subject, schema(number))
                     assert answer.status == 200, answer.body
                     said.append((subject, number, answer.json["id"], answer.json["version"]))
             return said
 
         with ThreadPoolExecutor(len(clients)) as pool:
-            said = [one for some in pool.map(write, range(len(clients))) for one in some]
+            said = [entry for some in pool.map(write, range(len(clients))) for entry in some]
         ids = {(number, schema_id) for _, number, schema_id, _ in said}
         assert len(ids) == len(numbers), "a schema got two ids"
         assert sorted(schema_id for _, schema_id in ids) == list(range(1, len(numbers) + 1)), "an id twice, or a hole"
         versions = {(subject, number, version) for subject, number, _, version in said}
         assert len(versions) == len(numbers) * (len(clients) + 1), "a schema got two versions"
-        for subject in ("shared", *(f"own-{place}" for place in range(len(clients)))):
+        for subject in ("shared", *(f"own-{index}" for index in range(len(clients)))):
             held = sorted(version for name, _, version in versions if name == subject)
             for _, client in running:
                 assert client.get(f"/subjects/{subject}/versions").json == held == list(range(1, len(numbers) + 1))
@@ -79,9 +79,9 @@ def test_all_kinds_of_writes_at_once(store_url: str) -> None:
     with services(PROCESSES, store_url, compatibility="NONE") as running:
         clients = [client for _, client in running]
 
-        def work(place: int) -> Counter[int]:
-            chance, seen = random.Random(place), Counter[int]()
-            client = clients[place % len(clients)]
+        def work(pos: int) -> Counter[int]:
+            chance, seen = random.Random(pos), Counter[int]()
+            client = clients[pos % len(clients)]
             for _ in range(max(SOAK, 25)):
                 subject = f"s{chance.randrange(3)}"
                 seen[mixed(client, subject, chance)] += 1
@@ -96,8 +96,8 @@ def test_all_kinds_of_writes_at_once(store_url: str) -> None:
                 held = client.get(f"/subjects/{quote(subject)}/versions?deleted=true").json
                 assert held == sorted(set(held))
             for version in held:
-                one = clients[0].get(f"/subjects/{quote(subject)}/versions/{version}?deleted=true").json
-                assert texts.setdefault(one["id"], one["schema"]) == one["schema"], "one id for two schemas"
+                entry = clients[0].get(f"/subjects/{quote(subject)}/versions/{version}?deleted=true").json
+                assert texts.setdefault(entry["id"], entry["schema"]) == entry["schema"], "one id for two schemas"
         assert len(set(texts.values())) == len(texts), "two ids for one schema"
 
 

@@ -43,13 +43,13 @@ def test_versions_and_what_they_hold(store: SqlStore) -> None:
         assert (second.subject, second.version, second.id, second.ts, second.deleted) == ("s", 2, 2, 1002, False)
         assert tx2.latest("s") == second
         assert tx2.by_content("s", INT) == tx2.version("s", 1)
-        assert [one.subject for one in tx2.holders(".", 1)] == ["t", "s"]
+        assert [holder.subject for holder in tx2.holders(".", 1)] == ["t", "s"]
         assert [(row.subject, row.version) for row in tx2.referrers("t", 1)] == [("s", 2)]
         assert tx2.lookalikes("s", b"none") == [second]
         assert tx2.lookalikes("t", b"none") == []
         assert tx2.schema(".", 2) == rich
         assert tx2.subjects() == [("s", True), ("t", True)]
-        assert [(one.subject, one.version) for one in tx2.search("s")] == [("s", 1), ("s", 2)]
+        assert [(entry.subject, entry.version) for entry in tx2.search("s")] == [("s", 1), ("s", 2)]
         assert tx2.ids_of(INT.identity) == [(".", 1)]
 
 
@@ -59,7 +59,7 @@ def test_soft_deleted_versions_count_only_when_asked(store: SqlStore) -> None:
         add(tx, "s", 2, LONG)
         tx.soft_delete("s", [2])
         assert [(row.version, row.deleted) for row in tx.versions("s")] == [(1, False), (2, True)]
-        assert [one.version for one in tx.live_versions("s")] == [1]
+        assert [version.version for version in tx.live_versions("s")] == [1]
         latest, with_deleted = tx.latest("s"), tx.latest("s", deleted=True)
         assert latest is not None
         assert with_deleted is not None
@@ -85,23 +85,23 @@ def test_many_at_once(store: SqlStore) -> None:
         tx.add_lineage([Lineage("k", "{}", 5, 1, 1), Lineage("l", "{}", 1, 1, 1)])
         tx.add_lineage([Lineage("k", "{}", 2, 9, 9), Lineage("m", "{}", 3, 9, 9)])
     with store.read() as reader:
-        assert [(one.subject, one.version) for one in reader.newest("", "")] == [
+        assert [(entry.subject, entry.version) for entry in reader.newest("", "")] == [
             (":.c:x", 1), ("T_a", 2), ("u", 1), ("v", 1),
         ]  # fmt: skip
-        assert [one.subject for one in reader.newest("T_A", "")] == ["T_a"]
-        assert [one.subject for one in reader.newest("", "int")] == ["v"]
+        assert [entry.subject for entry in reader.newest("T_A", "")] == ["T_a"]
+        assert [entry.subject for entry in reader.newest("", "int")] == ["v"]
         assert reader.newest("%", "_") == reader.newest("a\0b", "") == []
         assert [(row.subject, row.version) for row in reader.holders_of(".", {1, 2, 7})] == [
             ("T_a", 1), ("T_a", 2), ("u", 1), ("v", 1),
         ]  # fmt: skip
         holding = [
-            (one, row.subject, row.version, row.id) for one, row in reader.holding({INT.identity, LONG.identity})
+            (entry, row.subject, row.version, row.id) for entry, row in reader.holding({INT.identity, LONG.identity})
         ]
         assert holding == [
             (INT.identity, "T_a", 1, 1), (INT.identity, "v", 1, 1), (LONG.identity, "T_a", 2, 2),
             (LONG.identity, "u", 1, 2), (LONG.identity, ":.c:x", 1, 1),
         ]  # fmt: skip
-        assert {(one.key, one.rows, one.first, one.last) for one in reader.lineage()} == {
+        assert {(entry.key, entry.rows, entry.first, entry.last) for entry in reader.lineage()} == {
             ("k", 7, 1, 9), ("l", 1, 1, 1), ("m", 3, 9, 9),
         }  # fmt: skip
         listed = [
@@ -110,7 +110,7 @@ def test_many_at_once(store: SqlStore) -> None:
         assert sorted(listed) == [
             ("u", 1, 2, False, "AVRO", 1001), ("u", 2, 1, True, "AVRO", 1002), ("v", 1, 1, False, "AVRO", 1001),
         ]  # fmt: skip
-        assert [one.version for one in reader.newest("U", "", deleted=True)] == [2]
+        assert [entry.version for entry in reader.newest("U", "", deleted=True)] == [2]
         assert [row.version for row in reader.holders_of(None, [1], deleted=True)] == [1, 2, 1, 1]
         assert reader.configs([f"s{n}" for n in range(300)]) == {}
         with store.read() as inner:
@@ -122,7 +122,7 @@ def test_a_schema_stays_while_somebody_holds_it(store: SqlStore) -> None:
         add(tx, "a", 1, INT)
         add(tx, "b", 1, INT)
         tx.remove("a", [1])
-        assert [one.subject for one in tx.holders(".", 1)] == ["b"]
+        assert [holder.subject for holder in tx.holders(".", 1)] == ["b"]
 
 
 def test_configs(store: SqlStore) -> None:

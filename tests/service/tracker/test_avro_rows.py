@@ -33,7 +33,7 @@ def tracked(path: Path, golden: Golden, leave_out: str = "") -> tuple[list[Drift
         history = HistoryStore(store)
         Tracker(TrackerOptions("c", at_end=True), FileSource(file), history, golden.schemas).run()
         fitting = [history.count_fitting("c", *row.id) for row in history.tables("c")]
-        return history.drift("c"), sum(count for one in fitting for count in one.values())
+        return history.drift("c"), sum(count for entry in fitting for count in entry.values())
 
 
 # (format, case, rows that fit)

@@ -84,8 +84,8 @@ class Feed:
         return Producer({"bootstrap.servers": self._kafka.bootstrap_servers, **settings})
 
     def _send(self, partition: int, *messages: Message) -> None:
-        for one in messages:
-            self.producer.produce(self.topic, one.value, one.key, partition=partition)
+        for message in messages:
+            self.producer.produce(self.topic, message.value, message.key, partition=partition)
             self.ends[partition] += 1
 
 
@@ -136,7 +136,7 @@ def test_restarts_crashes_and_new_partitions(broker: Kafka, tmp_path: Path, monk
 
         def offsets() -> dict[int, int]:
             found = client.get("/history/changefeeds").json[0]
-            return {one["partition"]: one["next_offset"] for one in found["partitions"]}
+            return {partition["partition"]: partition["next_offset"] for partition in found["partitions"]}
 
         until(lambda: offsets() == dict(feed.ends))
         assert client.get("/health/ready").status == 200
@@ -145,7 +145,7 @@ def test_restarts_crashes_and_new_partitions(broker: Kafka, tmp_path: Path, monk
     file = write(tmp_path / "truth.jsonl", [*map(statement, range(feed.sent)), resolved(T0 + feed.sent * STEP)])
     tracker_of(TrackedChangefeed("c", (), file), truth, other, most=1000).run()
     history = HistoryStore(opened)
-    assert {one.commit_ts: one.copies for one in history.ddl("c", limit=99_999)} == dict(feed.copies)
+    assert {entry.commit_ts: entry.copies for entry in history.ddl("c", limit=99_999)} == dict(feed.copies)
     assert everything(history, "c") == everything(truth, "c")
     opened.close()
     other.close()

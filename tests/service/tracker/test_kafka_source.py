@@ -20,27 +20,27 @@ STEP = 1 << 18
 
 def send(kafka: Kafka, topic: str, partition: int, *messages: Message) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for one in messages:
-        producer.produce(topic, one.value, one.key, partition=partition)
+    for message in messages:
+        producer.produce(topic, message.value, message.key, partition=partition)
     assert producer.flush(60) == 0
 
 
 def test_broadcast_and_watermarks_of_all_partitions(kafka: Kafka, tmp_path: Path) -> None:
     topics = [kafka.create_topic(kafka.topic_name("history"), partitions=n) for n in (2, 1)]
-    places = [(topics[0], 0), (topics[0], 1), (topics[1], 0)]
+    positions = [(topics[0], 0), (topics[0], 1), (topics[1], 0)]
     create = ddl(T0, "shop", "o", "CREATE TABLE `shop`.`o` (`id` BIGINT PRIMARY KEY)")
     alter = ddl(T0 + 2 * STEP, "shop", "o", "ALTER TABLE `shop`.`o` ADD COLUMN `n` INT", 5)
     config = tmp_path / "track.toml"
     config.write_text(f'[[changefeed]]\nname = "shop"\nin = "kafka:{",".join(topics)}"\nformat = "open"\n')
     store = f"sqlite:///{tmp_path / 'registry.db'}"
-    for topic, partition in places:
+    for topic, partition in positions:
         send(kafka, topic, partition, create, resolved(T0 + STEP), Message(None, b"\xffpoison"))
     with running_service(store, track=str(config), **servers(kafka)) as url:
         client = Client(url)
         row = until(lambda: table(client, T0 + STEP))
         assert (row["resolved"], row["columns"], row["ddl"]["copies"]) == (True, 1, 3)
         # one partition is behind: the second statement must wait for it
-        for topic, partition in places[:2]:
+        for topic, partition in positions[:2]:
             send(kafka, topic, partition, alter, resolved(T0 + 3 * STEP))
         until(lambda: client.get("/history/changefeeds").json[0]["events"]["pending"] == 1)
         row = table(client, T0 + 3 * STEP)
@@ -50,7 +50,7 @@ def test_broadcast_and_watermarks_of_all_partitions(kafka: Kafka, tmp_path: Path
         assert 'bridge_history_events{changefeed="shop",state="pending"} 1.0' in metrics
     with running_service(store, track=str(config), **servers(kafka)) as url:
         client = Client(url)
-        send(kafka, *places[2], alter, resolved(T0 + 3 * STEP))
+        send(kafka, *positions[2], alter, resolved(T0 + 3 * STEP))
         row = until(lambda: (found := table(client, T0 + 3 * STEP)) and found["resolved"] and found)
         assert (row["columns"], row["ddl"]["copies"]) == (2, 3)
         feed = client.get("/history/changefeeds").json[0]

@@ -94,7 +94,7 @@ def test_each_row_is_counted_for_the_version_that_it_has(tmp_path: Path, case: C
         tracked(path, [*statements, *map(row, case.rows), resolved(T0 + 100)], most=most)
         with serving(path) as client:
             versions = get(client, "/history/shop/orders/versions")["versions"]
-        assert {one["commit_ts"] - T0: one["rows_fitting"] for one in versions} == case.fitting
+        assert {version["commit_ts"] - T0: version["rows_fitting"] for version in versions} == case.fitting
 
 
 def test_before_a_watermark_nothing_is_judged(tmp_path: Path) -> None:
@@ -146,6 +146,8 @@ def test_a_lost_alter_is_told_to_whoever_asks_for_the_version(tmp_path: Path) ->
         assert client.send("POST", "/history/snapshot", snapshot).status == 200
         assert get(client, f"/history/shop/orders/at/{T0 + 60}")["contradicted"] is None
         assert get(client, f"/history/shop/orders/at/{T0 + 30}")["contradicted"] is None
-        assert all(one["contradicted"] is None for one in get(client, "/history/shop/orders/versions")["versions"])
+        assert all(
+            version["contradicted"] is None for version in get(client, "/history/shop/orders/versions")["versions"]
+        )
         assert "contradicted" not in get(client, "/history/tables")["tables"][0]
         assert dry_run(client).startswith("safe:")

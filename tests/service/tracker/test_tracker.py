@@ -62,16 +62,16 @@ def test_without_watermarks_events_are_sealed_on_arrival(histories: HistoryStore
     progress = followed(histories, "c", GOLDEN / "canal-json" / "evolution.default.jsonl")
     assert progress.sealed == progress.new > 5
     assert progress.sealed_ts == 0
-    assert all(one.unsealed_source for one in histories.ddl("c"))
+    assert all(entry.unsealed_source for entry in histories.ddl("c"))
 
 
 def test_simple_and_debezium_describe_tables_whose_create_was_not_seen(histories: HistoryStore, tmp_path: Path) -> None:
     for format_, options in (("simple", "json"), ("debezium", "ext.schema")):
         lines = (GOLDEN / format_ / f"evolution.{options}.jsonl").read_text(encoding="utf-8").splitlines(True)
-        create = next(n for n, one in enumerate(lines) if '"kind": "ddl"' in one or '"kind":"ddl"' in one)
+        create = next(n for n, line in enumerate(lines) if '"kind": "ddl"' in line or '"kind":"ddl"' in line)
         file = tmp_path / f"{format_}.jsonl"
         # Bootstraps name the schema by a version that the golden's clock does not have: leave them out.
-        file.write_text("".join(one for one in lines[create + 1 :] if "bootstrap" not in one), encoding="utf-8")
+        file.write_text("".join(line for line in lines[create + 1 :] if "bootstrap" not in line), encoding="utf-8")
         progress = followed(histories, format_, file)
         first = histories.versions(format_, "test", "evo")[0][0]
         assert first.state is State.KNOWN
@@ -84,7 +84,7 @@ def test_simple_and_debezium_describe_tables_whose_create_was_not_seen(histories
 
 def test_bootstrap_is_a_snapshot(histories: HistoryStore, tmp_path: Path) -> None:
     lines = (GOLDEN / "simple" / "pk_int.json.jsonl").read_text(encoding="utf-8").splitlines(True)
-    shown = [one for one in lines if '"bootstrap"' in one]
+    shown = [line for line in lines if '"bootstrap"' in line]
     assert len(shown) == 1
     mark = write(tmp_path / "mark", [resolved(1 << 62)]).read_text()
     (tmp_path / "s.jsonl").write_text(shown[0] + mark, encoding="utf-8")
@@ -104,16 +104,16 @@ def test_damaged_messages_are_counted_and_passed_over(histories: HistoryStore, t
         for n in range(30)
     ]
     stream: list[Message] = []
-    for one in good:
-        value = bytearray(one.value or b"")
+    for entry in good:
+        value = bytearray(entry.value or b"")
         value[chance.randrange(len(value))] ^= 0xFF
         stream += [
-            one,
-            replace(one, value=bytes(value)[: chance.randrange(len(value))]),
+            entry,
+            replace(entry, value=bytes(value)[: chance.randrange(len(value))]),
             Message(None, b"\xff\x00", "t", 0),
         ]
     stream += [Message(b"", b"", "t", 0), Message(None, None, "t", 0), resolved(T0 + 99 * STEP, topic="t", partition=0)]
-    file = write(tmp_path / "m.jsonl", [replace(one, offset=n) for n, one in enumerate(stream)])
+    file = write(tmp_path / "m.jsonl", [replace(item, offset=n) for n, item in enumerate(stream)])
     with file.open("a") as out:
         out.write('no json\n{"a":1}\n{"key_b64":5,"value_b64":"x"}\n')
     progress = followed(histories, "c", file, format="open")
@@ -171,7 +171,7 @@ def test_the_parser_learns_and_a_rebuild_heals(
     assert (done.healed, done.failed) == (2, 0)
     wanted = [row[:3] + row[4:] for row in everything(histories, "truth")["d.a"]]
     assert [row[:3] + row[4:] for row in everything(histories, "c")["d.a"]] == wanted
-    assert all(one.error is None for one in histories.ddl("c"))
+    assert all(entry.error is None for entry in histories.ddl("c"))
 
 
 @pytest.mark.slow
@@ -206,20 +206,20 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
     assert kills >= 1
     done = ended(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    one, other = open_store(url), open_store(f"sqlite:///{tmp_path / 'whole.db'}")
+    left, other = open_store(url), open_store(f"sqlite:///{tmp_path / 'whole.db'}")
     whole = HistoryStore(other)
     followed(whole, "c", file)
-    assert everything(HistoryStore(one), "c") == everything(whole, "c")
-    assert [(e.commit_ts, e.copies) for e in HistoryStore(one).ddl("c", limit=9999)] == [
+    assert everything(HistoryStore(left), "c") == everything(whole, "c")
+    assert [(e.commit_ts, e.copies) for e in HistoryStore(left).ddl("c", limit=9999)] == [
         (e.commit_ts, 2) for e in whole.ddl("c", limit=9999)
     ]
-    one.close()
+    left.close()
     other.close()
 
 
 def sealed(history: HistoryStore) -> int:
     """How far another process has got."""
-    return next((one.sealed_ts for one in history.changefeeds()), 0)
+    return next((changefeed.sealed_ts for changefeed in history.changefeeds()), 0)
 
 
 def test_an_outage_of_the_store_is_waited_for(histories: HistoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,8 @@ def part(text: str) -> str:
 def fill(client: Client) -> None:
     """The shop's subjects, one whose name and schema are hostile, one in another context."""
     for line in (SHOP / "shop.schemas.jsonl").read_text(encoding="utf-8").splitlines():
-        one = json.loads(line)
-        client.send("POST", f"/subjects/{part(one['subject'])}/versions", {"schema": one["schema"]})
+        entry = json.loads(line)
+        client.send("POST", f"/subjects/{part(entry['subject'])}/versions", {"schema": entry["schema"]})
     field = {"name": "a", "type": "int", "doc": "</pre><script>document.title='x'</script>", "default": 1}
     record = {"type": "record", "name": "r", "doc": EVIL, "fields": [field]}
     client.send("POST", f"/subjects/{part(EVIL)}/versions", {"schema": json.dumps(record)})
@@ -96,4 +96,4 @@ def page(browser: Browser, served: Client) -> Iterator[Page]:
         page.on("request", lambda request: asked.append(request.url))
         yield page
         assert not [url for url in asked if not url.startswith((served.url, "data:"))]
-        assert not [one for one in complaints if "Failed to load resource" not in one]
+        assert not [complaint for complaint in complaints if "Failed to load resource" not in complaint]

@@ -36,24 +36,24 @@ JOBS: Final = (("bills-to-lake", "merge", "delta", "delta:/lake/bills"),
 def fill(client: Client) -> None:
     """The shop's subjects, and a table with a history whose schemas are registered as TiCDC would."""
     for line in (SHOP / "shop.schemas.jsonl").read_text(encoding="utf-8").splitlines():
-        one = json.loads(line)
-        client.send("POST", f"/subjects/{part(one['subject'])}/versions", {"schema": one["schema"]})
+        entry = json.loads(line)
+        client.send("POST", f"/subjects/{part(entry['subject'])}/versions", {"schema": entry["schema"]})
     for hours, query in DDL:
         commit_ts = (_START + hours * _HOUR) << 18
         body = {"commit_ts": commit_ts, "db": "shop", "query": query}
         assert client.send("POST", "/history/ddl", body).status == 200
         table = client.get(f"/history/shop/bills/at/{commit_ts}?inclusive=true").json
-        mode = next(one for one in table["avro"] if one["decimal"] == "string" and one["extension"])
+        mode = next(item for item in table["avro"] if item["decimal"] == "string" and item["extension"])
         ids = []
-        for side in ("key", "value"):
-            answer = client.send("POST", f"/subjects/tidb_shop_bills-{side}/versions", {"schema": mode[side]})
+        for image in ("key", "value"):
+            answer = client.send("POST", f"/subjects/tidb_shop_bills-{image}/versions", {"schema": mode[image]})
             assert answer.status == 200
             ids.append(answer.json["id"])
         for job, command, to, target in JOBS:
-            told = {"topic": "tidb_shop_bills", "db": "shop", "table": "bills", "table_version": commit_ts,
+            reported = {"topic": "tidb_shop_bills", "db": "shop", "table": "bills", "table_version": commit_ts,
                     "schema_id": ids[1], "rows": 1000 + hours * 731}  # fmt: skip
             head = {"job": job, "command": command, "from": "avro", "to": to, "source": "kafka", "target": target}
-            assert client.send("POST", "/lineage", {**head, "tables": [told]}).status == 200
+            assert client.send("POST", "/lineage", {**head, "tables": [reported]}).status == 200
 
 
 def send(kafka: Kafka) -> None:
@@ -61,10 +61,10 @@ def send(kafka: Kafka) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     topic, dead = kafka.create_topic("shop", partitions=2), kafka.create_topic("shop_dead", partitions=2)
 
-    def produce(name: str, one: Message, minute: int) -> None:
-        headers: list[tuple[str, str | bytes | None]] = list(one.headers)
+    def produce(name: str, message: Message, minute: int) -> None:
+        headers: list[tuple[str, str | bytes | None]] = list(message.headers)
         time_ = _START + minute * 60_000
-        producer.produce(name, one.value, one.key, one.partition or 0, timestamp=time_, headers=headers)
+        producer.produce(name, message.value, message.key, message.partition or 0, timestamp=time_, headers=headers)
 
     lines = (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines()
     for minute, line in enumerate(lines[:40]):
@@ -131,7 +131,7 @@ def diff(page: Page) -> None:
 def explain(page: Page) -> None:
     lines = (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines()
     sent = ((json.loads(line)["key_b64"], json.loads(line)["value_b64"] or "") for line in lines)
-    key, value = next(one for one in sent if base64.b64decode(one[1]).startswith(b"\0\0\0\0\4"))
+    key, value = next(entry for entry in sent if base64.b64decode(entry[1]).startswith(b"\0\0\0\0\4"))
     page.goto("/ui/explain")
     page.get_by_label("Key (empty = null)").fill(key)
     page.get_by_label("Value (empty = tombstone)").fill(value)
@@ -170,8 +170,8 @@ def main(folder: Path) -> None:
     path = next(filter(None, map(shutil.which, _CHROMIUM)))
     with (
         Kafka() as kafka,
-        TemporaryDirectory() as place,
-        running_service(track=str(track_file(kafka, Path(place))), bootstrap_servers=kafka.bootstrap_servers) as url,
+        TemporaryDirectory() as position,
+        running_service(track=str(track_file(kafka, Path(position))), bootstrap_servers=kafka.bootstrap_servers) as url,
         sync_playwright() as playwright,
     ):
         fill(Client(url))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ticdc_bridge.service.ui.subjects import side_by_side
+from ticdc_bridge.service.ui.subjects import in_two_columns
 
 LINES = st.lists(st.sampled_from(["{", "},", "a", "b", ""]), max_size=12)
 
 
 @given(LINES, LINES)
 def test_both_sides_are_whole(left: list[str], right: list[str]) -> None:
-    rows = side_by_side("\n".join(left), "\n".join(right))
+    rows = in_two_columns("\n".join(left), "\n".join(right))
     for number, text, whole in (("left_number", "left", left), ("right_number", "right", right)):
         shown = [(getattr(row, number), getattr(row, text)) for row in rows if getattr(row, number) is not None]
         assert shown == list(enumerate("\n".join(whole).splitlines(), 1))
@@ -22,14 +22,14 @@ def test_both_sides_are_whole(left: list[str], right: list[str]) -> None:
 def test_a_line_that_is_new_is_found_among_repeated_ones() -> None:
     old = [f'{{"name": "c{n}"}}\n}},' for n in range(500)]
     new = [*old[:250], '{"name": "added"}\n},', *old[250:]]
-    changed = [row for row in side_by_side("\n".join(old), "\n".join(new)) if row.kind != "same"]
+    changed = [row for row in in_two_columns("\n".join(old), "\n".join(new)) if row.kind != "same"]
     assert {row.kind for row in changed} == {"new"}
     assert len(changed) == 2
 
 
 def test_what_would_take_for_ever() -> None:
     """Every other line is the same one, and no two others are: difflib alone takes lines³ steps."""
-    left, right = ("\n".join(line for n in range(4000) for line in ("x", f"{side}{n}")) for side in "yz")
-    assert sum(row.kind == "changed" for row in side_by_side(left, right)) >= 4000
-    longer = side_by_side("x\n" * 20_000, "x\n" * 20_001)
+    left, right = ("\n".join(line for n in range(4000) for line in ("x", f"{image}{n}")) for image in "yz")
+    assert sum(row.kind == "changed" for row in in_two_columns(left, right)) >= 4000
+    longer = in_two_columns("x\n" * 20_000, "x\n" * 20_001)
     assert len(longer) == 20_001

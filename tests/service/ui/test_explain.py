@@ -13,8 +13,8 @@ from tests.service.ui.conftest import SHOP
 def test_avro_with_its_schema(page: Page) -> None:
     """The key in base64, the value in hex; and once more the value as 0x…"""
     shop = map(json.loads, (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines())
-    one = next(m for m in shop if base64.b64decode(m["value_b64"] or "").startswith(b"\0\0\0\0\4"))
-    key, data = one["key_b64"], base64.b64decode(one["value_b64"])
+    entry = next(m for m in shop if base64.b64decode(m["value_b64"] or "").startswith(b"\0\0\0\0\4"))
+    key, data = entry["key_b64"], base64.b64decode(entry["value_b64"])
     page.goto("/ui/explain")
     page.get_by_label("Value").fill("0x" + data.hex())
     page.get_by_role("button", name="Explain").click()

@@ -56,9 +56,11 @@ def test_what_needs_attention(tmp_path: Path) -> None:
         [shop, away] = client.get("/history/trackers").json
         assert (shop["stopped"], shop["messages"], away["findings"]) == ("end of the file", 3, None)
         assert "s3cret" not in str(shop)
-        told = client.send("POST", "/history/dry-run", {"db": "d", "sql": "ALTER TABLE t ADD COLUMN b INT NOT NULL",
+        reported = client.send("POST", "/history/dry-run", {"db": "d", "sql": "ALTER TABLE t ADD COLUMN b INT NOT NULL",
                                                         "changefeed": "shop"}).json  # fmt: skip
-        assert [one["protocol"] for one in told["schemas"]] == ["avro"]  # by the settings that the service was told
+        assert [schema["protocol"] for schema in reported["schemas"]] == [
+            "avro"
+        ]  # by the settings that the service was told
         page = client.send("POST", "/ui/dry-run", urlencode({"db": "d", "sql": "DROP TABLE t"}).encode())
         assert page.status == 200
 

@@ -92,12 +92,12 @@ def test_text_stands_out() -> None:
             assert contrast(colours[front], colours[back]) >= CONTRAST, (front, back, colours[front])
 
 
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
+def contrast(text: str, other: str) -> float:
+    dark, light = sorted((luminance(text), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 
 
 def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    pieces = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in pieces]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

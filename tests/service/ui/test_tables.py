@@ -161,8 +161,8 @@ def test_lineage_keeps_the_changefeed(tmp_path: Path) -> None:
         client = Client(url)
         head = {"job": "j", "command": "decode", "from": "open", "to": "delta", "source": "kafka", "target": "lake"}
         for topic in ("topic-x", "topic-z"):
-            told = {"topic": topic, "db": "d", "table": "t", "table_version": T0, "schema_id": None, "rows": 1}
-            assert client.send("POST", "/lineage", {**head, "tables": [told]}).status == 200
+            reported = {"topic": topic, "db": "d", "table": "t", "table_version": T0, "schema_id": None, "rows": 1}
+            assert client.send("POST", "/lineage", {**head, "tables": [reported]}).status == 200
         for query, feeds in (("", ["x%26y", "z"]), ("?changefeed=x%26y", ["x%26y"]), ("?changefeed=z", ["z"])):
             text = client.send("GET", f"/ui/lineage{query}").body.decode()
             assert re.findall(r'href="/ui/tables/d/t\?changefeed=([^"]*)"', text) == feeds

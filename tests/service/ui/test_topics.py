@@ -48,10 +48,10 @@ class Browser:
 
 def send(kafka: Kafka, messages: list[Message]) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    for one in messages:
-        assert one.topic is not None
-        of, time_ = {"partition": one.partition or 0, "headers": list(one.headers)}, one.timestamp or 0
-        producer.produce(one.topic, one.value, one.key, timestamp=time_, **of)  # type: ignore[arg-type]
+    for message in messages:
+        assert message.topic is not None
+        of, time_ = {"partition": message.partition or 0, "headers": list(message.headers)}, message.timestamp or 0
+        producer.produce(message.topic, message.value, message.key, timestamp=time_, **of)  # type: ignore[arg-type]
     assert producer.flush(60) == 0
 
 
@@ -61,8 +61,8 @@ def topic(kafka: Kafka) -> str:
     name = kafka.create_topic(kafka.topic_name("explained"), partitions=2)
     messages = []
     for number in range(3):
-        one = ddl(T0 + number, "d", f"t{number}", f"CREATE TABLE `d`.`t{number}` (`a` INT)")
-        messages.append(Message(one.key, one.value, name, 1, timestamp=1_700_000_000_000 + number))
+        entry = ddl(T0 + number, "d", f"t{number}", f"CREATE TABLE `d`.`t{number}` (`a` INT)")
+        messages.append(Message(entry.key, entry.value, name, 1, timestamp=1_700_000_000_000 + number))
     send(kafka, [*messages, Message(b"k", EVIL.encode(), name, 0, timestamp=1_700_000_001_000)])
     return name
 
@@ -79,8 +79,8 @@ def test_a_topic_of_dead_letters_that_a_job_reported(kafka: Kafka, url: str) -> 
     assert f"/ui/dead-letters/{topic}" not in Browser(url).get("/ui/dead-letters")[1]
     run = dict.fromkeys(("job", "command", "from", "to", "source", "target"), "x")
     edge = {"topic": None, "db": "", "table": "", "rows": 0}
-    told = {**run, "failed": 1, "dead_letter": f"kafka:{topic}", "tables": [edge]}
-    assert Client(url).send("POST", "/lineage", told).status == 200
+    reported = {**run, "failed": 1, "dead_letter": f"kafka:{topic}", "tables": [edge]}
+    assert Client(url).send("POST", "/lineage", reported).status == 200
     assert f"/ui/dead-letters/{topic}" in Browser(url).get("/ui/dead-letters")[1]
 
 
@@ -109,14 +109,14 @@ def test_the_message_that_was_named(url: str, kafka: Kafka, topic: str) -> None:
         assert status == 200
         assert f"CREATE TABLE `d`.`t{number}` (`a` INT)" in page
         assert str(T0 + number) in page
-    for place, said in (
+    for position, said in (
         (f"{topic}@1:3", "has no message 3; it has those from 0 to before 3"),
         (f"{topic}@0:7", "has no message 7"),
         (f"{topic}@2:0", "has no partition 2; it has 2"),
         ("no-such-topic@0:0", "Topic no-such-topic"),
         ("<b>", "is not a message&#39;s place"),
     ):
-        status, page = browser.post("/ui/explain", ("place", place))
+        status, page = browser.post("/ui/explain", ("place", position))
         assert status == 400
         assert said in page
     assert "no-such-topic" not in kafka.admin.list_topics(timeout=30).topics
@@ -138,7 +138,7 @@ def test_for_those_who_may_see_messages(kafka: Kafka, topic: str, tmp_path: Path
 
 def letters(origin: str, count: int, reason: str) -> list[Message]:
     failed = (Message(b"k%d" % n, b"v%d" % n, origin, n % 2, n, headers=(("h", None),)) for n in range(count))
-    return [dead_letter_of(reason, f"{EVIL} {one.offset}", one) for one in failed]
+    return [dead_letter_of(reason, f"{EVIL} {entry.offset}", entry) for entry in failed]
 
 
 def test_dead_letters_are_sent_again_once_confirmed(url: str, kafka: Kafka) -> None:
@@ -147,7 +147,7 @@ def test_dead_letters_are_sent_again_once_confirmed(url: str, kafka: Kafka) -> N
     nowhere = dead_letter_of("MALFORMED", "", Message(b"k", b"v"))
     gone = dead_letter_of("TRUNCATED", "", Message(b"k", b"v", "gone-topic", 0, 0))
     every = [*letters(origin, 4, "UNKNOWN_SCHEMA_ID"), nowhere, gone, Message(b"k", b"no letter")]
-    send(kafka, [Message(one.key, one.value, dead, n % 2, headers=one.headers) for n, one in enumerate(every)])
+    send(kafka, [Message(entry.key, entry.value, dead, n % 2, headers=entry.headers) for n, entry in enumerate(every)])
     browser, path = Browser(url), f"/ui/dead-letters/{dead}"
     assert dead in browser.get("/ui/dead-letters")[1]
     shown = browser.get(path)[1]
@@ -156,7 +156,13 @@ def test_dead_letters_are_sent_again_once_confirmed(url: str, kafka: Kafka) -> N
     assert (EVIL in shown, "1 of them is not a dead letter" in shown) == (False, True)
     ends = ("ends", html.unescape(next(re.finditer(r'name="ends" value="([^"]*)"', shown))[1]))
     # What comes later is not what was asked about.
-    send(kafka, [Message(one.key, one.value, dead, 0, headers=one.headers) for one in letters(origin, 1, "MALFORMED")])
+    send(
+        kafka,
+        [
+            Message(letter.key, letter.value, dead, 0, headers=letter.headers)
+            for letter in letters(origin, 1, "MALFORMED")
+        ],
+    )
     chosen = [("reason", "UNKNOWN_SCHEMA_ID"), ("reason", "MALFORMED"), ends]
     plan = browser.post(f"{path}/replay", *chosen, ("max_attempts", "3"))[1]
     assert ("Send 4 messages" in plan, "the topic that it came from is not known" in plan) == (True, True)
@@ -165,10 +171,10 @@ def test_dead_letters_are_sent_again_once_confirmed(url: str, kafka: Kafka) -> N
     status, done = browser.post(f"{path}/replay", *chosen, ("confirmed", "1"))
     assert (status, "4 messages sent." in done) == (200, True)
     sent = topics.last_messages(origin, 10).messages
-    assert [(one.key, one.value, one.partition) for one in sent] == [
+    assert [(entry.key, entry.value, entry.partition) for entry in sent] == [
         (b"k0", b"v0", 0), (b"k2", b"v2", 0), (b"k1", b"v1", 1), (b"k3", b"v3", 1),
     ]  # fmt: skip
-    assert [dict(one.headers) for one in sent[:1]] == [{"h": None, ORIGIN: f"{origin}/0/0".encode(), ATTEMPT: b"1"}]
+    assert [dict(entry.headers) for entry in sent[:1]] == [{"h": None, ORIGIN: f"{origin}/0/0".encode(), ATTEMPT: b"1"}]
     status, refused = browser.post(f"{path}/replay", ("reason", "TRUNCATED"), ("confirmed", "1"))
     assert (status, "gone-topic" in refused, "Nothing was sent" in refused) == (422, True, True)
     for fields, said in ((ends, "at least one reason"), (("reason", "x"), "number from 1 on")):
@@ -198,16 +204,16 @@ def test_settings_of_the_client(kafka: Kafka, topic: str, tmp_path: Path) -> Non
     file = tmp_path / "client.properties"
     file.write_text(f"# ours\nbootstrap.servers={kafka.bootstrap_servers}\nclient.id=page\ngroup.id=ignored\n")
     with running_service(kafka_config=str(file)) as url:
-        place = ("place", f"{topic}@1:1")
-        status, page = Browser(url).post("/ui/explain", place)
+        position = ("place", f"{topic}@1:1")
+        status, page = Browser(url).post("/ui/explain", position)
         assert status == 200
         assert "CREATE TABLE `d`.`t1` (`a` INT)" in page
         file.write_text(f"bootstrap.servers={kafka.bootstrap_servers}\nno.such.setting=1\n")
-        status, page = Browser(url).post("/ui/explain", place)
+        status, page = Browser(url).post("/ui/explain", position)
         assert status == 400
         assert "no.such.setting" in page
         file.unlink()
-        assert Browser(url).post("/ui/explain", place)[0] == 400
+        assert Browser(url).post("/ui/explain", position)[0] == 400
 
 
 @each("text", ["t", "t@0", "t:0", "t@-1:0", "t@0:-1", "a/b@0:0", "t@0:1:2"])
@@ -222,7 +228,7 @@ def test_topics_on_narrow_and_wide_screens(browser: Chromium, url: str, kafka: K
     origin = kafka.create_topic(kafka.topic_name("origin" + "x" * 150), partitions=2)
     dead = kafka.create_topic(kafka.topic_name("dead" + "x" * 150))
     failed = letters(origin, 2, "MALFORMED")
-    send(kafka, [Message(one.key, one.value, dead, 0, headers=one.headers) for one in failed])
+    send(kafka, [Message(entry.key, entry.value, dead, 0, headers=entry.headers) for entry in failed])
     for width in (380, 1600):
         size = {"width": width, "height": 900}
         with browser.new_context(base_url=url, viewport=size) as context:  # type: ignore[arg-type]

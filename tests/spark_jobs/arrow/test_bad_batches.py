@@ -26,7 +26,7 @@ from ticdc_bridge.spark_jobs.io.message_files import message_line, parse_line
 from ticdc_bridge.spark_jobs.jobs import in_process
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 from ticdc_bridge.spark_jobs.streaming.ddl_events import DdlBatches
 from ticdc_bridge.spark_jobs.streaming.pieces import PieceBatches
 
@@ -64,12 +64,12 @@ def _mixed(golden: Golden, seed: str) -> tuple[list[Message], list[bool]]:
     own: list[bool] = []
     decoder = golden.side().decoder()
     for message in golden.messages():
-        decode_one(decoder, message)
+        decode_message(decoder, message)
         bad = [replace(message, value=rng.choice(_BAD))]
         bad += [replace(message, value=fuzz.mutate(rng, message.value or b"", values)) for _ in range(3)]
-        for one in [b for b in bad if decode_one(decoder, b).error is not None] + [message]:
-            messages.append(one)
-            own.append(one is message)
+        for entry in [b for b in bad if decode_message(decoder, b).error is not None] + [message]:
+            messages.append(entry)
+            own.append(entry is message)
     assert own.count(False) > 5
     return messages, own
 
@@ -125,12 +125,12 @@ def test_a_row_that_cannot_be_written_takes_its_message_with_it_and_no_other() -
             row = {k: v for k, v in (event.after or {}).items() if k != name}
             return [event, replace(event, after=row, flags=[])]
 
-    whole = transcode_one(decoder, encoder, good)
-    spoiled = transcode_one(Spoiled(), encoder, good)
+    whole = transcode_message(decoder, encoder, good)
+    spoiled = transcode_message(Spoiled(), encoder, good)
     assert whole.out
     assert isinstance(spoiled.error, WireError)
     assert not spoiled.out
-    assert transcode_one(decoder, encoder, good).out == whole.out
+    assert transcode_message(decoder, encoder, good).out == whole.out
 
 
 # ---- Spark's workers
@@ -193,11 +193,12 @@ def test_workers_of_the_api(golden: Golden) -> None:
     assert sum(r["error"] is not None for r in written) >= own.count(False)
     decoder = golden.side().decoder()
     table = next(
-        (e.table for m in golden.messages() for e in decode_one(decoder, m).events if isinstance(e, RowChange)), None
+        (e.table for m in golden.messages() for e in decode_message(decoder, m).events if isinstance(e, RowChange)),
+        None,
     )
     if table is not None and not FORMATS[golden.format].in_order:
         kind = pa.struct([("kind", pa.string()), ("error", pa.struct([("code", pa.string())]))])
-        keys, values = (pa.array([getattr(m, part) for m in messages], pa.binary()) for part in ("key", "value"))
+        keys, values = (pa.array([getattr(m, field) for m in messages], pa.binary()) for field in ("key", "value"))
         topics, headers = pa.array(["t"] * len(messages)), pa.nulls(len(messages))
         found = rescue(golden.side(), table, kind)(keys, values, topics, headers).to_pylist()
         assert [r["kind"] == "error" for r in found] == [not good for good in own]

@@ -24,7 +24,7 @@ from tests.support.table import check_rows
 from tests.support.table_decoders import FORMATS, ArrowJsonDecoder
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
-from ticdc_bridge.schemas.formats.base import Context, OneTable
+from ticdc_bridge.schemas.formats.base import Context, SingleTable
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, Watermark
@@ -112,7 +112,7 @@ def test_what_is_no_row_of_the_table_is_left() -> None:
             options = Options.of({"enable_tidb_extension": True, **more})
             return (
                 format_named(name)
-                .encoder(Context(OneTable(TableVersion(0, of)), None, options))
+                .encoder(Context(SingleTable(TableVersion(0, of)), None, options))
                 .encode(event, Message(None, None))[0]
             )
 
@@ -161,7 +161,7 @@ def fuzz(mutations: int) -> None:
     for format_ in FORMATS:
         options = {**SETTINGS[format_][-1], "debezium_disable_schema": True}
         sound = encoded(format_, {k: v for k, v in options.items() if k != "cluster_id"}, rows, of)
-        values_, keys = ([getattr(m, part) or b"" for m in sound] for part in ("value", "key"))
+        values_, keys = ([getattr(m, field) or b"" for m in sound] for field in ("value", "key"))
         decoder = ArrowJsonDecoder(format_, of)
         check(format_, of, sound, decoder=decoder)
         for _ in range(max(1, mutations // 3 // 400)):

@@ -43,7 +43,7 @@ from ticdc_bridge.spark_jobs.io.parquet import HEADERS
 from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
@@ -72,28 +72,28 @@ def _every_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "FEW", 1)
 
 
-def _same(batch: Any, side: CodecConfig) -> int:
+def _same(batch: Any, config: CodecConfig) -> int:
     """One batch both ways; how many of the messages the kernels took."""
-    decoder, summary, want = side.decoder(), Summary(), list[dict[str, Any]]()
-    side = replace(side, damaged_topics=set())
+    decoder, summary, want = config.decoder(), Summary(), list[dict[str, Any]]()
+    config = replace(config, damaged_topics=set())
     for found in batch.to_pylist():
         message = message_of_row(found)
-        result = decode_one(decoder, message)
+        result = decode_message(decoder, message)
         summary.count(result, message.topic)
         want += all_rows(result_in_python(result, "decode"), message)
     wanted = _sorted(pa.RecordBatch.from_pylist(want, schema=_CHANGES).to_pylist())
-    got = _sorted([row for made in DecodeBatches(side, _CHANGES)([batch]) for row in made.to_pylist()])
+    got = _sorted([row for made in DecodeBatches(config, _CHANGES)([batch]) for row in made.to_pylist()])
     assert len(got) == len(wanted)
     for number, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
         assert mine == theirs, f"{number}"
-    reader, told, rest = ChangeReader(replace(side, damaged_topics=set()), _CHANGES), Summary(), 0
-    for part, _, others in reader.parts(batch, told):
-        for row in part.take(pa.array(others)).to_pylist():
+    reader, reported, rest = ChangeReader(replace(config, damaged_topics=set()), _CHANGES), Summary(), 0
+    for piece, _, others in reader.parts(batch, reported):
+        for row in piece.take(pa.array(others)).to_pylist():
             message = message_of_row(row)
-            told.count(reader.one(message), message.topic)
+            reported.count(reader.one(message), message.topic)
             rest += 1
     for name in ("messages", "rows", "other", "errors", "flags", "skipped", "used"):
-        assert getattr(told, name) == getattr(summary, name), name
+        assert getattr(reported, name) == getattr(summary, name), name
     return int(batch.num_rows - rest)
 
 
@@ -115,21 +115,21 @@ def test_golden_cases(format_: str, step: int) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- lines
-def _same_lines(messages: list[Message], side: CodecConfig) -> int:
+def _same_lines(messages: list[Message], config: CodecConfig) -> int:
     """One batch as lines, both ways; how many of the messages the kernels took."""
-    decoder, summary, want = side.decoder(), Summary(), list[list[str]]()
+    decoder, summary, want = config.decoder(), Summary(), list[list[str]]()
     for message in messages:
-        result = decode_one(decoder, message)
+        result = decode_message(decoder, message)
         summary.count(result, message.topic)
         want.append([json_line(line) for line in plain_lines(result, message)])
-    reader, told, got, taken = (
-        LineReader(replace(side, damaged_topics=set())),
+    reader, reported, got, taken = (
+        LineReader(replace(config, damaged_topics=set())),
         Summary(),
         [list[str]() for _ in messages],
         0,
     )
     start = 0
-    for part, fast, rest in reader.parts(_batch(messages), told):
+    for piece, fast, rest in reader.parts(_batch(messages), reported):
         if fast is not None:
             for at, number, line in zip(fast.origin, fast.part, fast.lines.to_pylist(), strict=True):
                 assert number == len(got[start + at])
@@ -137,13 +137,13 @@ def _same_lines(messages: list[Message], side: CodecConfig) -> int:
             taken += len(set(fast.origin.tolist()))
         for at in rest.tolist():
             result = reader.one(messages[start + at])
-            told.count(result, messages[start + at].topic)
+            reported.count(result, messages[start + at].topic)
             got[start + at] = [json_line(line) for line in plain_lines(result, messages[start + at])]
-        start += part.num_rows
+        start += piece.num_rows
     for mine, theirs in zip(got, want, strict=True):
         assert mine == theirs
     for name in ("messages", "rows", "other", "errors", "flags", "skipped", "used"):
-        assert getattr(told, name) == getattr(summary, name), name
+        assert getattr(reported, name) == getattr(summary, name), name
     return taken
 
 
@@ -177,29 +177,29 @@ _FORMS: tuple[tuple[Form, str | None], ...] = (
 def test_chosen_tables(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels take and count what the codec does, of messages with one row and of those with rows of several tables."""
     (tmp_path / "d").write_text("".join(json_line({"commit_ts": 1, "db": d, "query": q}) + "\n" for d, q in _DEFINED))
-    side = CodecConfig(format_, FileSchemas([]), Options(), TableDefinitions.read(tmp_path / "d"))
-    encoder, events = side.encoder(), list[RowChange]()
+    config = CodecConfig(format_, FileSchemas([]), Options(), TableDefinitions.read(tmp_path / "d"))
+    encoder, events = config.encoder(), list[RowChange]()
     for n in range(72):
         db, query = _DEFINED[n % 3]
-        version = side.tables.at(TableId(db, query.split()[2]), 9) if side.tables else None
+        version = config.tables.at(TableId(db, query.split()[2]), 9) if config.tables else None
         assert version is not None
         row: dict[str, Any] = {c.name: str(n) for c in version.table.columns}
         events.append(RowChange(format_, version.table, "c", 100, None, row, tuple(version.table.handle_key), "UTC"))
     origin = Message(None, None, "t", 0, 0)
-    messages = [m for one in events for m in encoder.encode(one, origin)]
+    messages = [m for event in events for m in encoder.encode(event, origin)]
     if isinstance(encoder, BatchEncoder):
         messages += encoder.encode_rows(events[:6], origin)
     batch = _batch(messages).append_column("position", pa.array(range(len(messages)), pa.int64()))
     schema = PIECES.append(pa.field("change", pa.struct(list(_CHANGES))))
     for patterns in ("shop.*", "shop.items", "none.*", "*.*", "*.*,!*.orders"):
-        read = replace(side, chosen=TableChoice.of([patterns]))
+        read = replace(config, chosen=TableChoice.of([patterns]))
         for form, to in _FORMS:
-            work, made = Job(read, replace(side, format=to) if to else None), []
+            job, made = Job(read, replace(config, format=to) if to else None), []
             for few in (1, 1 << 20):
                 monkeypatch.setattr(batches, "FEW", few)
                 monkeypatch.setattr(arrow_messages, "FEW", few)
-                pieces = PieceBatches(work, form, schema)([batch])
-                made.append([row for one in pieces for row in one.to_pylist()])
+                pieces = PieceBatches(job, form, schema)([batch])
+                made.append([row for piece in pieces for row in piece.to_pylist()])
             for row in (*made[0], *made[1]):
                 row["tally"] = sorted(row["tally"] or ())
             assert made[0] == made[1]
@@ -223,18 +223,18 @@ _VIEWS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 def test_rows_of_a_table_in_view(format_: str, name: str, more: dict[str, Any], types: SparkTypes) -> None:
     """Structs, and maps of what the view's types can hold: those that the codec gives with the same view."""
     golden = Golden(format_, name)
-    side = golden.side(ddl=True)
+    image = golden.side(ddl=True)
     messages = [replace(m, offset=n, timestamp=n) for n, m in enumerate(golden.messages() * 6)]
-    tables = {e.table.id for m in golden.messages() for e in decode_one(side.decoder(), m).events if _is_row(e)}
+    tables = {e.table.id for m in golden.messages() for e in decode_message(image.decoder(), m).events if _is_row(e)}
     taken = 0
     for id_ in sorted(tables):
-        view = TableView(newest_table(side, id_), types, **more)
-        seen = replace(side, view=view)
+        view = TableView(newest_table(image, id_), types, **more)
+        seen = replace(image, view=view)
         taken += _same(_batch(messages), seen)
         kind = change_type(tidb_row(view.table, view.types))
-        schema, one = arrow_schema_of(kind), _Source(seen, kind)
-        want = [row for m in messages for row in one._rows(ChangeReader(seen, schema), m)]
-        made = list(_Source(seen, kind, messages).read(data_source.FilePart("")))
+        schema, entry = arrow_schema_of(kind), _Source(seen, kind)
+        want = [row for m in messages for row in entry._rows(ChangeReader(seen, schema), m)]
+        made = list(_Source(seen, kind, messages).read(data_source.FilePartition("")))
         got = [row for batch in made for row in batch.to_pylist()]
         assert got == pa.RecordBatch.from_pylist(want, schema=schema).to_pylist()
     assert taken > 15, "the kernels took next to nothing"
@@ -270,10 +270,12 @@ def test_rows_of_altered_tables_in_view(format_: str, tmp_path: Path) -> None:
     """Wider types, defaults, times that are none, rows of another table between: structs and maps are the codec's."""
     ddl = [{"commit_ts": n * 10, "db": "shop", "query": q} for n, q in enumerate(_ALTERED, 1)]
     ddl.append({"commit_ts": 15, "db": "shop", "query": "CREATE TABLE other (id INT PRIMARY KEY)"})
-    (tmp_path / "d").write_text("".join(json_line(one) + "\n" for one in ddl))
+    (tmp_path / "d").write_text("".join(json_line(entry) + "\n" for entry in ddl))
     tables = TableDefinitions.read(tmp_path / "d")
-    side = CodecConfig(format_, FileSchemas([]), Options.of({"time_zone": "Europe/Berlin", "on_lossy": "flag"}), tables)
-    encoder, messages = side.encoder(), list[Message]()
+    config = CodecConfig(
+        format_, FileSchemas([]), Options.of({"time_zone": "Europe/Berlin", "on_lossy": "flag"}), tables
+    )
+    encoder, messages = config.encoder(), list[Message]()
     for n in range(60):
         name, ts = ("Orders", 10 * (n % 5) + 15) if n % 7 else ("other", 99)
         version = tables.at(TableId("shop", name), ts)
@@ -282,16 +284,20 @@ def test_rows_of_altered_tables_in_view(format_: str, tmp_path: Path) -> None:
         before = {**row, "id": str(n)} if n % 3 else None
         event = RowChange(format_, version.table, "u" if before else "c", ts, before, row, ("id",), "Europe/Berlin")
         messages += encoder.encode(event, Message(None, None, "t", 0, n, timestamp=n))
-    newest = newest_table(side, TableId("shop", "orders"))
+    newest = newest_table(config, TableId("shop", "orders"))
 
     def check(options: dict[str, Any]) -> None:
-        seen = replace(side, view=TableView(newest, **options))
+        seen = replace(config, view=TableView(newest, **options))
         assert _same(_batch(messages), seen) > 3
         assert seen.view is not None
         kind = change_type(tidb_row(newest, seen.view.types))
-        schema, one = arrow_schema_of(kind), _Source(seen, kind)
-        want = [row for m in messages for row in one._rows(ChangeReader(seen, schema), m)]
-        got = [row for made in _Source(seen, kind, messages).read(data_source.FilePart("")) for row in made.to_pylist()]
+        schema, entry = arrow_schema_of(kind), _Source(seen, kind)
+        want = [row for m in messages for row in entry._rows(ChangeReader(seen, schema), m)]
+        got = [
+            row
+            for made in _Source(seen, kind, messages).read(data_source.FilePartition(""))
+            for row in made.to_pylist()
+        ]
         assert got == pa.RecordBatch.from_pylist(want, schema=schema).to_pylist()
 
     check_rows(_VIEW_OPTIONS, check)
@@ -299,12 +305,12 @@ def test_rows_of_altered_tables_in_view(format_: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format_", ["avro", "craft", "open", "debezium"])
 def test_columns_of_no_definition(format_: str) -> None:
-    side, messages = strange(format_)
+    image, messages = strange(format_)
     many = [replace(m, offset=n, timestamp=n) for n, m in enumerate(messages * 12)]
     id_ = TableId("shop", "t")
-    for table in (newest_table(side, id_), Table(id_, ())):  # merge's view has no columns: definitions have them
-        seen = replace(side, view=TableView(table))
-        assert isinstance(decode_one(seen.decoder(), messages[0]).error, WireError)
+    for table in (newest_table(image, id_), Table(id_, ())):  # merge's view has no columns: definitions have them
+        seen = replace(image, view=TableView(table))
+        assert isinstance(decode_message(seen.decoder(), messages[0]).error, WireError)
         assert _same(_batch(many), seen) >= 12
 
 
@@ -313,8 +319,8 @@ def _is_row(event: Event) -> TypeGuard[RowChange]:
 
 
 class _Source(data_source._PartitionDecoder):
-    def __init__(self, side: CodecConfig, schema: Any, messages: Iterable[Message] = ()) -> None:
-        self._side, self._schema, self._messages = side, schema, messages
+    def __init__(self, config: CodecConfig, schema: Any, messages: Iterable[Message] = ()) -> None:
+        self._config, self._schema, self._messages = config, schema, messages
 
     def _items(self, part: Any) -> Any:
         return iter(self._messages)
@@ -325,12 +331,12 @@ def test_a_timestamp_that_is_none_is_null(format_: str) -> None:
     """Kafka's -1, which Spark and Arrow hold as a time, the last millisecond of 1969."""
     golden = Golden(format_, "bulk.ext1" if format_ == "avro" else "bulk.batch1")
     messages = [replace(m, offset=n, timestamp=-1 if n % 3 else n) for n, m in enumerate(golden.messages())]
-    side, batch = golden.side(ddl=True), _batch(messages)
+    image, batch = golden.side(ddl=True), _batch(messages)
     assert batch.column("timestamp")[1].as_py().year == 1969
-    assert _same(batch, side) > 10
-    rows = [row for made in DecodeBatches(side, _CHANGES)([batch]) for row in made.to_pylist()]
+    assert _same(batch, image) > 10
+    rows = [row for made in DecodeBatches(image, _CHANGES)([batch]) for row in made.to_pylist()]
     assert all((row["source"]["timestamp"] is None) == bool(row["source"]["offset"] % 3) for row in rows)
-    assert _same_lines(messages, side) > 10
+    assert _same_lines(messages, image) > 10
 
 
 def test_decimals_of_a_view() -> None:
@@ -348,11 +354,11 @@ def _check_decimals(length: int, scale: int, fits: list[str], not_: list[str]) -
     for text in not_:
         with pytest.raises((ValueError, ArithmeticError)):
             check_number(column, text, column.type.kind)
-    texts = [one.encode() for one in (*fits, *not_)]
+    texts = [entry.encode() for entry in (*fits, *not_)]
     lengths = np.array([*map(len, texts), -1])
-    places, data = np.cumsum([0, *lengths[:-1]]), np.frombuffer(b"".join(texts), np.uint8)
+    positions, data = np.cumsum([0, *lengths[:-1]]), np.frombuffer(b"".join(texts), np.uint8)
     out, bad = np.zeros((len(lengths), 2), np.uint64), np.zeros(len(lengths), np.uint8)
-    fill_decimals(freeze(data), freeze(places), freeze(lengths), len(lengths), length, scale, out, bad)
+    fill_decimals(freeze(data), freeze(positions), freeze(lengths), len(lengths), length, scale, out, bad)
     assert bad.tolist() == [0] * len(fits) + [1] * len(not_) + [0]
 
 
@@ -361,10 +367,10 @@ def test_lines_of_the_command_with_spark(format_: str) -> None:
     """Lines, errors and counts of many messages at once are those of one after another; lines go many in one piece."""
     golden = Golden(format_, "bulk.ext1" if format_ == "avro" else "evolution.ext.schema")
     messages = _mixed(golden) * (1 if format_ == "avro" else 24)
-    work, batch = Job(golden.side(ddl=True)), _batch(messages)
+    job, batch = Job(golden.side(ddl=True)), _batch(messages)
     batch = batch.append_column("position", pa.array(range(7, 7 + len(messages)), pa.int64()))
-    pieces, summary = _pieces(work, batch)
-    assert (pieces, summary) == _pieces(work, batch, kernels=False)
+    pieces, summary = _pieces(job, batch)
+    assert (pieces, summary) == _pieces(job, batch, kernels=False)
     assert summary.messages == len(messages)
-    made = PieceBatches(work, "text", PIECES)([batch])
+    made = PieceBatches(job, "text", PIECES)([batch])
     assert sum(rows.num_rows for rows in made) < len(pieces) // 2

@@ -27,9 +27,9 @@ TABLE = Table(TableId("shop", "t"), (Column("f", BY_NAME["float"]), Column("n", 
 
 def _flags(messages: list[Message], table: Table, craft_float: str) -> list[list[str]]:
     tables: Any = Tables(table)
-    side = CodecConfig("craft", FileSchemas([]), Options.of({"craft_float": craft_float}), tables)
-    made = DecodeBatches(side, _CHANGES)([_batch(messages)])
-    rows = [row for one in made for row in one.to_pylist()]
+    config = CodecConfig("craft", FileSchemas([]), Options.of({"craft_float": craft_float}), tables)
+    made = DecodeBatches(config, _CHANGES)([_batch(messages)])
+    rows = [row for entry in made for row in entry.to_pylist()]
     assert {row["kind"] for row in rows} == {"row"}
     return [[f for f in row["flags"] if f.startswith("float")] for row in rows]
 
@@ -44,4 +44,4 @@ def _flags(messages: list[Message], table: Table, craft_float: str) -> list[list
 @pytest.mark.filterwarnings("ignore:table shop.t. column m:RuntimeWarning")  # PROOF's, which the definition lacks
 def test_floats_of_a_proven_topic(messages: list[Message], craft_float: str, flagged: int) -> None:
     flags = _flags(messages, TABLE, craft_float)
-    assert sum(bool(one) for one in flags) == flagged
+    assert sum(bool(flag) for flag in flags) == flagged

@@ -29,8 +29,8 @@ def test_a_dataframe_has_the_flag_and_the_worker_warns() -> None:
 
 
 def test_verify_warns() -> None:
-    side, report = _side(), VerifyReport()
-    compare(ComparedInput([canal_message()], side, "in"), ComparedInput([canal_message()], side, "against"), report)
+    image, report = _side(), VerifyReport()
+    compare(ComparedInput([canal_message()], image, "in"), ComparedInput([canal_message()], image, "against"), report)
     [warning] = report.warnings()
     assert "column state (varchar in the message) is not in the definition; 2 rows were read without" in warning
     assert VerifyReport(messages=3).warnings() == ["3 messages, and no row"]

@@ -32,7 +32,7 @@ from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_ro
 from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
 from ticdc_bridge.spark_jobs.streaming.pieces import BatchCounts, PieceBatches, TaskCodecs
@@ -112,7 +112,7 @@ def _same(batch: Any, read: CodecConfig, write: CodecConfig, topic: str | None) 
     want: list[dict[str, Any]] = []
     for found in batch.to_pylist():
         message = message_of_row(found)
-        result = transcode_one(decoder, encoder, message, topic)
+        result = transcode_message(decoder, encoder, message, topic)
         summary.count(result, message.topic)
         want += message_rows(result_in_python(result, "transcode"), message)
     made = TranscodeBatches(read, write, topic, _MESSAGES)([batch])
@@ -121,15 +121,15 @@ def _same(batch: Any, read: CodecConfig, write: CodecConfig, topic: str | None) 
     wanted = pa.RecordBatch.from_pylist(want, schema=_MESSAGES).to_pylist()
     for number, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
         assert mine == theirs, f"{number}"
-    worker, told, rest = TaskCodecs(Job(read, write, topic)), BatchCounts(), 0
-    for part, _, others in worker.parts(batch, told):
-        for row in part.take(pa.array(others)).to_pylist():
+    worker, reported, rest = TaskCodecs(Job(read, write, topic)), BatchCounts(), 0
+    for piece, _, others in worker.parts(batch, reported):
+        for row in piece.take(pa.array(others)).to_pylist():
             done = worker.process_row(row)
             assert done is not None
-            told.count(*done, row)
+            reported.count(*done, row)
             rest += 1
     for name in ("messages", "rows", "other", "errors", "flags", "skipped", "used"):
-        assert getattr(told.summary, name) == getattr(summary, name), name
+        assert getattr(reported.summary, name) == getattr(summary, name), name
     return int(batch.num_rows - rest)
 
 
@@ -161,8 +161,8 @@ def test_lines_of_a_message_file() -> None:
     read, write = _sides(golden, "debezium")
     lines = [json_line(message_line(m)).encode() for m in _mixed(golden)]
     odd = [b"", b" \r", b"nope", b'{"key_b64":"=","value_b64":null}', b"[" * 5000, b"\xff"]
-    one = json.loads(lines[0])
-    odd += [json.dumps({**one, "topic": "\ud800"}).encode(), json.dumps({**one, "timestamp": 1 << 60}).encode()]
+    entry = json.loads(lines[0])
+    odd += [json.dumps({**entry, "topic": "\ud800"}).encode(), json.dumps({**entry, "timestamp": 1 << 60}).encode()]
     odd.append(b'{"value_b64":"AAAA"}')
     for number, line in enumerate(odd):
         lines.insert(number * 3, line)
@@ -186,19 +186,19 @@ PIECES = pa.schema(
 """What a batch job is given of a worker's pieces."""
 
 
-def _pieces(work: Job, batch: Any, kernels: bool = True) -> tuple[list[dict[str, Any]], Summary]:
+def _pieces(job: Job, batch: Any, kernels: bool = True) -> tuple[list[dict[str, Any]], Summary]:
     """What Spark's worker gives for a batch job, each line by itself, and its counts; with kernels, or without."""
     rows: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
         if not kernels:
             patch.setattr(batches, "FEW", 1 << 30)
             patch.setattr(arrow_messages, "FEW", 1 << 30)
-        for made in PieceBatches(work, "text", PIECES)([batch]):
+        for made in PieceBatches(job, "text", PIECES)([batch]):
             rows += made.to_pylist()
-    told = rows.pop()
-    assert (told["kind"], told["number"]) == ("told", batch.num_rows)
-    summary = Summary(messages=told["messages"])
-    summary.add(dict(told["tally"]))
+    reported = rows.pop()
+    assert (reported["kind"], reported["number"]) == ("told", batch.num_rows)
+    summary = Summary(messages=reported["messages"])
+    summary.add(dict(reported["tally"]))
     keep = ("kind", "position", "number", "error")
     return [
         {"line": line} if row["kind"] == "out" else {"line": line, **{name: row[name] for name in keep}}
@@ -218,8 +218,8 @@ def test_batches_of_a_few_messages_and_of_none() -> None:
     messages = golden.messages()
     for some in (messages[:1], messages[-1:], [replace(m, topic=None) for m in messages[:3]]):
         _same(_batch(some), *_sides(golden, "debezium"), None)
-    sides = _sides(golden, "debezium")
-    assert [b.num_rows for b in TranscodeBatches(*sides, None, _MESSAGES)([_batch([])])] == [0]
+    images = _sides(golden, "debezium")
+    assert [b.num_rows for b in TranscodeBatches(*images, None, _MESSAGES)([_batch([])])] == [0]
 
 
 def test_what_is_compiled_stays_for_the_next_task(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,16 +250,16 @@ def test_messages_that_may_be_ddl(read: str, step: int) -> None:
     left = all_ = 0
     for golden in cases(read)[::step]:
         messages = _mixed(golden) * (4 if len(golden.messages()) < 100 else 1)
-        side = golden.side(ddl=True)
-        decoder = side.decoder()
-        others = [message_of_row(row) for row in RowFinder(side).find_others(_batch(messages)).to_pylist()]
+        image = golden.side(ddl=True)
+        decoder = image.decoder()
+        others = [message_of_row(row) for row in RowFinder(image).find_others(_batch(messages)).to_pylist()]
         assert _ddl(decoder, others) == _ddl(decoder, messages)
         left, all_ = left + len(others), all_ + len(messages)
     assert left < 0.9 * all_, "hardly a message was taken for a row's"
 
 
 def _ddl(decoder: Any, messages: list[Message]) -> list[tuple[str, int | None]]:
-    events = [event for message in messages for event in decode_one(decoder, message).events]
+    events = [event for message in messages for event in decode_message(decoder, message).events]
     return [(event.query, event.commit_ts) for event in events if isinstance(event, DdlEvent)]
 
 
@@ -274,12 +274,12 @@ def test_the_command_by_kernels(
         "transcode", "--from", "avro", "--to", "debezium", "--in", "in.parquet", "--schemas", str(golden.meta_file),
     ]  # fmt: skip
     words += ["--topic", "to_{schema}.{table}", "--on-lossy", "flag"]
-    told = []
+    reported = []
     for name, more in (("plain", []), ("spark", ["--spark"])):
         assert main([*words, "--out", f"{name}.jsonl", "--dead-letter", f"{name}.dead", *more]) == 1
-        told.append([line for line in capsys.readouterr().err.splitlines() if line.startswith("transcode:")])
-    assert told[0] == told[1]
-    assert told[0]
+        reported.append([line for line in capsys.readouterr().err.splitlines() if line.startswith("transcode:")])
+    assert reported[0] == reported[1]
+    assert reported[0]
     for end in ("jsonl", "dead"):
         assert Path(f"plain.{end}").read_bytes() == Path(f"spark.{end}").read_bytes()
     assert spark.version
@@ -299,18 +299,18 @@ def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
         "*", "(cast(partition as bigint) << 48) | offset as position", "cast(null as timestamp) timestamp"
     )
     read, write = _sides(golden, "debezium")
-    work, sent = Job(read, write), list[Any]()
+    job, sent = Job(read, write), list[Any]()
     sender = KafkaSender(spark.sparkContext, "there", True, lambda: {"there": 2})
-    account = sender.send(frame, work, lambda out: sent.extend(out.collect()))
+    account = sender.send(frame, job, lambda out: sent.extend(out.collect()))
     bad = [n for n, m in enumerate(messages) if m.value == b"\x07nope"]
     where = [(n % 5 << 48) | n for n in range(len(messages))]
-    assert {code: places.tolist() for code, places in account.failures().items()} == {
+    assert {code: positions.tolist() for code, positions in account.failures().items()} == {
         "NOT_FRAMED": sorted(where[n] for n in bad)
     }
     assert account.out == len(sent) == len(messages) - len(bad)
     assert "topic" not in sent[0]  # the sink says it once for all
     assert sorted((r["position"], r["part"]) for r in sent) == sorted(
-        (place, 0) for n, place in enumerate(where) if n not in bad
+        (index, 0) for n, index in enumerate(where) if n not in bad
     )
     for row in sent:  # by kernels and by the codec: each in the partition it came from, modulo the topic's
         number = row["position"] & ((1 << 48) - 1)
@@ -318,11 +318,11 @@ def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
         assert own == [(k, v or b"") for k, v in carried_headers(messages[number].headers)]
         assert row["partition"] == number % 5 % 2
     failures = account.failures() | {"MALFORMED": np.array([0])}
-    letters = {r["position"] & ((1 << 48) - 1): r for r in dead_letters(frame, work, failures).collect()}
+    letters = {r["position"] & ((1 << 48) - 1): r for r in dead_letters(frame, job, failures).collect()}
     assert sorted(letters) == sorted([0, *bad])
     reasons = {n: {h["key"]: bytes(h["value"]) for h in r["headers"]} for n, r in letters.items()}
     assert reasons[0][REASON] == b"MALFORMED"
     assert b"replay" in reasons[0][DETAIL]
     assert all(reasons[n][REASON] == b"NOT_FRAMED" and reasons[n]["x"] == b"\x00\xff" for n in bad)
     # What another try told is not counted here.
-    assert sender.send(frame.limit(3), work, lambda out: sent.extend(out.collect())).messages == 3
+    assert sender.send(frame.limit(3), job, lambda out: sent.extend(out.collect())).messages == 3

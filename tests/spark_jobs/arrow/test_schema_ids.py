@@ -25,7 +25,7 @@ from ticdc_bridge.spark_jobs.io.message_files import message_line
 from ticdc_bridge.spark_jobs.jobs import in_process_batches
 from ticdc_bridge.spark_jobs.jobs.in_process_batches import KernelWarmUp
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
@@ -45,12 +45,12 @@ def _mixed(way: str) -> list[Message]:
 
 
 def test_the_codec_reads_what_headers_name() -> None:
-    side = replace(shop.avro_side(), schemas=with_guids(shop.schemas()))
+    image = replace(shop.avro_side(), schemas=with_guids(shop.schemas()))
 
     def check(way: str) -> None:
         messages = _mixed(way)
-        assert len(messages) // 2 < _same(_batch(messages), side) < len(messages)
-        _same_lines(messages, side)
+        assert len(messages) // 2 < _same(_batch(messages), image) < len(messages)
+        _same_lines(messages, image)
         batch: Any = batch_of_messages(list(messages))  # in this process: without headers
         assert sum(v is None for v in batch.column("value").to_pylist()) >= (0 if way == "eight bytes" else 91)
 
@@ -78,13 +78,13 @@ def _registered(subject: str, table: str, column: str) -> RegisteredSchema:
 
 def test_an_id_of_two_contexts_in_one_batch() -> None:
     schemas = FileSchemas([_registered("items-value", "items", "a"), _registered(":.dev:orders-value", "orders", "b")])
-    side = CodecConfig("avro", schemas, Options.of({}))
+    config = CodecConfig("avro", schemas, Options.of({}))
     topics = ("items", "orders", None, "else", "orders", "items")
     messages = [Message(None, b"\0\0\0\0\2\2\4", topics[n % 6], 0, n, 1) for n in range(60)]
-    assert _same(_batch(messages), side) == 40
-    _same_lines(messages, side)
-    decoder = side.decoder()
+    assert _same(_batch(messages), config) == 40
+    _same_lines(messages, config)
+    decoder = config.decoder()
     tables = [
-        [e.table.id.table for e in decode_one(decoder, m).events if isinstance(e, RowChange)] for m in messages[:6]
+        [e.table.id.table for e in decode_message(decoder, m).events if isinstance(e, RowChange)] for m in messages[:6]
     ]
     assert tables == [["items"], ["orders"], [], [], ["orders"], ["items"]]

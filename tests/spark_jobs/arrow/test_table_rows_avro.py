@@ -49,19 +49,19 @@ def _kafka(messages: Sequence[Message]) -> Any:
     return pa.RecordBatch.from_pylist(rows, schema=pa.schema(kinds))
 
 
-def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> DecodeBatches | None:
+def _batches(config: CodecConfig, id_: TableId, missing: Missing) -> DecodeBatches | None:
     """As the plans of the table make them; None where they have none."""
-    if side.tables is not None:
-        version = side.tables.at(id_, None)
+    if config.tables is not None:
+        version = config.tables.at(id_, None)
         table = version.table if version else None
         key = [c.name for c in table.columns if c.handle_key] if table else []
     else:
-        ours = registered(side.schemas, id_)
+        ours = registered(config.schemas, id_)
         table = newest_of(ours.values) if ours.values else None
         key = [c.name for c in ours.keys[-1].record.columns] if ours.keys else []
     if table is None:
         return None
-    return DecodeBatches(replace(side, view=TableView(table, missing=missing)), binary_schema(table), tuple(key))
+    return DecodeBatches(replace(config, view=TableView(table, missing=missing)), binary_schema(table), tuple(key))
 
 
 def _rows(batches: DecodeBatches, given: Iterable[Any]) -> tuple[list[dict[str, Any]], int]:
@@ -88,8 +88,8 @@ def _same(batches: DecodeBatches, messages: Sequence[Message]) -> int:
     found, kernel = _rows(batches, [pa.Table.from_batches([batch] * times).combine_chunks().to_batches()[0]])
     wanted, none = _rows(batches, (batch.slice(n, 1) for n in range(len(messages))))
     assert none == 0
-    for one, other in zip(found, wanted * times, strict=True):
-        assert repr(one) == repr(other)
+    for entry, other in zip(found, wanted * times, strict=True):
+        assert repr(entry) == repr(other)
     return kernel // times
 
 

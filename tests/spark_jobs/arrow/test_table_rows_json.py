@@ -102,7 +102,7 @@ def test_many_rows_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     values_ = [None if n % 3 else str(n) for n in range(150)]
     rows = [change(of, {"id": str(n), "v": v}, None if n % 2 else {"v": "1"}) for n, v in enumerate(values_)]
     messages = encoded("debezium", {}, rows, of) * 500
-    columns = [pa.array([getattr(m, part) for m in messages], pa.binary()) for part in ("value", "key")]
+    columns = [pa.array([getattr(m, field) for m in messages], pa.binary()) for field in ("value", "key")]
     batches, left = ArrowJsonDecoder("debezium", of).decode(*columns)
     assert left == []
     assert len(batches) > 1

@@ -172,15 +172,15 @@ def test_another_writers_file_is_refused_and_need_not_be_fetched_again(tmp_path:
 def test_what_is_read_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keys and headers beside the values (store.kafka.keys), what is hidden or unfinished: no message comes of them."""
     values = ["year=2024/t+0+0000000000.avro", "year=2024/_t+0+0000000000.avro", "_t/db.keys.avro"]
-    told = ["year=2024/t+0+0000000000.keys.avro", "t+0+0.headers.avro", "+tmp/t/1_tmp.avro", "t.avro.gz"]
-    for name in (*values, *told, "_SUCCESS", "_1.avro", ".1.avro", ".t.avro.crc"):
+    reported = ["year=2024/t+0+0000000000.keys.avro", "t+0+0.headers.avro", "+tmp/t/1_tmp.avro", "t.avro.gz"]
+    for name in (*values, *reported, "_SUCCESS", "_1.avro", ".1.avro", ".t.avro.crc"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(_container(_block(1, _TEXT)) if name in values else b"")
     assert len(list(read_source(str(tmp_path), KafkaClient()))) == 3
     said = capsys.readouterr().err
-    assert "not read: 4 files that are not finished Avro files of values: " + ", ".join(sorted(told)[:3]) in said
+    assert "not read: 4 files that are not finished Avro files of values: " + ", ".join(sorted(reported)[:3]) in said
     with pytest.raises(SetupError, match=r"wrote keys there: the messages are in t\+0\+0000000000\.avro"):
-        archive_files(str(tmp_path / told[0]))
+        archive_files(str(tmp_path / reported[0]))
     with pytest.raises(SetupError, match=r"t\.avro\.gz: an Avro file is read as it is.*: inflate it to t\.avro"):
         archive_files(str(tmp_path / "t.avro.gz"))
 
@@ -332,8 +332,8 @@ def test_spark_reads_an_archived_topic_as_this_process_does(
     assert here[1].count('"kind": "row"') == len(bodies)
     assert main(["decode", *words, str(path), "--out", str(tmp_path / "rows.jsonl")]) == 0
     assert "deletes are null values, which these files lack\n" in capsys.readouterr().err
-    for place in (path, tmp_path):
-        assert run_quietly(["decode", *words, str(place), "--spark"]) == here
+    for location in (path, tmp_path):
+        assert run_quietly(["decode", *words, str(location), "--spark"]) == here
     lake = f"delta:{tmp_path / 'lake'}"
     assert main(["merge", *words, str(path), "--table", "test.pk_int", "--out", lake]) == 0
     assert "deletes are null values, which these files lack: rows that were deleted stay" in capsys.readouterr().err

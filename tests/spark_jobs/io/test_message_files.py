@@ -397,8 +397,8 @@ def test_headers_of_others_that_are_called_alike_stay() -> None:
 
 def test_the_origin_of_a_replayed_message_is_its_first() -> None:
     first = dead_letter(ERROR, Message(b"k", b"v", "t", 0, 3))
-    told = tuple(h for h in first.headers if h[0] in (ATTEMPT, ORIGIN))
-    assert dict(dead_letter(ERROR, Message(b"k", b"v", "t", 1, 99, headers=told)).headers)[ORIGIN] == b"t/0/3"
+    reported = tuple(h for h in first.headers if h[0] in (ATTEMPT, ORIGIN))
+    assert dict(dead_letter(ERROR, Message(b"k", b"v", "t", 1, 99, headers=reported)).headers)[ORIGIN] == b"t/0/3"
     foreign = Message(b"k", b"v", "t", 1, 99, headers=((ORIGIN, b"somebody's own"),))
     assert dict(dead_letter(ERROR, foreign).headers)[ORIGIN] == b"t/1/99"
 

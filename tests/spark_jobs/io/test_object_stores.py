@@ -160,8 +160,8 @@ def test_objects_are_read_and_written_as_files_are(
         for root in (str(tmp_path), "s3://lake"):
             words = {"{in}": f"{root}/in", "{at}": f"{root}/{key}"}
             codes = [main([_filled(word, words) for word in line.split()]) for line in rows[name]]
-            told = capsys.readouterr()
-            outcomes.append((codes, told.out.replace(root, "ROOT"), told.err.replace(root, "ROOT")))
+            output = capsys.readouterr()
+            outcomes.append((codes, output.out.replace(root, "ROOT"), output.err.replace(root, "ROOT")))
         assert outcomes[0] == outcomes[1]
         files = _files(tmp_path / key)
         assert sorted(files) == sorted(server[1].keys(f"{key}/"))
@@ -215,10 +215,10 @@ def test_what_cannot_be_reached_is_one_sentence(
         monkeypatch.delenv(name, raising=False)
 
     def check(name: str) -> None:
-        words, told = _REFUSED[name]
+        words, reported = _REFUSED[name]
         assert main([str(DEBEZIUM.messages_file) if word == "{local}" else word for word in words]) == 2
         err = capsys.readouterr().err
-        assert told in err
+        assert reported in err
         assert "xyz" not in err
         assert_no_python_words(err)
 
@@ -254,7 +254,11 @@ def test_paths_of_objects(server: tuple[str, Bucket]) -> None:
     assert (path.exists(), path.is_file(), path.is_dir(), path.parent.is_dir()) == (False, False, False, False)
     path.write_bytes(b"1\n2")
     assert (path.exists(), path.is_file(), path.parent.is_dir(), path.read_text()) == (True, True, True, "1\n2")
-    assert [str(one) for one in path.parent.rglob("*.x")] == [str(one) for one in path.parent.iterdir()] == [str(path)]
+    assert (
+        [str(entry) for entry in path.parent.rglob("*.x")]
+        == [str(entry) for entry in path.parent.iterdir()]
+        == [str(path)]
+    )
     for use in (lambda: open(path), lambda: path.open("w")):  # noqa: SIM115
         with pytest.raises(SetupError, match="machine"):
             use()
@@ -262,7 +266,7 @@ def test_paths_of_objects(server: tuple[str, Bucket]) -> None:
         other = path_of(f"s3a://lake/{key}")
         other.write_bytes(key.encode())
         assert (server[1].get(key), other.read_text()) == (key.encode(), key)
-        assert str(other) in [str(one) for one in other.parent.iterdir()]
+        assert str(other) in [str(entry) for entry in other.parent.iterdir()]
         other.unlink()
     path.unlink()
     path.unlink(missing_ok=True)
@@ -280,11 +284,11 @@ def test_an_object_that_is_not_sent_is_kept(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_where_spark_finds_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    places = {
+    locations = {
         "s3://b/k": "s3a://b/k", "S3N://b/k/": "s3a://b/k/", "gcs://b/k": "gs://b/k", "hdfs://n:8020/k": "hdfs://n:8020/k",
         "abfs://c@a.dfs.core.windows.net/k": "abfss://c@a.dfs.core.windows.net/k", "/folder": "/folder", "C:x": "C:x",
     }  # fmt: skip
-    assert {place: stores.spark_place(place) for place in places} == places
+    assert {location: stores.spark_location(location) for location in locations} == locations
     (s3,) = stores.stores_of(["s3://b/k", "delta:s3a://b/t", "x", "kafka:T", "delta:/t"])
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     config = stores.spark_config(s3)
@@ -302,27 +306,27 @@ def test_what_spark_needs_for_the_places_of_a_job(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("BRIDGE_JARS", raising=False)
     endpoint = "spark.hadoop.fs.s3a.endpoint"
 
-    def settings(*places: str, submitted: bool = False, **given: list[str]) -> dict[str, str]:
+    def settings(*locations: str, submitted: bool = False, **given: list[str]) -> dict[str, str]:
         of = SparkSettings.of(None, given.get("conf", []), given.get("packages", []))
-        return dict(stores.spark_settings_of(replace(of, places=places), submitted).conf)
+        return dict(stores.spark_settings_of(replace(of, places=locations), submitted).conf)
 
     assert settings("kafka:T", "/folder", "delta:/t", "hdfs://n/t") == {}
-    for place in ("s3://b/m.jsonl", "delta:s3a://b/t"):
-        assert settings(place)["spark.jars"] == "/s3.jar"
-        assert settings(place)[endpoint] == "http://h:9"
+    for location in ("s3://b/m.jsonl", "delta:s3a://b/t"):
+        assert settings(location)["spark.jars"] == "/s3.jar"
+        assert settings(location)[endpoint] == "http://h:9"
     assert settings(conf=["spark.sql.catalog.c.warehouse=s3://b/w"])["spark.jars"] == "/s3.jar"
     assert "spark.jars" not in settings("s3://b/t", submitted=True)
     assert not settings("s3://b/t", packages=["org.apache.hadoop:hadoop-aws:3.4.9"])["spark.jars"]
     assert settings("s3://b/t", conf=[f"{endpoint}=other", "spark.jars=a.jar"]) | {} == {
         **settings("s3://b/t"), endpoint: "other", "spark.jars": "/s3.jar,a.jar"
     }  # fmt: skip
-    for place, package in (
+    for location, package in (
         ("gs://b/t", "gcs-connector:hadoop3-"),
         ("abfs://c@a.x/t", "org.apache.hadoop:hadoop-azure:3."),
     ):
         with pytest.raises(
             SetupError, match=f"in Spark needs a driver that is not pinned here: give --packages .*{package}"
         ):
-            settings(place)
-        assert settings(place, packages=["g:some-driver:1"]) == {}
-        assert settings(place, submitted=True) == {}
+            settings(location)
+        assert settings(location, packages=["g:some-driver:1"]) == {}
+        assert settings(location, submitted=True) == {}

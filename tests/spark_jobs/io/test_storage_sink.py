@@ -67,13 +67,13 @@ def _data_file(folder: Path, where: str, *lines: bytes, end: bytes = b"\r\n") ->
     return path
 
 
-def _read(place: Path, **options: Any) -> list[Message | tuple[WireError, Message]]:
-    return list(read_source(str(place), KafkaClient(), Options.of(options)))
+def _read(path: Path, **options: Any) -> list[Message | tuple[WireError, Message]]:
+    return list(read_source(str(path), KafkaClient(), Options.of(options)))
 
 
-def _events(place: Path, **options: Any) -> list[Any]:
+def _events(path: Path, **options: Any) -> list[Any]:
     decoder = CanalJsonDecoder(Context(FileSchemas([])))
-    messages = _read(place, **options)
+    messages = _read(path, **options)
     assert all(isinstance(m, Message) for m in messages), messages
     return [event for m in messages if isinstance(m, Message) for event in decoder.decode(m)]
 
@@ -192,8 +192,8 @@ def test_csv(tmp_path: Path) -> None:
             folder = tmp_path / f"{csv.what}{len(end)}"
             _schema_file(folder, V1)
             path = _data_file(folder, f"{V1}/CDC000001.csv", *csv.lines, end=end)
-            for place in (folder, path):
-                events = _events(place, **csv.options)
+            for location in (folder, path):
+                events = _events(location, **csv.options)
                 assert [(e.op, e.commit_ts, e.before, e.after) for e in events] == list(csv.expected)
                 assert not any(e.flags for e in events)
                 assert {e.key for e in events} == {("id",)}
@@ -325,9 +325,9 @@ def test_csv_without_the_virtual_columns(tmp_path: Path) -> None:
         folder = tmp_path / row.what
         _schema_file(folder, V1, row.query, row.columns)
         path = _data_file(folder, f"{V1}/CDC000001.csv", *row.lines)
-        for place in (folder, path):
-            tables, options = _defined(place), Options.of({"csv_quote": row.quote})
-            items = list(read_source(str(place), KafkaClient(), options, stated_tables(tables)))
+        for location in (folder, path):
+            tables, options = _defined(location), Options.of({"csv_quote": row.quote})
+            items = list(read_source(str(location), KafkaClient(), options, stated_tables(tables)))
             messages = [m for m in items if isinstance(m, Message)]
             decoder = CanalJsonDecoder(Context(FileSchemas([]), tables))
             events = [e for m in messages for e in decoder.decode(m) if isinstance(e, RowChange)]

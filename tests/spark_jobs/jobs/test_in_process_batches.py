@@ -50,7 +50,7 @@ def test_the_command_without_spark(
     Path("in.jsonl").write_text("\n".join(lines) + "\n")
     words = ["decode", "--format", format_, "--in", "in.jsonl", "--dead-letter", "dead", *more]
     words += ["--schemas" if format_ == "avro" else "--ddl", str(golden.meta_file)]
-    end, told, taken = "parquet" if "--table" in more else "jsonl", [], []
+    end, reported, taken = "parquet" if "--table" in more else "jsonl", [], []
     in_order = in_process_batches._merge_in_order
 
     def noted(items: Any, fast: Any, rest: list[int]) -> Any:
@@ -65,8 +65,8 @@ def test_the_command_without_spark(
         assert main([*words, "--out", str(out)]) == (0 if "drop" in more else 1)
         found: Any = pq.read_table(out).to_pylist() if end == "parquet" else out.read_bytes()
         dead = Path("dead").read_bytes() if Path("dead").exists() else None
-        told.append((found, dead, without_progress(capsys.readouterr().err)))
-    assert told[0] == told[1]
+        reported.append((found, dead, without_progress(capsys.readouterr().err)))
+    assert reported[0] == reported[1]
     assert sum(taken) > 20, "the kernels took next to nothing"
 
 

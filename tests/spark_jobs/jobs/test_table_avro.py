@@ -24,9 +24,9 @@ from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.table import Table, TableId, Value
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.avro_files import ArchiveWriter, archived_schemas, read_archive
-from ticdc_bridge.spark_jobs.jobs.table_avro import RecordConfig, record_side
+from ticdc_bridge.spark_jobs.jobs.table_avro import RecordConfig, record_config
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
@@ -39,7 +39,7 @@ def _sides(golden: Golden) -> tuple[CodecConfig, RecordConfig] | None:
     id_ = Counter(e.table.id for e in events).most_common(1)[0][0]
     read = replace(golden.side(ddl=True), view=TableView(Table(id_, ()), on_lossy="flag"))
     read = with_newest(read)
-    return read, record_side(read, "flag")
+    return read, record_config(read, "flag")
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
@@ -61,18 +61,18 @@ def _in_zone(event: RowChange, name: str, value: Value, zone: str) -> Value:
 @each("golden", **sampled(golden for format_ in READ for golden in cases(format_)))
 def test_rows_are_what_fastavro_reads(golden: Golden, tmp_path: Path) -> None:
     try:
-        sides = _sides(golden)
+        images = _sides(golden)
     except SetupError:  # two columns of one name in Avro; Craft without definitions
         assert golden.name.startswith(("names_collision", "checksum"))
         return
-    if sides is None:
+    if images is None:
         return
-    read, write = sides
+    read, write = images
     assert write.view is not None
     decoder, encoder, path = read.decoder(), write.encoder(), tmp_path / "rows.avro"
     writer, events = ArchiveWriter(path, write.text), list[RowChange]()
     for message in golden.messages():
-        result = transcode_one(decoder, encoder, message)
+        result = transcode_message(decoder, encoder, message)
         events += [
             e for e in result.events if result.out and isinstance(e, RowChange) and e.table.id == write.view.table.id
         ]
@@ -154,7 +154,7 @@ def test_a_schema_that_is_made_tells_every_change(tmp_path: Path) -> None:
 def test_a_value_that_the_registered_schema_has_no_place_for_is_an_error() -> None:
     """`vv` came with the last DDL, after which no schema was registered."""
     read = replace(Golden("avro", "evolution.ext1").side(ddl=True), view=TableView(Table(TableId("test", "evo"), ())))
-    write = record_side(with_newest(read), "error")
+    write = record_config(with_newest(read), "error")
     assert write.view is not None
     row = change(write.view.table, {"vv": "1"})
     with pytest.raises(WireError) as caught:

@@ -168,8 +168,8 @@ _OF_EVENTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, int]]] = [
 
 def test_a_loss_of_an_event_is_of_that_event_only(capsys: pytest.CaptureFixture[str]) -> None:
     def check(case: tuple[str, dict[str, Any], dict[str, Any], dict[str, int]]) -> None:
-        format_, one, two, kinds = case
-        first = {"after": FAITHFUL, **one}
+        format_, entry, two, kinds = case
+        first = {"after": FAITHFUL, **entry}
         code, report = _two_rows(row(**first), row(format=format_, **{"after": first["after"], **two}), capsys)
         assert (code, report["differences"]) == (int(bool(kinds)), kinds)
 
@@ -177,10 +177,10 @@ def test_a_loss_of_an_event_is_of_that_event_only(capsys: pytest.CaptureFixture[
 
 
 def _two_rows(
-    one: dict[str, Any], two: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    entry: dict[str, Any], two: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, dict[str, Any]]:
     Path("ddl").write_text(json.dumps({"commit_ts": 1, "db": "d", "query": f"CREATE TABLE t (id int KEY, {COLUMNS})"}))
-    for name, line in (("one", one), ("two", two)):
+    for name, line in (("one", entry), ("two", two)):
         Path(name).write_text(json.dumps(line) + "\n")
     capsys.readouterr()
     argv = ["verify", "--from", "plain", "--to", "plain", "--in", "one", "--against", "two", "--ddl", "ddl"]

@@ -65,7 +65,9 @@ def open_messages() -> list[Message]:
 
 def log_of(spark: SparkSession, path: str) -> list[tuple[Any, ...]]:
     names = (*_NAMES, "b__dropped_20")
-    return sorted((tuple(one[name] for name in names) for one in rows(spark, path)), key=lambda one: int(one[0]))
+    return sorted(
+        (tuple(entry[name] for name in names) for entry in rows(spark, path)), key=lambda entry: int(entry[0])
+    )
 
 
 def _merge(messages: list[Message], until: int, *more: str) -> int:
@@ -76,13 +78,13 @@ def _merge(messages: list[Message], until: int, *more: str) -> int:
 def test_a_change_is_there_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """Beside the current table, and again when all comes again."""
     messages = open_messages()
-    places = ("--engine", "deltalake", "--out", "delta:now", "--changelog", "delta:log")
+    positions = ("--engine", "deltalake", "--out", "delta:now", "--changelog", "delta:log")
     for _ in range(2):
-        assert _merge(messages, 99, *places) == 0
+        assert _merge(messages, 99, *positions) == 0
         assert log_of(spark, "log") == LOG
     assert "skipped in the changelog already 6" in capsys.readouterr().err
     assert rows(spark, "now") == [{"id": 9, "aa": "nine", "b": "z"}]
-    update = next(one for one in rows(spark, "log") if one["_tidb_commit_ts"] == 11)
+    update = next(entry for entry in rows(spark, "log") if entry["_tidb_commit_ts"] == 11)
     assert dict(update["_before"]) == {"id": "1", "a": "one", "b": "7"}
     assert (update["_tidb_identity_kind"], update["_kafka_topic"], update["_kafka_offset"]) == ("pk", "t", 1)
 
@@ -92,8 +94,8 @@ def test_a_change_is_there_once(spark: SparkSession, capsys: pytest.CaptureFixtu
 def test_batches_give_the_log_that_one_run_gives(spark: SparkSession, engine: str) -> None:
     """Cut anywhere, redelivered, late, and with DDL that comes before, with or after the changes around it."""
     messages = open_messages()
-    for part, until in ((slice(0, 2), 15), (slice(0, 3), 28), (slice(2, 5), 46), (slice(3, 6), 99), (slice(0), 99)):
-        assert _merge(messages[part], until, "--engine", engine, "--changelog", "delta:log") == 0
+    for piece, until in ((slice(0, 2), 15), (slice(0, 3), 28), (slice(2, 5), 46), (slice(3, 6), 99), (slice(0), 99)):
+        assert _merge(messages[piece], until, "--engine", engine, "--changelog", "delta:log") == 0
     assert log_of(spark, "log") == LOG
 
 
@@ -128,11 +130,11 @@ def test_changes_without_a_commit_ts(spark: SparkSession, capsys: pytest.Capture
         name, options, runs, order, expected = case
         for messages in runs:
             assert main([*_orders(name, *options), "--in", written(messages)]) == 0
-        made = [(one["_tidb_op"], one[order], one["_change"]) for one in rows(spark, name)]
+        made = [(entry["_tidb_op"], entry[order], entry["_change"]) for entry in rows(spark, name)]
         assert sorted(made, key=str) == sorted(expected, key=str)
 
     check_rows(cases, check, lambda case: case[0])
-    deleted = next(one for one in rows(spark, "avro") if one["_tidb_op"] == "D")
+    deleted = next(entry for entry in rows(spark, "avro") if entry["_tidb_op"] == "D")
     assert (str(deleted["_commit_date"]), deleted["_kafka_timestamp"].timestamp()) == ("1970-01-01", 2.0)
     capsys.readouterr()
     unplaced = [Message(delete.key, delete.value)]
@@ -161,8 +163,10 @@ def test_columns_that_are_called_as_ours(spark: SparkSession, capsys: pytest.Cap
     for message in found("m"):
         assert main([*argv, "--in", written([message])]) == 0
     for path in ("t", "log", "v"):
-        there = [one for one in rows(spark, path) if one.get("_tidb_op") != "I" and one.get("_valid_to") is None]
-        assert [{name: str(one[name]) for name in changed} for one in there] == [changed], path
+        existing = [
+            entry for entry in rows(spark, path) if entry.get("_tidb_op") != "I" and entry.get("_valid_to") is None
+        ]
+        assert [{name: str(entry[name]) for name in changed} for entry in existing] == [changed], path
     Path("ddl").write_text(
         json.dumps({**create, "query": f"CREATE TABLE t (k_1 INT, {columns}, PRIMARY KEY (_place))"})
     )

@@ -55,7 +55,7 @@ def test_no_column_goes() -> None:
         history = full_history(now, steps)
         assert [c.name for c in history.table.columns] == columns.split()
         assert history.dropped == dropped
-        assert [(one.commit_ts, one.word) for one in history.clearing if not one.is_first] == cleared
+        assert [(entry.commit_ts, entry.word) for entry in history.clearing if not entry.is_first] == cleared
         assert not any(step.emptied or step.unsure for step in history.steps)
         if history.steps and not dropped:
             assert history.table == now

@@ -46,7 +46,7 @@ def test_a_catalog_in_sqlite(spark: SparkSession, catalog: str) -> None:
 @pytest.mark.slow
 def test_a_rest_catalog(spark: SparkSession, catalog: str, tmp_path: Path) -> None:
     """Creates, MERGE, metadata alone, a table that is replaced, deleted keys and versions: a server has each commit."""
-    with rest_catalog(tmp_path / "rest") as (url, there, asked):
+    with rest_catalog(tmp_path / "rest") as (url, existing, asked):
         spark.conf.unset(f"spark.sql.catalog.{catalog}.warehouse")
         for setting, value in {"type": "rest", "uri": url}.items():
             spark.conf.set(f"spark.sql.catalog.{catalog}.{setting}", value)
@@ -63,7 +63,7 @@ def test_a_rest_catalog(spark: SparkSession, catalog: str, tmp_path: Path) -> No
         versions = ("--versions", f"iceberg:{catalog}.db.past")
         for end in (1, 2, 3, 3):
             assert merge_into(catalog, ddl[:end], changes[:end], *versions) == 0, asked[-9:]
-        tables = {name: there.load_table(("db", name)) for name in ("t", "t__tombstones", "past")}
+        tables = {name: existing.load_table(("db", name)) for name in ("t", "t__tombstones", "past")}
         made = {name: table.scan().to_arrow().to_pylist() for name, table in tables.items()}
         assert [(row["id"], row["vv"], row["w"], row["n"]) for row in made["t"]] == [(2, "b", "2", 3)]
         assert [row["id"] for row in made["t__tombstones"]] == [1]
@@ -76,8 +76,8 @@ def test_a_rest_catalog(spark: SparkSession, catalog: str, tmp_path: Path) -> No
 def test_a_catalog_that_spark_does_not_know(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     del spark
     assert merge_into("nowhere", [TABLE], [{"after": {"id": "1", "v": "a", "w": "1"}}]) == 2
-    told = capsys.readouterr().err
-    assert "knows no catalog nowhere" in told
-    assert "spark.sql.catalog.nowhere.type=rest" in told
+    output = capsys.readouterr().err
+    assert "knows no catalog nowhere" in output
+    assert "spark.sql.catalog.nowhere.type=rest" in output
     assert merge_into("nowhere", [TABLE], [], "--engine", "deltalake") == 2
     assert "does not write Iceberg tables" in capsys.readouterr().err

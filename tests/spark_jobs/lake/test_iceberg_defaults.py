@@ -75,9 +75,9 @@ def _find(spark: SparkSession, catalog: str, name: str, value: Any) -> list[list
     by_pyiceberg: tuple[Any, ...] = (EqualTo, GreaterThanOrEqual, NotEqualTo)
     by_duckdb = (f"SELECT count(*) n FROM iceberg_scan(?) WHERE {name} {sign} ?" for sign in ("=", ">=", "<>"))
     return [
-        [spark.table(f"{catalog}.db.t").where(one).count() for one in by_spark],
-        [len(table.scan(row_filter=one(name, value)).to_arrow()) for one in by_pyiceberg],
-        [query_duckdb(one, [metadata, value], ("avro", "iceberg"))[0]["n"] for one in by_duckdb],
+        [spark.table(f"{catalog}.db.t").where(entry).count() for entry in by_spark],
+        [len(table.scan(row_filter=entry(name, value)).to_arrow()) for entry in by_pyiceberg],
+        [query_duckdb(entry, [metadata, value], ("avro", "iceberg"))[0]["n"] for entry in by_duckdb],
     ]
 
 
@@ -100,8 +100,8 @@ def test_defaults_that_readers_know(spark: SparkSession, catalog: str) -> None:
     later = (30, "ALTER TABLE t MODIFY i BIGINT, MODIFY small DECIMAL(9,2), RENAME COLUMN e TO ee, DROP COLUMN v")
     _merge(out, [*ddl, later], changes)
     ddl = [*ddl, later, (40, "ALTER TABLE t MODIFY b VARCHAR(30)")]
-    for place in (out, "delta:t"):
-        _merge(place, ddl, changes)
+    for location in (out, "delta:t"):
+        _merge(location, ddl, changes)
     assert _same_as_delta(spark)
 
 
@@ -111,8 +111,8 @@ def test_defaults_that_a_reader_does_not_know(spark: SparkSession, catalog: str)
     out, added = f"iceberg:{catalog}.db.t", ", ".join(f"ADD COLUMN {name} {ddl}" for name, ddl in UNKNOWN.items())
     ddl, before = [TABLE, (20, f"ALTER TABLE t {added}, ADD COLUMN n INT DEFAULT 7")], set[str]()
     for until, changes in ((1, _changes(11, 12)), (2, [])):
-        for place in (out, "delta:t"):
-            _merge(place, ddl[:until], changes)
+        for location in (out, "delta:t"):
+            _merge(location, ddl[:until], changes)
         files, before = before, _files(spark, catalog)
     assert files.isdisjoint(before)
     assert _same_as_delta(spark)

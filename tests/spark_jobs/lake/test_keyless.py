@@ -34,9 +34,9 @@ _CHANGES: list[dict[str, Any]] = [
 def _merge(messages: list[Message], until: int, *more: str) -> int:
     lines = [{"commit_ts": ts, "db": "d", "query": text} for ts, text in _DDL if ts < until]
     Path("ddl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    place = written(messages, "in.jsonl")
+    location = written(messages, "in.jsonl")
     return main(
-        ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl", "--in", place, "--out", "delta:t", *more]
+        ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl", "--in", location, "--out", "delta:t", *more]
     )
 
 
@@ -44,12 +44,12 @@ def _merge(messages: list[Message], until: int, *more: str) -> int:
 @ENGINES
 def test_inserts_of_a_table_without_a_key(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
     Path("ddl").write_text("".join(json.dumps({"commit_ts": t, "db": "d", "query": q}) + "\n" for t, q in _DDL))
-    lines = [row(offset=n, key=[], **one) for n, one in enumerate(_CHANGES)]
+    lines = [row(offset=n, key=[], **change) for n, change in enumerate(_CHANGES)]
     Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
     messages, append = found("m"), ("--without-key", "append", "--engine", engine)
 
-    def there() -> list[tuple[Any, ...]]:
+    def existing() -> list[tuple[Any, ...]]:
         frame = spark.read.format("delta").load(str(Path("t").absolute())).drop("_commit_ts", "_place")
         return sorted(map(tuple, frame.collect()))
 
@@ -57,14 +57,14 @@ def test_inserts_of_a_table_without_a_key(spark: SparkSession, capsys: pytest.Ca
     assert "--without-key append" in capsys.readouterr().err
     for _ in "ab":  # what is read again adds nothing
         assert _merge(messages[:4], 35, *append) == 0
-        told = capsys.readouterr().err
-        assert "update of a table without a key 1" in told
-        assert "delete of a table without a key 1" in told
-        assert there() == [(1, "x"), (1, "x")]
+        output = capsys.readouterr().err
+        assert "update of a table without a key 1" in output
+        assert "delete of a table without a key 1" in output
+        assert existing() == [(1, "x"), (1, "x")]
     assert _merge(messages[:5], 55, *append) == 0
-    assert there() == [(1, "x", 5), (1, "x", 5), (2, "z", 7)]
+    assert existing() == [(1, "x", 5), (1, "x", 5), (2, "z", 7)]
     assert _merge(messages[:6], 80, *append) == 0
-    assert there() == [(3, "z", 8)]
+    assert existing() == [(3, "z", 8)]
     assert _merge(messages[6:], 99, *append) == 2  # it has a key now
     assert "into another place" in capsys.readouterr().err
     assert _merge([Message(m.key, m.value) for m in messages[5:6]], 80, *append) == 2

@@ -40,7 +40,7 @@ def ddl(*more: tuple[int, str, str]) -> str:
     texts = [(1, *name.partition(".")[::2], columns) for name, columns in TABLES.items()]
     lines = [(ts, db, f"CREATE TABLE {table} ({columns})") for ts, db, table, columns in texts]
     made = [{"commit_ts": ts, "db": db, "query": query} for ts, db, query in [*lines, *more]]
-    Path("ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in made))
+    Path("ddl.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in made))
     return "ddl.jsonl"
 
 
@@ -52,7 +52,7 @@ def change(name: str, ts: int, /, **after: str | None) -> dict[str, Any]:
 
 def messages(*changes: dict[str, Any], name: str = "in.jsonl") -> str:
     """The changes as messages of the Open protocol, in a file."""
-    lines = [{**one, "offset": n} for n, one in enumerate(changes)]
+    lines = [{**entry, "offset": n} for n, entry in enumerate(changes)]
     Path("lines").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["encode", "--to", "open", "--in", "lines", "--out", name, "--ddl", "ddl.jsonl"]) == 0
     return name
@@ -75,10 +75,10 @@ def test_each_table_is_merged_into_its_place(spark: SparkSession, capsys: pytest
     assert sorted(str(p) for p in Path("lake").glob("*/*")) == ["lake/shop/items", "lake/shop/orders"]
     # One that makes the table, one a batch; without a delete none to the deleted keys.
     assert len(list(Path("lake/shop/orders/_delta_log").glob("*.json"))) == 2
-    told = capsys.readouterr().err
-    assert "merge: out 2" in told
-    assert "merge: skipped other table 2" in told
-    assert "merge:   shop.orders: rows 2, out 1, newest change 1970-01-01 00:00:00 UTC, " in told
+    output = capsys.readouterr().err
+    assert "merge: out 2" in output
+    assert "merge: skipped other table 2" in output
+    assert "merge:   shop.orders: rows 2, out 1, newest change 1970-01-01 00:00:00 UTC, " in output
 
 
 @pytest.mark.slow
@@ -97,9 +97,9 @@ def test_a_table_that_fails_leaves_the_others_right(spark: SparkSession, capsys:
     assert main([*argv, "--tables", "shop.*"]) == 2
     assert len(Path("lake/merge.dead.jsonl").read_text().splitlines()) == 1
     Path("in.jsonl").write_text(good)
-    told = capsys.readouterr().err
-    assert "error table shop.nokey: " in told
-    assert "2 of 3 tables of the batch are written" in told
+    output = capsys.readouterr().err
+    assert "error table shop.nokey: " in output
+    assert "2 of 3 tables of the batch are written" in output
     assert (rows(spark, "lake/shop/orders"), rows(spark, "lake/shop/items")) == (
         [{"id": 1, "note": "a"}], [{"sku": "x", "qty": 3}],
     )  # fmt: skip
@@ -147,7 +147,7 @@ def test_decode_appends_each_tables_rows_typed(spark: SparkSession, capsys: pyte
     shown = ["id int PRIMARY KEY, `note` varchar(20)", "id int PRIMARY KEY, `text` varchar(20)"]
     lines = [{"commit_ts": ts, "db": "shop", "query": f"CREATE TABLE orders ({columns})", "mode": "show"}
              for ts, columns in zip((1, 15), shown, strict=True)]  # fmt: skip
-    Path("ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    Path("ddl.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main([*argv[:-1], "delta:m/{table}", "--tables", "shop.orders", "--types", "typed"]) == 2
     assert "column note: it was renamed to text, or it was dropped and text was added" in capsys.readouterr().err
 
@@ -170,8 +170,8 @@ def test_a_table_among_others_is_as_alone(spark: SparkSession) -> None:
         alone = main([*argv, "--table", "test.evo", "--out", f"delta:alone/{name}"])
         many = main([*argv, "--tables", "test.*", "--out", f"delta:many/{name}/{{schema}}.{{table}}"])
         assert (alone, many) == (0, 0)
-        (place,) = (p.name for p in Path("many", name).iterdir() if not p.name.endswith("__tombstones"))
-        assert rows(spark, f"many/{name}/{place}") == rows(spark, f"alone/{name}")
+        (location,) = (p.name for p in Path("many", name).iterdir() if not p.name.endswith("__tombstones"))
+        assert rows(spark, f"many/{name}/{location}") == rows(spark, f"alone/{name}")
 
     check_rows(GOLDENS, check)
 
@@ -189,8 +189,8 @@ def test_a_stream_learns_tables_from_its_topic(spark: SparkSession, kafka: Kafka
         assert main([*argv, "--table", "test.evo2", "--out", f"delta:one/{name}"]) == 0
         stream = ["--stream", "--checkpoint", f"cp/{name}", "--trigger", "now", "--max-per-batch", "7"]
         assert main([*argv, "--out", f"delta:many/{name}/{{table}}", *stream]) == 0
-        (place,) = (p.name for p in Path("many", name).iterdir() if not p.name.endswith("__tombstones"))
-        assert place == "evo"
+        (location,) = (p.name for p in Path("many", name).iterdir() if not p.name.endswith("__tombstones"))
+        assert location == "evo"
         assert rows(spark, f"many/{name}/evo") == rows(spark, f"one/{name}")
 
     check_rows((Golden("open", "evolution.default"), Golden("canal-json", "evolution.ext")), check)
@@ -257,9 +257,9 @@ def test_changelogs_and_versions_have_places_of_their_own(
     ddl((20, "shop", "RENAME TABLE orders TO sales"))
     messages(change("shop.sales", 30, id="2", note="8"))
     assert main([*argv, "--tables", "shop.*"]) == 0
-    ids = {p: [one.get("id", one.get("sku")) for one in rows(spark, p)] for p in ("orders_log", "past/orders")}
+    ids = {p: [entry.get("id", entry.get("sku")) for entry in rows(spark, p)] for p in ("orders_log", "past/orders")}
     assert ids == {"orders_log": [1, 2], "past/orders": [1, 2]}
-    assert [one["sku"] for one in rows(spark, "log/shop/items")] == ["x"]
+    assert [entry["sku"] for entry in rows(spark, "log/shop/items")] == ["x"]
     assert sorted(p.parent.name for p in Path().glob("**/_delta_log")) == ["items", "orders", "orders_log"]
     Path("job.toml").write_text(OWN_PLACES + 'target = "delta:now"\n')
     assert main(argv) == 2
@@ -296,9 +296,9 @@ def test_a_stream_finds_new_tables_and_topics(spark: SparkSession, kafka: Kafka,
     send(kafka, f"{prefix}_c", found(messages(change("crm.orders", 30, id="1", name="z"))))
     assert main([*argv, "--trigger", "now"]) == 0
     assert _delta("lake/crm/orders") == [{"id": 1, "name": "z"}]
-    told = Path("m.prom").read_text()
-    assert f'topic="{prefix}_c"' in told
-    assert 'table="crm.orders"' in told
+    reported = Path("m.prom").read_text()
+    assert f'topic="{prefix}_c"' in reported
+    assert 'table="crm.orders"' in reported
 
 
 def _delta(path: str) -> list[dict[str, Any]]:

@@ -108,9 +108,11 @@ def test_names_that_stand_for_other_columns(spark: SparkSession, engine: str) ->
         (120, 0, [{"id": n, "a": 7 if n == 4 else 5, "c": 3} for n in (1, 2, 3, 4)]),  # DDL alone
     ]  # fmt: skip
     for until, count, expected in wanted:
-        Path("ddl").write_text("".join(json.dumps(one) + "\n" for one in ddl))
+        Path("ddl").write_text("".join(json.dumps(entry) + "\n" for entry in ddl))
         assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
-        Path("ddl").write_text("".join(json.dumps(one) + "\n" for one in ddl if int(str(one["commit_ts"])) < until))
+        Path("ddl").write_text(
+            "".join(json.dumps(entry) + "\n" for entry in ddl if int(str(entry["commit_ts"])) < until)
+        )
         assert main([*argv, "--in", written(found("m")[:count], "some.jsonl")]) == 0
         assert rows(spark, "t") == expected
 
@@ -135,11 +137,11 @@ def test_a_key_of_which_the_old_row_has_what_changed(
     texts = ["1 1 x", "1 2 y", "3 3 z"]
     first, second, third = (dict(zip("abv", text.split(), strict=True)) for text in texts)
     changes = [
-        *({"commit_ts": 5, "after": one} for one in (first, second, third)),
+        *({"commit_ts": 5, "after": entry} for entry in (first, second, third)),
         {"commit_ts": 6, "op": "u", "before": first, "after": {**first, "a": "2"}},
         {"commit_ts": 7, "op": "u", "before": third, "after": {**third, "v": "zz"}},
     ]
-    lines = [row(offset=n, key=["a", "b"], **one) for n, one in enumerate(changes)]
+    lines = [row(offset=n, key=["a", "b"], **change) for n, change in enumerate(changes)]
     Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
     Path("options").write_text('{"only_output_updated_columns": true}')
     argv = ["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl", "--to-options", "options"]
@@ -245,7 +247,7 @@ def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[st
     assert main([*argv, "--ddl", "ddl", "--in", "m"]) == 0
     moment = datetime(2024, 1, 2, 3, 4, 5)
     merged = rows(spark, "u", by_spark=True)
-    assert [stamp and stamp.timestamp() for stamp in (one.pop("ts") for one in merged)] == [1704067200.0, None]
+    assert [stamp and stamp.timestamp() for stamp in (entry.pop("ts") for entry in merged)] == [1704067200.0, None]
     assert merged == [
         {"id": 1, "v": 5, "f": 0.10000000149011612, "d": None}, {"id": 2, "v": 7, "f": 0.1, "d": moment}
     ]  # fmt: skip
@@ -265,12 +267,14 @@ def test_a_key_that_messages_do_not_hold_exactly(spark: SparkSession, capsys: py
     for table in texts:
         after = ({"d": f"12345678901234567890.000{n}", "v": str(n)} for n in (1, 2))
         key = [table.replace("k", "d")]
-        changes = [row(db="d", table=table, commit_ts=9 + n, after=one, key=key) for n, one in enumerate(after)]
-        messages = [m for one in changes for m in encoder.encode(one, topic="t", partition=0, offset=one["commit_ts"])]
+        changes = [row(db="d", table=table, commit_ts=9 + n, after=entry, key=key) for n, entry in enumerate(after)]
+        messages = [
+            m for change in changes for m in encoder.encode(change, topic="t", partition=0, offset=change["commit_ts"])
+        ]
         argv = ["merge", "--format", "debezium", "--ddl", "ddl.jsonl", "--table", f"d.{table}", "--engine", "deltalake"]
         argv += ["--in", written([replace(m, partition=0, offset=n) for n, m in enumerate(messages)])]
         for option in ("--out", "--changelog", "--versions"):
-            code, told = main([*argv, option, f"delta:{table}{option}"]), capsys.readouterr().err
-            assert (code, "column d is in the key" in told) == ((2, True) if table == "k" else (0, False)), told
+            code, output = main([*argv, option, f"delta:{table}{option}"]), capsys.readouterr().err
+            assert (code, "column d is in the key" in output) == ((2, True) if table == "k" else (0, False)), output
             if table == "k":
                 assert main([*argv, "--on-lossy", "flag", option, f"delta:{table}{option}"]) == 0

@@ -62,19 +62,19 @@ def test_as_by_delta_spark(
 TABLE = "CREATE TABLE t (`the id` int primary key, v varchar(9), w int)"
 
 
-def _job(place: str, changes: list[dict[str, Any]], ddl: Sequence[str]) -> list[str]:
+def _job(location: str, changes: list[dict[str, Any]], ddl: Sequence[str]) -> list[str]:
     """A merge of changes at commit_ts 5, 15, …; DDL at 1, 11, …"""
     key = [*(changes[0]["after"])][:1]
     made = messages(
         [(10 * n + 1, text) for n, text in enumerate(ddl)],
         [{"commit_ts": 10 * n + 5, "key": key, **change} for n, change in enumerate(changes)],
     )
-    argv = ["merge", "--format", "open", "--table", "d.t", "--out", f"delta:{place}", "--ddl", "ddl"]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--out", f"delta:{location}", "--ddl", "ddl"]
     return [*argv, "--in", written(made)]
 
 
-def _merge(place: str, changes: list[dict[str, Any]], ddl: Sequence[str], *more: str) -> int:
-    return main([*_job(place, changes, ddl), *more])
+def _merge(location: str, changes: list[dict[str, Any]], ddl: Sequence[str], *more: str) -> int:
+    return main([*_job(location, changes, ddl), *more])
 
 
 @pytest.mark.slow
@@ -87,9 +87,9 @@ def test_folders_and_columns_of_any_name(spark: SparkSession) -> None:
     changes += [{"op": "d", "before": {"the id": "1"}, "after": None}]
     for _ in range(2):
         assert _merge("a b/{c}*?#ä", changes, [TABLE], *ENGINE) == 0
-        there = DeltaTable("a b/{c}*?#ä")
-        assert there.to_pyarrow_table(columns=["the id", "v", "w"]).to_pylist() == [{"the id": 2, "v": "b", "w": None}]
-    fields = {f["name"]: f["metadata"].get("comment") for f in json.loads(there.schema().to_json())["fields"]}
+        known = DeltaTable("a b/{c}*?#ä")
+        assert known.to_pyarrow_table(columns=["the id", "v", "w"]).to_pylist() == [{"the id": 2, "v": "b", "w": None}]
+    fields = {f["name"]: f["metadata"].get("comment") for f in json.loads(known.schema().to_json())["fields"]}
     assert fields == {"the id": "int", "v": "varchar(9)", "w": "int", "_commit_ts": None}
     assert not list(Path().rglob("_bridge_rows*"))
     assert spark.read.format("delta").load(str(Path("a b/{c}*?#ä").absolute())).count() == 1
@@ -105,8 +105,8 @@ def test_who_made_the_table_and_who_goes_on(spark: SparkSession, capsys: pytest.
     assert rows(spark, "t") == [{"id": 1, "vv": "a", "w": 1}, {"id": 2, "vv": "b", "w": 1 << 40}]
     capsys.readouterr()
     assert _merge("t", changes, ddl, *ENGINE) == 2
-    assert "columnMapping" in (told := capsys.readouterr().err)
-    assert "--engine delta-spark" in told
+    assert "columnMapping" in (output := capsys.readouterr().err)
+    assert "--engine delta-spark" in output
 
 
 def test_what_only_delta_spark_can_do(capsys: pytest.CaptureFixture[str]) -> None:

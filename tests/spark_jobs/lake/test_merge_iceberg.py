@@ -88,15 +88,15 @@ def rows(_spark: SparkSession, path: str, by_spark: bool = False) -> list[dict[s
     """
     del by_spark
     metadata = hadoop_metadata(Path("warehouse", "db", path))
-    one, other = (
+    left, other = (
         sorted(
             ({k: v for k, v in row.items() if k not in ("_commit_ts", "headers", "_before")} for row in read(metadata)),
             key=lambda row: (str(row.get("id")), *(row.get(name) or 0 for name in _TIMES)),
         )
         for read in (iceberg_by_pyiceberg, iceberg_by_duckdb)
     )
-    assert one == other
-    return one
+    assert left == other
+    return left
 
 
 @pytest.mark.slow
@@ -160,14 +160,14 @@ def test_many_tables(spark: SparkSession, catalog: str) -> None:
     )  # fmt: skip
     Path("job.toml").write_text("[[table]]\nname = 'shop.items'\npartition_by = 'qty'\n")
     argv = ["merge", "--format", "open", "--ddl", "ddl.jsonl", "--in", "in.jsonl", "--tables", "*.*"]
-    places = [
+    positions = [
         "--out",
         f"iceberg:{catalog}.{{schema}}.{{table}}",
         "--changelog",
         f"iceberg:{catalog}.log.{{schema}}_{{table}}",
     ]
     for _ in range(2):
-        assert main([*argv, *places, "--file", "job.toml"]) == 0
+        assert main([*argv, *positions, "--file", "job.toml"]) == 0
     counts = {}
     for table in ("shop.orders", "shop.items", "crm.orders", "log.shop_orders", "log.shop_items", "log.crm_orders"):
         frame = spark.table(f"{catalog}.{table}")
@@ -237,8 +237,8 @@ def test_messages_of_transcode(spark: SparkSession, catalog: str) -> None:
     made = [(m.key, m.value) for m in found("messages.jsonl")]
     for runs in (1, 2):
         assert main([*argv, "--spark", "--out", f"iceberg:{catalog}.db.messages"]) == 0
-        there = spark.table(f"{catalog}.db.messages").select("key", "value").collect()
-        assert sorted(((r["key"], r["value"]) for r in there), key=str) == sorted(made * runs, key=str)
+        known = spark.table(f"{catalog}.db.messages").select("key", "value").collect()
+        assert sorted(((r["key"], r["value"]) for r in known), key=str) == sorted(made * runs, key=str)
 
 
 @pytest.mark.slow
@@ -285,18 +285,18 @@ def _metadata() -> str:
 @pytest.mark.slow
 def test_a_batch_that_comes_again_is_appended_once(spark: SparkSession, catalog: str) -> None:
     """Of each application the newest number counts; new columns and wider types, in structs too, widen the table."""
-    place = TableLocation("iceberg", f"{catalog}.db.t")
+    location = TableLocation("iceberg", f"{catalog}.db.t")
     steps: list[tuple[tuple[str, int] | None, str, int]] = [
         (("a", 0), "1 AS id, named_struct('x', 1) AS s", 1), (("a", 0), "1 AS id, named_struct('x', 1) AS s", 1),
         (("a", 1), "2 AS id, named_struct('x', 1L, 'y', 'q') AS s", 2), (("b", 0), "3L AS id, 1 AS n", 3),
         (("a", 0), "4 AS id", 3), (("a", 1), "4 AS id", 3), (("b", 0), "4 AS id", 3), (None, "4 AS id", 4),
     ]  # fmt: skip
-    for once, columns, there in steps:
-        tables.append(spark.sql(f"SELECT {columns}"), place, once)
-        assert len(rows(spark, "t")) == there, (once, columns)
-    assert dict(spark.table(place.name).dtypes) == {"id": "bigint", "s": "struct<x:bigint,y:string>", "n": "int"}
+    for once, columns, existing in steps:
+        tables.append(spark.sql(f"SELECT {columns}"), location, once)
+        assert len(rows(spark, "t")) == existing, (once, columns)
+    assert dict(spark.table(location.name).dtypes) == {"id": "bigint", "s": "struct<x:bigint,y:string>", "n": "int"}
     with pytest.raises(SetupError, match="don't fit together"):
-        tables.append(spark.sql("SELECT 'x' AS id"), place, None)
+        tables.append(spark.sql("SELECT 'x' AS id"), location, None)
 
 
 @pytest.mark.slow
@@ -309,10 +309,10 @@ def test_a_stream_says_in_each_snapshot_what_it_has(
     changes.ddl(Path("ddl.jsonl"))
     topic = kafka.create_topic(partitions=changes.partitions)
     common = ("--format", "open", "--in", f"kafka:{topic}", "--ddl", "ddl.jsonl", "--stream", "--trigger", "now")
-    place = f"iceberg:{catalog}.db."
+    location = f"iceberg:{catalog}.db."
     jobs = {
-        "log": ["decode", *common, "--checkpoint", "c1", "--out", place + "log"],
-        "orders": ["merge", *common, "--checkpoint", "c2", "--out", place + "orders", "--table", "shop.orders"],
+        "log": ["decode", *common, "--checkpoint", "c1", "--out", location + "log"],
+        "orders": ["merge", *common, "--checkpoint", "c2", "--out", location + "orders", "--table", "shop.orders"],
     }
     for lot in range(2):
         send(kafka, topic, changes.lot(20))

@@ -158,22 +158,22 @@ class Place(NamedTuple):
     time: int
 
 
-def avro_message(key: int, commit_ts: int | None, name: str, place: Place) -> Message:
+def avro_message(key: int, commit_ts: int | None, name: str, location: Place) -> Message:
     """A row of the name, or without a commit_ts its delete."""
     data, value = b"\0\0\0\0\1" + _long(key), None
     if commit_ts is not None:
         text = name.encode()
         row = _long(key) + b"\x02" + _long(len(text)) + text + b"\x02c" + _long(commit_ts) + _long(commit_ts >> 18)
         value = b"\0\0\0\0\2" + row
-    return Message(data, value, "orders", *place)
+    return Message(data, value, "orders", *location)
 
 
 def write_avro_schemas() -> str:
     """The schemas of `_avro_message`, in a file."""
     Path("schemas.jsonl").write_text(
         "".join(
-            json.dumps({"subject": f"orders-{part}", "version": 1, "id": n, "schema": json.dumps(schema)}) + "\n"
-            for n, (part, schema) in enumerate((("key", _KEY), ("value", _VALUE)), 1)
+            json.dumps({"subject": f"orders-{field}", "version": 1, "id": n, "schema": json.dumps(schema)}) + "\n"
+            for n, (field, schema) in enumerate((("key", _KEY), ("value", _VALUE)), 1)
         )
     )
     return "schemas.jsonl"
@@ -189,10 +189,10 @@ def test_deletes_from_avro_and_what_comes_again(spark: SparkSession, engine: str
             runs[run] += made
     for run, messages in sorted(runs.items()):
         messages.sort(key=lambda m: (m.partition, m.offset))  # as Kafka gives them
-        place = written(messages, f"{run}.jsonl")
-        assert merge_orders(engine, "--format", "avro", "--schemas", schemas, "--in", place) == 0
-    there = {row["id"]: row["name"] for row in rows(spark, "lake")}
-    wrong = {str(sequence): there.get(n) for n, (sequence, last) in enumerate(AVRO) if there.get(n) != last}
+        location = written(messages, f"{run}.jsonl")
+        assert merge_orders(engine, "--format", "avro", "--schemas", schemas, "--in", location) == 0
+    known = {row["id"]: row["name"] for row in rows(spark, "lake")}
+    wrong = {str(sequence): known.get(n) for n, (sequence, last) in enumerate(AVRO) if known.get(n) != last}
     assert not wrong
 
 
@@ -218,13 +218,13 @@ def test_deletes_from_avro_around_a_truncate(spark: SparkSession, known: int) ->
             runs[run] += made
     for run, messages in sorted(runs.items()):
         statements = [create, truncate] if run >= known else [create]
-        Path("ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in statements))
+        Path("ddl.jsonl").write_text("".join(json.dumps(statement) + "\n" for statement in statements))
         assert merge_orders("deltalake", *argv, "--in", written(messages, f"{run}.jsonl")) == 0
-    there = {row["id"]: row["name"] for row in rows(spark, "lake")}
-    wrong = {str(sequence): there.get(n) for n, (sequence, last) in enumerate(TRUNCATED) if there.get(n) != last}
+    existing = {row["id"]: row["name"] for row in rows(spark, "lake")}
+    wrong = {str(sequence): existing.get(n) for n, (sequence, last) in enumerate(TRUNCATED) if existing.get(n) != last}
     assert not wrong
     open_rows = {row["id"]: row["name"] for row in rows(spark, "v") if row["_valid_to"] is None}
-    assert open_rows == there
+    assert open_rows == existing
 
 
 @pytest.mark.slow
@@ -237,14 +237,14 @@ def test_updates_from_avro_before_another_key(spark: SparkSession, capsys: pytes
     ]  # fmt: skip
     argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", write_avro_schemas(), "--ddl", "ddl"]
     argv += ["--engine", "deltalake"]
-    one, other, last = (_avro_message(1, step, 0, n, T0 + n) for n, step in enumerate("ABC"))
+    left, other, last = (_avro_message(1, step, 0, n, T0 + n) for n, step in enumerate("ABC"))
     update = replace(other, value=(other.value or b"").replace(b"\x02c", b"\x02u"))
     truncate = (at - 3, "TRUNCATE TABLE orders")
     cases: list[tuple[str, list[Message], list[tuple[int, str]], str]] = [
-        ("rows", [one, other, last], ddl, ""),
-        ("an update", [one, update, last], ddl, "the update at commit_ts"),
-        ("then emptied", [one, update, last], [*ddl, truncate], ""),
-        ("an update after it", [one, replace(last, value=(last.value or b"").replace(b"\x02c", b"\x02u"))], ddl, ""),
+        ("rows", [left, other, last], ddl, ""),
+        ("an update", [left, update, last], ddl, "the update at commit_ts"),
+        ("then emptied", [left, update, last], [*ddl, truncate], ""),
+        ("an update after it", [left, replace(last, value=(last.value or b"").replace(b"\x02c", b"\x02u"))], ddl, ""),
     ]
 
     def check(case: tuple[str, list[Message], list[tuple[int, str]], str]) -> None:
@@ -254,9 +254,9 @@ def test_updates_from_avro_before_another_key(spark: SparkSession, capsys: pytes
         for option in ("--out", "--versions"):
             if name == "then emptied" and option == "--versions":
                 continue  # versions of before it are kept
-            place = f"delta:{name.replace(' ', '_')}{option[2:]}"
+            location = f"delta:{name.replace(' ', '_')}{option[2:]}"
             capsys.readouterr()
-            code = main([*argv, option, place, "--in", written(messages)])
+            code = main([*argv, option, location, "--in", written(messages)])
             assert (code, words in capsys.readouterr().err) == (2 if words else 0, True)
 
     check_rows(cases, check, lambda case: case[0])
@@ -275,9 +275,9 @@ READ: list[Sequence[str]] = [("orders", "sales"), ("sales", "orders"), ("both", 
 def test_a_table_renamed_over_two_topics(spark: SparkSession) -> None:
     """With changelog and row versions, whichever topic is read first."""
     schemas = [json.loads(line) for line in Path(write_avro_schemas()).read_text().splitlines()]
-    sales = [{**one, "id": one["id"] + 2, "subject": one["subject"].replace("orders", "sales"),
-              "schema": one["schema"].replace("orders", "sales")} for one in schemas]  # fmt: skip
-    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*schemas, *sales]))
+    sales = [{**schema, "id": schema["id"] + 2, "subject": schema["subject"].replace("orders", "sales"),
+              "schema": schema["schema"].replace("orders", "sales")} for schema in schemas]  # fmt: skip
+    Path("schemas.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in [*schemas, *sales]))
     statements = [(1, "CREATE TABLE orders (id INT PRIMARY KEY, name TEXT)"),
                   (BASE + (ord("M") << 26), "RENAME TABLE orders TO sales")]  # fmt: skip
     lines = [json.dumps({"commit_ts": ts, "db": "shop", "query": text}) + "\n" for ts, text in statements]
@@ -294,11 +294,11 @@ def test_a_table_renamed_over_two_topics(spark: SparkSession) -> None:
     expected = {key: last for key, (_, _, last) in enumerate(RENAMED) if last is not None}
     logs = dict[int, set[Any]]()
     for number, runs in enumerate(READ):
-        places = [f"--{name}=delta:{name}{number}" for name in ("out", "changelog", "versions")]
+        positions = [f"--{name}=delta:{name}{number}" for name in ("out", "changelog", "versions")]
         for run in runs:
             messages = topics["orders"] + topics["sales"] if run == "both" else topics[run]
             argv = ["--format", "avro", "--schemas", "schemas.jsonl", "--ddl", "ddl.jsonl", "--engine", "deltalake"]
-            assert main(["merge", "--table", "shop.sales", *argv, *places, "--in", written(messages)]) == 0
+            assert main(["merge", "--table", "shop.sales", *argv, *positions, "--in", written(messages)]) == 0
         assert {row["id"]: row["name"] for row in rows(spark, f"out{number}")} == expected, runs
         versions = rows(spark, f"versions{number}")
         assert {row["id"]: row["name"] for row in versions if row["_valid_to"] is None} == expected, runs
@@ -317,10 +317,10 @@ def _of_sales(message: Message) -> Message:
 # ---------------------------------------------------------------------------------- what changes nothing
 @pytest.mark.slow
 def test_a_change_that_comes_again_makes_no_commit(spark: SparkSession) -> None:
-    place = written(runs_of_key(["ABC"], 1)[0] + runs_of_key(["A"], 2)[0])
+    location = written(runs_of_key(["ABC"], 1)[0] + runs_of_key(["A"], 2)[0])
     commits = list[int]()
     for _ in "12":
-        assert merge_orders("deltalake", "--format", "avro", "--schemas", write_avro_schemas(), "--in", place) == 0
+        assert merge_orders("deltalake", "--format", "avro", "--schemas", write_avro_schemas(), "--in", location) == 0
         commits.append(len(list(Path("lake/_delta_log").glob("*.json"))))
     assert commits[0] == commits[1]
     assert [row["name"] for row in rows(spark, "lake")] == ["C", "A"]

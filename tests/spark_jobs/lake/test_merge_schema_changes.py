@@ -34,7 +34,7 @@ def _write_ddl(ddl: Ddl, name: str) -> str:
 
 def messages(ddl: Ddl, changes: Changes, format_: str = "open") -> list[Message]:
     """Changes of d.t; the DDL is in the file `ddl`."""
-    lines = [row(offset=n, key=one.pop("key", ["id"]), **one) for n, one in enumerate(map(dict, changes))]
+    lines = [row(offset=n, key=entry.pop("key", ["id"]), **entry) for n, entry in enumerate(map(dict, changes))]
     Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["encode", "--to", format_, "--in", "l", "--out", "m", "--ddl", _write_ddl(ddl, "ddl")]) == 0
     return found("m")
@@ -43,7 +43,7 @@ def messages(ddl: Ddl, changes: Changes, format_: str = "open") -> list[Message]
 def merge(
     ddl: Ddl,
     changes: Changes,
-    place: str,
+    location: str,
     splits: tuple[int, ...],
     table: str = "d.t",
     engine: str = "delta-spark",
@@ -52,12 +52,12 @@ def merge(
     """The exit code of the run that failed, else of the last one; each takes DDL and changes up to a commit_ts."""
     made, code, begun = messages(ddl, changes), 0, 0
     for until in (*splits, 1 << 60):
-        count = sum(int(one["commit_ts"]) < until for one in changes)
+        count = sum(int(change["commit_ts"]) < until for change in changes)
         part, begun = made[begun:count], count
-        told = _write_ddl([one for one in ddl if one[0] < until], "some")
-        argv = ["merge", "--format", "open", "--table", table, "--time-zone", "UTC", "--out", f"delta:{place}"]
+        reported = _write_ddl([entry for entry in ddl if entry[0] < until], "some")
+        argv = ["merge", "--format", "open", "--table", table, "--time-zone", "UTC", "--out", f"delta:{location}"]
         argv += ["--engine", engine, "--types", types]
-        code = main([*argv, "--ddl", told, "--in", written(part, "part.jsonl")])
+        code = main([*argv, "--ddl", reported, "--in", written(part, "part.jsonl")])
         if code:
             break
     return code
@@ -254,17 +254,17 @@ def test_what_came_before_a_truncate_need_not_fit(spark: SparkSession, capsys: p
 def test_null_values_and_what_came_before_a_truncate(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """A null value of a delete that was read before does not bring back the rows that TRUNCATE took away."""
     ddl = [(1, "CREATE TABLE t (id int primary key, v int)"), (40, "TRUNCATE TABLE t")]
-    one, two, three = ({"id": str(n), "v": "7"} for n in (1, 2, 3))
+    entry, two, three = ({"id": str(n), "v": "7"} for n in (1, 2, 3))
     changes: Changes = [
-        {"commit_ts": 10, "after": one}, {"commit_ts": 20, "op": "d", "before": one, "after": None},
+        {"commit_ts": 10, "after": entry}, {"commit_ts": 20, "op": "d", "before": entry, "after": None},
         {"commit_ts": 30, "after": two}, {"commit_ts": 50, "after": three},
     ]  # fmt: skip
     made = messages(ddl, changes, "debezium-tidb")
     at = [m.value for m in made].index(None)
     argv = ["merge", "--format", "debezium-tidb", "--table", "d.t", "--out", "delta:t", "--engine", "deltalake"]
-    for part, statements in ((made[:at], ddl[:1]), (made[at:], ddl)):
-        told = _write_ddl(statements, "told")
-        assert main([*argv, "--ddl", told, "--in", written(part, "part.jsonl")]) == 0
+    for piece, statements in ((made[:at], ddl[:1]), (made[at:], ddl)):
+        reported = _write_ddl(statements, "told")
+        assert main([*argv, "--ddl", reported, "--in", written(piece, "part.jsonl")]) == 0
     assert "skipped before TRUNCATE 1" in capsys.readouterr().err
     assert rows(spark, "t") == [{"id": 3, "v": 7}]
 
@@ -359,9 +359,9 @@ def test_a_history_that_lacks_a_statement(spark: SparkSession, capsys: pytest.Ca
     assert merge(ddl, first, "t", (), engine=engine) == 0
     late: Ddl = [*ddl[:2], (25, "ALTER TABLE t ADD COLUMN b int DEFAULT 5"), *ddl[2:]]
     columns = {"id": "2", "a": "1", "b": "1", "w": "1"}
-    for given, after, told in ((ddl[:1], {"id": "2", "v": "1"}, "(a, w, no v)"), (late, columns, "(no b)")):
+    for given, after, reported in ((ddl[:1], {"id": "2", "v": "1"}, "(a, w, no v)"), (late, columns, "(no b)")):
         assert merge(given, [{"commit_ts": 40, "after": after}], "t", (), engine=engine) == 2
-        assert told in capsys.readouterr().err
+        assert reported in capsys.readouterr().err
     assert merge([*ddl, (50, "ALTER TABLE t DROP COLUMN a")], first, "t", (), engine=engine) == 0
     assert rows(spark, "t") == [{"id": 1, "w": 1}]
 
@@ -406,22 +406,22 @@ def test_definitions_that_do_not_lead_to_a_places_key_stop(
         after = {"a": "9", "b": "1", "v": "1"} if keys == ["a"] else {"id": "9", "v": "1"}
         assert _merge_into(ddl, [{"commit_ts": 50, "after": after, "key": keys}], engine) == 2, why
         assert "STOPPED" in capsys.readouterr().err, why
-        there = sorted(rows(spark, "t"), key=lambda row: int(row["a"]))
-        assert there == [{"a": n, "b": 1, "v": 1} for n in (10, 20)], why
+        existing = sorted(rows(spark, "t"), key=lambda row: int(row["a"]))
+        assert existing == [{"a": n, "b": 1, "v": 1} for n in (10, 20)], why
 
 
 @pytest.mark.slow
 def test_a_create_in_a_changelog_and_row_versions(spark: SparkSession) -> None:
-    places = ("--changelog", "delta:log", "--versions", "delta:versions")
-    assert _merge_into(_OLD, _OLD_ROWS, "deltalake", *places) == 0
+    positions = ("--changelog", "delta:log", "--versions", "delta:versions")
+    assert _merge_into(_OLD, _OLD_ROWS, "deltalake", *positions) == 0
     assert _merge_into([(40, "CREATE TABLE t (a int, b int, v int, w int, primary key (a, b))")], [], "deltalake",
-                       *places) == 0  # fmt: skip
+                       *positions) == 0  # fmt: skip
     log = spark.read.format("delta").load(str(Path("log").absolute()))
     ops = log.orderBy("_tidb_commit_ts").select("_tidb_op", "_tidb_commit_ts").collect()
-    assert [tuple(one) for one in ops] == [("I", 10), ("I", 20), ("DROP", 40)]
+    assert [tuple(entry) for entry in ops] == [("I", 10), ("I", 20), ("DROP", 40)]
     versions = spark.read.format("delta").load(str(Path("versions").absolute()))
-    assert {one["_valid_to_ts"] for one in versions.collect()} == {40}
-    assert _merge_into([(60, _NEW[0][1])], [], "deltalake", *places) == 2
+    assert {entry["_valid_to_ts"] for entry in versions.collect()} == {40}
+    assert _merge_into([(60, _NEW[0][1])], [], "deltalake", *positions) == 2
 
 
 _LETTERS: Ddl = [

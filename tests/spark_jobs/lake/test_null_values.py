@@ -58,8 +58,8 @@ class _Reading(NamedTuple):
             source = {
                 "connector": "tidb", "ts_ms": T0, "db": "shop", "table": "orders", "commit_ts": BASE + at * _SECOND,
             }  # fmt: skip
-            sides = (row, None, "d") if step.islower() else (None, row, "c")
-            value = json.dumps({**dict(zip(("before", "after", "op"), sides, strict=True)), "source": source}).encode()
+            images = (row, None, "d") if step.islower() else (None, row, "c")
+            value = json.dumps({**dict(zip(("before", "after", "op"), images, strict=True)), "source": source}).encode()
         fields = [{"field": "id", "type": "int32", "optional": False}]
         schema = {"type": "struct", "name": "s.shop.orders.Key", "optional": False, "fields": fields}
         data = json.dumps({"schema": schema, "payload": {"id": key}}).encode()
@@ -79,16 +79,16 @@ def _readings() -> Iterator[_Reading]:
 def test_null_values_around_a_truncate(spark: SparkSession, known: int) -> None:
     """A null value of a delete from before it takes no row of after it. known: the run from which the DDL has it."""
     readings = list(_readings())
-    by_key = [one.runs(key) for key, one in enumerate(readings)]
+    by_key = [reading.runs(key) for key, reading in enumerate(readings)]
     argv = ["merge", "--table", "shop.orders", "--format", "debezium-tidb", "--ddl", "ddl.jsonl", "--out", "delta:lake"]
     argv += ["--versions", "delta:v", "--engine", "deltalake", "--on-error", "fail"]
     for run in range(3):
         statements = [{"commit_ts": ts, "db": "shop", "query": text} for ts, text in _DDL[: 1 + (run >= known)]]
-        Path("ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in statements))
+        Path("ddl.jsonl").write_text("".join(json.dumps(statement) + "\n" for statement in statements))
         messages = [message for runs in by_key for message in runs[run]]
         assert main([*argv, "--in", written(messages, f"{run}.jsonl")]) == 0
-    expected = {key: one.name for key, one in enumerate(readings) if one.name is not None}
+    expected = {key: reading.name for key, reading in enumerate(readings) if reading.name is not None}
     for path in ("lake", "v"):
-        there = {row["id"]: row["name"] for row in rows(spark, path) if path == "lake" or row["_valid_to"] is None}
-        wrong = [one for key, one in enumerate(readings) if there.get(key) != expected.get(key)]
+        existing = {row["id"]: row["name"] for row in rows(spark, path) if path == "lake" or row["_valid_to"] is None}
+        wrong = [reading for key, reading in enumerate(readings) if existing.get(key) != expected.get(key)]
         assert not wrong, f"{path}: {len(wrong)} of {len(readings)} keys, such as {wrong[:5]}"

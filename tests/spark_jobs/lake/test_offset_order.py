@@ -87,11 +87,11 @@ def test_changes_in_kafkas_order(spark: SparkSession, engine: str, capsys: pytes
         argv = (*_CONNECTOR, "--order", "offset", "--in", written(messages, f"{run}.jsonl"))
         for _ in range(2 if run == 0 else 1):
             assert merge_orders(engine, *argv, "--changelog", "delta:log", "--on-error", "fail") == 0
-    there = {row["id"]: row["name"] for row in rows(spark, "lake")}
-    wrong = {str(sequence): there.get(n) for n, (sequence, last) in enumerate(ORDERS) if there.get(n) != last}
+    known = {row["id"]: row["name"] for row in rows(spark, "lake")}
+    wrong = {str(sequence): known.get(n) for n, (sequence, last) in enumerate(ORDERS) if known.get(n) != last}
     assert not wrong
-    places = [(one["_kafka_topic"], one["_kafka_partition"], one["_kafka_offset"]) for one in rows(spark, "log")]
-    assert len(places) == len(set(places))
+    positions = [(row["_kafka_topic"], row["_kafka_partition"], row["_kafka_offset"]) for row in rows(spark, "log")]
+    assert len(positions) == len(set(positions))
 
     untimed, offset = [_connector_message(1, "u", "z", 90_000)], ("--order", "offset")
     tie = [_connector_message(77, "u", "y", 90_001, 0, 5), _connector_message(77, "u", "z", 90_001, 1, 5)]
@@ -106,7 +106,7 @@ def test_changes_in_kafkas_order(spark: SparkSession, engine: str, capsys: pytes
         capsys.readouterr()
         assert merge_orders(engine, *_CONNECTOR, *more, "--in", written(messages)) == 2
         assert words in capsys.readouterr().err
-    assert {row["id"]: row["name"] for row in rows(spark, "lake")} == there
+    assert {row["id"]: row["name"] for row in rows(spark, "lake")} == known
 
 
 @pytest.mark.slow

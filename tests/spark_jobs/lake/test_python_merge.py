@@ -70,8 +70,8 @@ def test_for_each_batch(spark: SparkSession, engine: str) -> None:
     assert rows(spark, "lake", by_spark=True) == _LAST
     logged = spark.read.format("delta").load(f"{here}/log").select("_tidb_op", "id").collect()
     assert sorted(map(tuple, logged)) == [("D", 1), ("I", 1), ("I", 2), ("I", 3), ("U", 3)]
-    assert sum(one["messages"] for one in counts) == 2 * sum(map(len, _BATCHES))
-    assert sum(one.get("skipped.other table", 0) for one in counts) == 2
+    assert sum(count["messages"] for count in counts) == 2 * sum(map(len, _BATCHES))
+    assert sum(count.get("skipped.other table", 0) for count in counts) == 2
 
 
 _WRONG: list[tuple[dict[str, Any], str]] = [

@@ -43,12 +43,12 @@ class KeyHistory:
 
     def __post_init__(self) -> None:
         self._random = random.Random(f"{self.seed}/{self.key}")
-        commit_ts, is_there = BASE, False
+        commit_ts, exists = BASE, False
         for _ in range(self._random.randint(1, 7)):
             commit_ts += self._random.randint(1, 3) * _SECOND
-            is_delete = is_there and self._random.random() < 0.6
+            is_delete = exists and self._random.random() < 0.6
             self.changes.append((commit_ts, is_delete))
-            is_there = not is_delete
+            exists = not is_delete
 
     @property
     def name(self) -> str | None:
@@ -88,8 +88,8 @@ class KeyHistory:
             commit_ts, is_delete = self.changes[number]
             partition = new if has_moved else old
             now = max(now + 1, (commit_ts >> 18) + 20)
-            place = Place(partition, 1000 * self.key + len(logs[partition]), now)
-            logs[partition].append(avro_message(self.key, None if is_delete else commit_ts, str(commit_ts), place))
+            location = Place(partition, 1000 * self.key + len(logs[partition]), now)
+            logs[partition].append(avro_message(self.key, None if is_delete else commit_ts, str(commit_ts), location))
         return logs
 
     def runs(self) -> Iterator[list[Message]]:
@@ -137,9 +137,9 @@ def test_rows_after_any_delivery_of_deletes(spark: SparkSession, monkeypatch: py
     for run, messages in sorted(runs.items()):
         messages.sort(key=lambda m: (m.partition, m.offset))  # as Kafka gives them
         assert main([*argv, "--in", written(messages, f"{run}.jsonl")]) == 0
-    there = {row["id"]: row["name"] for row in rows(spark, "lake")}
-    wrong = [_describe(one) for one in histories if there.get(one.key) != one.name]
+    known = {row["id"]: row["name"] for row in rows(spark, "lake")}
+    wrong = [_describe(entry) for entry in histories if known.get(entry.key) != entry.name]
     assert not wrong, f"{len(wrong)} keys, such as " + "\n".join(wrong[:8])
     open_rows = {row["id"]: row["name"] for row in rows(spark, "versions") if row["_valid_to"] is None}
-    other = [_describe(one) for one in histories if open_rows.get(one.key) != one.name]
+    other = [_describe(entry) for entry in histories if open_rows.get(entry.key) != entry.name]
     assert not other, f"versions of {len(other)} keys, such as " + "\n".join(other[:8])

@@ -166,7 +166,7 @@ def _write_schemas(format_: str, history: History) -> tuple[list[list[Message]],
         {"subject": subject, "version": n, "id": registry.id_of(subject, text), "schema": text}
         for subject, texts in registry.subjects.items() for n, text in enumerate(texts, 1)
     ]  # fmt: skip
-    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in schemas))
+    Path("schemas.jsonl").write_text("".join(json.dumps(schema) + "\n" for schema in schemas))
     argv = ["merge", "--format", format_, "--table", "d.t"]
     argv += ["--time-zone", "UTC", *(["--schemas", "schemas.jsonl"] if schemas else [])]
     return encoded, argv
@@ -205,9 +205,9 @@ def _difference(spark: SparkSession, history: History, engine: str) -> str:
     else:
         frame = spark.table(_iceberg_name("lake"))
     rows = [row.asDict() for row in frame.drop("_commit_ts").collect()]
-    there = {str(row["id"]): {name: comparable(value) for name, value in row.items()} for row in rows}
+    known = {str(row["id"]): {name: comparable(value) for name, value in row.items()} for row in rows}
     expected = history.table()
-    keys = sorted(k for k in {*there, *expected} if there.get(k) != expected.get(k))
-    if not keys and len(rows) == len(there):
+    keys = sorted(k for k in {*known, *expected} if known.get(k) != expected.get(k))
+    if not keys and len(rows) == len(known):
         return ""
-    return f"{keys} of {len(rows)} rows differ: " + ", ".join(f"{there.get(k)} not {expected.get(k)}" for k in keys[:1])
+    return f"{keys} of {len(rows)} rows differ: " + ", ".join(f"{known.get(k)} not {expected.get(k)}" for k in keys[:1])

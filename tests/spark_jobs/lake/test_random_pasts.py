@@ -52,18 +52,18 @@ def test_the_past_is_tidbs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch,
     seed = f"{SEED}/past/{number}"
     take_as_many(monkeypatch, seed)
     history = History(seed, is_avro or number % 2 == 0, schema=with_ddl, swaps=True, keys=12, steps=60)
-    places = {name: _location(spark, engine, name) for name in ("log", "versions")}
-    assert not _merge(history, format_, engine, kills, places)
-    log, versions = (_rows(spark, name, engine) for name in places)
+    positions = {name: _location(spark, engine, name) for name in ("log", "versions")}
+    assert not _merge(history, format_, engine, kills, positions)
+    log, versions = (_rows(spark, name, engine) for name in positions)
     assert not _log_difference(history, log, is_avro)
     assert not _versions_difference(history, versions, is_avro, with_ddl)
     print("kills", kills.count, kills.of)
 
 
-def _merge(history: History, format_: str, engine: str, kills: _Kills, places: dict[str, str]) -> str:
+def _merge(history: History, format_: str, engine: str, kills: _Kills, positions: dict[str, str]) -> str:
     """Merges the history in pieces; what went wrong."""
     encoded, argv = _write_schemas(format_, history)
-    argv += ["--changelog", places["log"], "--versions", places["versions"], "--engine", engine]
+    argv += ["--changelog", positions["log"], "--versions", positions["versions"], "--engine", engine]
     chance = random.Random(f"{history.seed} kills")
     for number, (batch, newest) in enumerate(
         Delivery(history, encoded, format_ == "avro", past=True).batches(_BATCHES)
@@ -85,58 +85,62 @@ def _merge(history: History, format_: str, engine: str, kills: _Kills, places: d
 def _rows(spark: SparkSession, name: str, engine: str) -> list[dict[str, Any]]:
     if engine != "iceberg-spark":
         return rows(spark, name)
-    return [one.asDict() for one in spark.table(_iceberg_name(name)).collect()]
+    return [entry.asDict() for entry in spark.table(_iceberg_name(name)).collect()]
 
 
 def _log_difference(history: History, log: list[dict[str, Any]], is_avro: bool) -> str:
     columns, expected = ["id", *history.columns], history.table()
-    changes = [one["_change"] for one in log]
+    changes = [entry["_change"] for entry in log]
     if len(changes) != len(set(changes)):
         return "a change is in the changelog twice"
     if is_avro:  # a delete that comes again is there twice
         return ""
-    if (there := _replay(log, "_tidb_commit_ts", columns)) != expected:
-        return f"the changelog replays to another table: {_first(there, expected)}"
+    if (existing := _replay(log, "_tidb_commit_ts", columns)) != expected:
+        return f"the changelog replays to another table: {_first(existing, expected)}"
     return ""
 
 
 def _versions_difference(history: History, versions: list[dict[str, Any]], is_avro: bool, with_ddl: bool) -> str:
     columns, expected = ["id", *history.columns], history.table()
-    current = {str(one["id"]): _row(one, columns) for one in versions if one["_valid_to"] is None}
+    current = {str(entry["id"]): _row(entry, columns) for entry in versions if entry["_valid_to"] is None}
     if current != expected:
         return f"the open versions are another table: {_first(current, expected)}"
-    bare = {(one["id"], one["_valid_from_ts"]) for one in versions if one["_valid_to_message"] is not None}
-    for at, there in _states(history).items():
+    bare = {(entry["id"], entry["_valid_from_ts"]) for entry in versions if entry["_valid_to_message"] is not None}
+    for at, existing in _states(history).items():
         # Where a reader is behind in the old partition of a key, versions of Avro's rows may end too late.
-        then = {id_: row for id_, row in there.items() if not (is_avro and Delivery.moves(id_))}
+        then = {id_: row for id_, row in existing.items() if not (is_avro and Delivery.moves(id_))}
         newest = dict[str, dict[str, Any]]()
-        for one in sorted(versions, key=lambda one: int(one["_valid_from_ts"])):
-            if one["_valid_from_ts"] <= at and (one["_valid_to_ts"] is None or one["_valid_to_ts"] > at):
-                newest[str(one["id"])] = one
+        for version in sorted(versions, key=lambda entry: int(entry["_valid_from_ts"])):
+            if version["_valid_from_ts"] <= at and (version["_valid_to_ts"] is None or version["_valid_to_ts"] > at):
+                newest[str(version["id"])] = version
         # Of a version that a delete without a commit_ts ended, TiDB had the row up to some time.
-        gone = {id_ for id_, one in newest.items() if (one["id"], one["_valid_from_ts"]) in bare and id_ not in then}
-        live = {id_: one for id_, one in newest.items() if id_ not in gone and not (is_avro and Delivery.moves(id_))}
+        gone = {
+            id_ for id_, value in newest.items() if (value["id"], value["_valid_from_ts"]) in bare and id_ not in then
+        }
+        live = {
+            id_: value for id_, value in newest.items() if id_ not in gone and not (is_avro and Delivery.moves(id_))
+        }
         if live.keys() != then.keys():
             return f"keys at {at}: {sorted(live)}, TiDB had {sorted(then)}"
-        if not with_ddl and (made := {id_: _row(one, columns) for id_, one in live.items()}) != then:
+        if not with_ddl and (made := {id_: _row(value, columns) for id_, value in live.items()}) != then:
             return f"rows at {at}: {_first(made, then)}"
     return ""
 
 
 def _replay(log: list[dict[str, Any]], order: str, columns: list[str]) -> Rows:
     table = Rows()
-    by_time = sorted((one for one in log if one[order] is not None), key=lambda one: int(one[order]))
-    for _, together in groupby(by_time, key=lambda one: int(one[order])):
+    by_time = sorted((entry for entry in log if entry[order] is not None), key=lambda entry: int(entry[order]))
+    for _, together in groupby(by_time, key=lambda entry: int(entry[order])):
         changes = list(together)
-        if any(one["_tidb_op"] == "TRUNCATE" for one in changes):
+        if any(entry["_tidb_op"] == "TRUNCATE" for entry in changes):
             table.clear()
-        for one in changes:
-            old = one["_tidb_old_row_identity"]
+        for change in changes:
+            old = change["_tidb_old_row_identity"]
             if old is not None:
                 table.pop(json.loads(old)[0], None)
-        for one in changes:
-            if one["_tidb_op"] in ("I", "U"):
-                table[json.loads(one["_tidb_row_identity"])[0]] = _row(one, columns)
+        for change in changes:
+            if change["_tidb_op"] in ("I", "U"):
+                table[json.loads(change["_tidb_row_identity"])[0]] = _row(change, columns)
     return table
 
 
@@ -162,10 +166,10 @@ def _states(history: History) -> dict[int, Rows]:
     return states
 
 
-def _row(one: dict[str, Any], columns: list[str]) -> dict[str, Any]:
-    return {name: comparable(one[name]) for name in columns}
+def _row(entry: dict[str, Any], columns: list[str]) -> dict[str, Any]:
+    return {name: comparable(entry[name]) for name in columns}
 
 
-def _first(there: Rows, expected: Rows) -> str:
-    keys = sorted(k for k in {*there, *expected} if there.get(k) != expected.get(k))
-    return f"{len(keys)} keys differ, such as {keys[0]}: {there.get(keys[0])}, TiDB has {expected.get(keys[0])}"
+def _first(existing: Rows, expected: Rows) -> str:
+    keys = sorted(k for k in {*existing, *expected} if existing.get(k) != expected.get(k))
+    return f"{len(keys)} keys differ, such as {keys[0]}: {existing.get(keys[0])}, TiDB has {expected.get(keys[0])}"

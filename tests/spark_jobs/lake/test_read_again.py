@@ -51,7 +51,7 @@ class _Reading(NamedTuple):
         return bool(self.part >> number & 1)
 
     def runs(self, messages: Sequence[Message]) -> tuple[list[Message], list[Message], Sequence[Message]]:
-        early, late = ([m for n, m in enumerate(messages) if self.is_early(n) == side] for side in (True, False))
+        early, late = ([m for n, m in enumerate(messages) if self.is_early(n) == image] for image in (True, False))
         return early, [*(early[-1:] if self.first % 2 else []), *late], messages[self.first : self.last]
 
 
@@ -60,10 +60,10 @@ def _readings(format_: str) -> Iterator[_Reading]:
     chance = random.Random("read again")
     for log in _LOGS:
         length = len(_changes(log, 0, format_ in _SPLIT))
-        parts = [(1 << end) - 1 for end in range(length + 1)] if format_ == "avro" else range(1 << length)
-        for part, (first, last) in product(parts, combinations(range(length + 1), 2)):
+        pieces = [(1 << end) - 1 for end in range(length + 1)] if format_ == "avro" else range(1 << length)
+        for piece, (first, last) in product(pieces, combinations(range(length + 1), 2)):
             if format_ == "avro" or chance.random() < 0.25:
-                yield _Reading(log, part, first, last)
+                yield _Reading(log, piece, first, last)
 
 
 def _changes(log: str, key: int, split: bool) -> list[Change]:
@@ -85,7 +85,7 @@ def _changes(log: str, key: int, split: bool) -> list[Change]:
             made += [Change(ts, "d", old, None), Change(ts, "c", None, row)]
         else:
             made.append(Change(ts, {"I": "c", "D": "d"}.get(step, "u"), old, row))
-    return [replace(one, types={"id": "int", "name": "varchar"}) for one in made]
+    return [replace(entry, types={"id": "int", "name": "varchar"}) for entry in made]
 
 
 def _versions(changes: Sequence[Change], log: str) -> list[Version]:
@@ -97,7 +97,7 @@ def _versions(changes: Sequence[Change], log: str) -> list[Version]:
         made.append((id_, name, begun, ts))
 
     events = [(c.commit_ts, c) for c in changes] + ([(_TRUNCATE_TS, None)] if "|" in log else [])
-    for ts, change in sorted(events, key=lambda one: one[0]):
+    for ts, change in sorted(events, key=lambda entry: entry[0]):
         if change is None:
             for id_ in list(open_):
                 end(id_, ts)
@@ -139,20 +139,20 @@ def test_what_is_read_again(spark: SparkSession, format_: str, known: int) -> No
     TRUNCATE is known.
     """
     readings = list(_readings(format_))
-    keys = [_changes(one.log, key, format_ in _SPLIT) for key, one in enumerate(readings)]
+    keys = [_changes(entry.log, key, format_ in _SPLIT) for key, entry in enumerate(readings)]
     encoded, argv = _write_schemas(format_, _History([c for changes in keys for c in changes], _DDL))  # type: ignore[arg-type]
     placed = _placed(readings, keys, encoded, format_ == "avro")
-    by_key = [one.runs(messages) for one, messages in zip(readings, placed, strict=True)]
+    by_key = [entry.runs(messages) for entry, messages in zip(readings, placed, strict=True)]
     argv += ["--out", "delta:now", "--versions", "delta:versions", "--changelog", "delta:log", "--engine", "deltalake"]
     for run in range(3):
         _write_ddl(_DDL[: 1 + (run >= known)], "ddl.jsonl")
         batch = [message for runs in by_key for message in runs[run]]
         assert main([*argv, "--ddl", "ddl.jsonl", "--in", written(batch, f"{run}.jsonl")]) == 0
-    there = {path: _by_key(rows(spark, path)) for path in ("now", "versions", "log")}
+    existing = {path: _by_key(rows(spark, path)) for path in ("now", "versions", "log")}
     wrong = list[str]()
     for key, (reading, changes) in enumerate(zip(readings, keys, strict=True)):
         expected = _expected(format_, reading.log, changes)
-        made = {path: _comparable(path, there[path][key]) for path in there}
+        made = {path: _comparable(path, existing[path][key]) for path in existing}
         wrong += [
             f"{path} of {reading}: {made[path]}, not {expected[path]}" for path in made if made[path] != expected[path]
         ]

@@ -50,18 +50,18 @@ def test_a_feature_comes_with_the_change_that_needs_it(spark: SparkSession, caps
     """And once: the second run warns of nothing."""
 
     def check(name: str) -> None:
-        statement, after, features, told = _STEPS[name]
-        place, ddl = name.replace(" ", "_"), [(150, _TABLE), (200, statement)]
+        statement, after, features, reported = _STEPS[name]
+        location, ddl = name.replace(" ", "_"), [(150, _TABLE), (200, statement)]
         changes = [{"commit_ts": 160, "after": {"id": "1", "n": "5", "v": "a"}}, {"commit_ts": 250, "after": after}]
-        assert merge(ddl[:1], changes[:1], place, ()) == 0
-        assert ("warning: delta:" in capsys.readouterr().err, _features(spark, place)) == (False, set())
-        for warnings in (int(bool(told)), 0):
-            assert merge(ddl, changes, place, ()) == 0
+        assert merge(ddl[:1], changes[:1], location, ()) == 0
+        assert ("warning: delta:" in capsys.readouterr().err, _features(spark, location)) == (False, set())
+        for warnings in (int(bool(reported)), 0):
+            assert merge(ddl, changes, location, ()) == 0
             err = capsys.readouterr().err
             assert err.count("warning: delta:") == warnings
-            assert told in err or not warnings
-            assert _features(spark, place) == features
-        assert len(rows(spark, place, by_spark=True)) == 2
+            assert reported in err or not warnings
+            assert _features(spark, location) == features
+        assert len(rows(spark, location, by_spark=True)) == 2
 
     check_rows(_STEPS, check)
 
@@ -83,8 +83,8 @@ def test_all_features_from_the_start(spark: SparkSession, capsys: pytest.Capture
         assert "--reader-features full goes with delta:PATH, written by delta-spark" in capsys.readouterr().err
 
 
-def _features(spark: SparkSession, place: str) -> set[str]:
-    name = f"delta.`{Path(place).absolute()}`"
+def _features(spark: SparkSession, location: str) -> set[str]:
+    name = f"delta.`{Path(location).absolute()}`"
     detail = spark.sql(f"DESCRIBE DETAIL {name}").collect()[0]
     return set(detail["tableFeatures"]) & {"columnMapping", "typeWidening", "timestampNtz", "deletionVectors"}
 

@@ -57,7 +57,7 @@ class _Case(NamedTuple):
         yield from (("fresh", 0, self.orders_before), ("orders", 101, self.orders))
 
     def is_one(self, names: str) -> bool:
-        """Whether only rows that are there are deleted, and a new table has none before it is made."""
+        """True if only rows that are there are deleted, and a new table has none before it is made."""
         pairs = ((self.sales_before, self.sales), (self.orders_before, self.orders))
         return all(_last(old) or new[:1] != "-" for old, new in pairs) and not (names != "two names" and pairs[1][0])
 
@@ -93,7 +93,7 @@ def _logs(cases: list[_Case], lag: int, chance: random.Random) -> list[list[Mess
                 made = avro_message(key, None if step == "-" else ts, step, Place(key % 2, 0, (ts >> 18) + lag))
                 sent.append((ts, _of_table(made, name)))
     logs = defaultdict[tuple[str, int | None], list[Message]](list)
-    for _, message in sorted(sent, key=lambda one: one[0]):
+    for _, message in sorted(sent, key=lambda entry: entry[0]):
         log = logs[str(message.topic), message.partition]
         log.append(replace(message, offset=len(log)))
     return list(logs.values())
@@ -126,22 +126,24 @@ def test_deletes_of_a_name_that_two_tables_had(spark: SparkSession, names: str, 
     for run in ([(0, end) for end in ends], rest, again):
         messages = [m for log, (first, end) in zip(logs, run, strict=True) for m in log[first:end]]
         for choice in (["--tables", "shop.*"],) if number % 2 and names == "two names" else _ALONE:
-            place = "{table}" if choice[0] == "--tables" else _PLACES[choice[1]]
-            places = [f"--{kind}=delta:{place}_{kind}" for kind in ("out", "versions", "changelog")]
+            location = "{table}" if choice[0] == "--tables" else _PLACES[choice[1]]
+            positions = [f"--{kind}=delta:{location}_{kind}" for kind in ("out", "versions", "changelog")]
             argv = ["merge", *choice, "--format", "avro", "--schemas", "schemas.jsonl", "--ddl", "ddl.jsonl"]
-            assert main([*argv, "--engine", "deltalake", *places, "--in", written(messages)]) == 0
+            assert main([*argv, "--engine", "deltalake", *positions, "--in", written(messages)]) == 0
     for table in _PLACES:
         wrong = _differences(spark, table, cases)
         assert not wrong, f"{len(wrong)}, such as " + "\n".join(wrong[:9])
 
 
 def _differences(spark: SparkSession, table: str, cases: list[_Case]) -> list[str]:
-    steps = [one.sales_before + one.sales if table == "shop.sales" else one.orders_before + one.orders for one in cases]
-    expected = {key: _last(one) for key, one in enumerate(steps)}
+    steps = [
+        case.sales_before + case.sales if table == "shop.sales" else case.orders_before + case.orders for case in cases
+    ]
+    expected = {key: _last(step) for key, step in enumerate(steps)}
     versions = [row for row in rows(spark, f"{_PLACES[table]}_versions") if row["_valid_to"] is None]
     wrong = list[str]()
-    for kind, there in (("out", rows(spark, f"{_PLACES[table]}_out")), ("versions", versions)):
-        made: dict[int, Any] = {row["id"]: row["name"] for row in there}
+    for kind, known in (("out", rows(spark, f"{_PLACES[table]}_out")), ("versions", versions)):
+        made: dict[int, Any] = {row["id"]: row["name"] for row in known}
         wrong += [
             f"{table}, {kind}: {cases[k]}: {made.get(k)}, not {name}"
             for k, name in expected.items()
@@ -150,7 +152,7 @@ def _differences(spark: SparkSession, table: str, cases: list[_Case]) -> list[st
     log = defaultdict[int, str](str)
     for row in sorted(rows(spark, f"{_PLACES[table]}_changelog"), key=lambda row: row["_kafka_timestamp"]):
         log[row["id"]] += "-" if row["_tidb_op"] == "D" else row["name"]
-    return wrong + [f"{table}, changelog: {cases[k]}: {log[k]}" for k, one in enumerate(steps) if log[k] != one]
+    return wrong + [f"{table}, changelog: {cases[k]}: {log[k]}" for k, step in enumerate(steps) if log[k] != step]
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ VERSIONS: list[tuple[Any, ...]] = [
 
 
 def versions_of(spark: SparkSession, path: str, *names: str) -> list[tuple[Any, ...]]:
-    made = [tuple(one[name] for name in ("_valid_from_ts", "_valid_to_ts", *names)) for one in rows(spark, path)]
+    made = [tuple(entry[name] for name in ("_valid_from_ts", "_valid_to_ts", *names)) for entry in rows(spark, path)]
     return sorted(made, key=str)
 
 
@@ -51,9 +51,9 @@ def test_versions_of_batches_in_any_order(spark: SparkSession, engine: str) -> N
         "late": [(messages[4:], 99), (messages[1:3], 99), (messages[:1] + messages[3:5], 99)],
     }
     names = ("id", "aa", "b", "b__dropped_20")
-    for name, parts in runs.items():
-        for part, until in parts:
-            more = ["--ddl", write_statements(until), "--in", written(part, "some.jsonl")]
+    for name, pieces in runs.items():
+        for piece, until in pieces:
+            more = ["--ddl", write_statements(until), "--in", written(piece, "some.jsonl")]
             assert main([*argv, *more, "--versions", f"delta:{name}"]) == 0
         assert versions_of(spark, name, *names) == VERSIONS
     assert STATEMENTS[-1] == (50, "TRUNCATE TABLE t")
@@ -93,9 +93,9 @@ def test_changes_of_a_key_in_any_order(spark: SparkSession, engine: str) -> None
     Path("ddl").write_text(json.dumps({"commit_ts": 1, "db": "d", "query": query, "typed": True}) + "\n")
     count = max(len(parts) for parts, _ in CHANGES)
     runs: list[list[tuple[str, str]]] = [[] for _ in range(count)]
-    for key, (parts, _) in enumerate(CHANGES):
-        for n, part in enumerate(parts):
-            runs[n] += [(str(key), step) for step in part.split()]
+    for key, (pieces, _) in enumerate(CHANGES):
+        for n, piece in enumerate(pieces):
+            runs[n] += [(str(key), step) for step in piece.split()]
     argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl", "--engine", engine]
     for messages in _messages_of(runs):
         assert main([*argv, "--in", written(messages, "some.jsonl"), "--versions", "delta:v"]) == 0
@@ -103,7 +103,9 @@ def test_changes_of_a_key_in_any_order(spark: SparkSession, engine: str) -> None
     for begin, end, id_, text in versions_of(spark, "v", "id", "v"):
         made.setdefault(id_, []).append((begin, end, text))
     texts = {
-        id_: ", ".join(f"{a}-{'' if b is None else b} {text}" for a, b, text in sorted(some, key=lambda one: one[0]))
+        id_: ", ".join(
+            f"{a}-{'' if b is None else b} {text}" for a, b, text in sorted(some, key=lambda entry: entry[0])
+        )
         for id_, some in made.items()
     }
     wrong = {str(parts): texts.get(n) for n, (parts, expected) in enumerate(CHANGES) if texts.get(n) != expected}
@@ -173,24 +175,24 @@ def test_deletes_without_a_commit_ts_end_versions_when_kafka_had_them(spark: Spa
     argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", schemas, "--engine", engine]
     for run, messages in sorted(runs.items()):
         messages.sort(key=lambda m: (m.partition, m.offset))
-        place = written(messages, f"{run}.jsonl")
-        assert main([*argv, "--versions", "delta:v", "--out", "delta:c", "--in", place]) == 0
+        location = written(messages, f"{run}.jsonl")
+        assert main([*argv, "--versions", "delta:v", "--out", "delta:c", "--in", location]) == 0
     versions, by_key = rows(spark, "v"), defaultdict[int, list[str]](list)
-    for one in versions:
-        end = one["_valid_to_ts"]
+    for version in versions:
+        end = version["_valid_to_ts"]
         text = "" if end is None else chr((end - BASE) >> 20)
-        if (message := one["_valid_to_message"]) is not None:
+        if (message := version["_valid_to_message"]) is not None:
             assert end is None
-            assert one["_valid_to"] >= max(one["_valid_from"], message["timestamp"])
+            assert version["_valid_to"] >= max(version["_valid_from"], message["timestamp"])
             clock = round(message["timestamp"].timestamp() * 1000) - T0
             text = f"{clock // 100 - 1}.{clock % 100}"
         else:
-            assert (end is None) == (one["_valid_to"] is None)
-        by_key[one["id"]].append(f"{one['name']}-{text}")
+            assert (end is None) == (version["_valid_to"] is None)
+        by_key[version["id"]].append(f"{version['name']}-{text}")
     texts = [" ".join(sorted(by_key[key])) for key in range(len(ENDS))]
-    assert not [(one, text) for one, text in zip(ENDS, texts, strict=True) if one[1] != text]
-    open_rows = {(one["id"], one["name"]) for one in versions if one["_valid_to"] is None}
-    assert open_rows == {(one["id"], one["name"]) for one in rows(spark, "c")}
+    assert not [(entry, text) for entry, text in zip(ENDS, texts, strict=True) if entry[1] != text]
+    open_rows = {(entry["id"], entry["name"]) for entry in versions if entry["_valid_to"] is None}
+    assert open_rows == {(entry["id"], entry["name"]) for entry in rows(spark, "c")}
 
 
 @pytest.mark.slow

@@ -17,9 +17,13 @@ _TAKING = (
 
 
 def test_what_takes_rows_away() -> None:
-    parts = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))"
+    pieces = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))"
     for query, unsure in _TAKING:
-        texts = [f"CREATE TABLE t (id int primary key) {parts}", f"CREATE TABLE u (id int primary key) {parts}", query]
+        texts = [
+            f"CREATE TABLE t (id int primary key) {pieces}",
+            f"CREATE TABLE u (id int primary key) {pieces}",
+            query,
+        ]
         steps = schema_changes([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
         assert [step.unsure for step in steps] == ["", *([unsure] if unsure else [])], query
 
@@ -58,7 +62,7 @@ def test_names_that_several_tables_had() -> None:
 
 def _check_shared(queries: list[str], names: dict[str, list[tuple[int, int]]]) -> None:
     statements = [DdlText(n, "d", text, TYPED) for n, text in enumerate(_with_key("CREATE TABLE t", *queries))]
-    found_names = {id_.table: [one[1:] for one in had] for id_, had in shared_names(statements).items()}
+    found_names = {id_.table: [entry[1:] for entry in had] for id_, had in shared_names(statements).items()}
     assert found_names == {n: [(after, until or NEVER_ENDS) for after, until in had] for n, had in names.items()}
 
 

@@ -30,8 +30,10 @@ def _deletes(spark: SparkSession, rows: Sequence[tuple[int, int]], offset: int |
     frame = spark.createDataFrame(rows, "k_0 int, deleted_until_ts bigint")
     if offset is None:
         return frame
-    place = f"'topic', 't', 'partition', 0, 'offset', {offset}L, 'time', timestamp_millis({offset}), 'deleted_ts', 11L"
-    return frame.selectExpr("*", f"cast(named_struct({place}) as {KAFKA_POSITION}) delete_position")
+    position = (
+        f"'topic', 't', 'partition', 0, 'offset', {offset}L, 'time', timestamp_millis({offset}), 'deleted_ts', 11L"
+    )
+    return frame.selectExpr("*", f"cast(named_struct({position}) as {KAFKA_POSITION}) delete_position")
 
 
 def _late(tombstones: Tombstones, rows: Sequence[tuple[int, int]]) -> set[int]:

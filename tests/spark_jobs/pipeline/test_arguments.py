@@ -61,13 +61,13 @@ def test_every_option_that_codecs_name_has_a_parameter() -> None:
         options = {option for text in _texts(path) for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", text)}
         assert options <= names
 
-    check_rows([p for part in ("codec", "formats", "model", "plain") for p in (folder / part).rglob("*.py")], check)
+    check_rows([p for piece in ("codec", "formats", "model", "plain") for p in (folder / piece).rglob("*.py")], check)
 
 
 def test_one_message_at_a_time() -> None:
     golden = Golden("canal-json", WIDE["canal-json"])
     event, untyped = (
-        next(e for e in one.events() if getattr(e, "after", None)) for one in (golden, Golden("avro", WIDE["avro"]))
+        next(e for e in entry.events() if getattr(e, "after", None)) for entry in (golden, Golden("avro", WIDE["avro"]))
     )
     other = b'{"payload":{"source":{"connector":"mysql"},"op":"c"}}'
     calls: list[tuple[str, Any]] = [

@@ -24,7 +24,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.reader import error_of_line, plain_message
 from ticdc_bridge.spark_jobs.io.message_files import message_line, read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
 
 OWN = (("trace", b"\x00\xff"), ("tenant", None), ("trace", b""), ("x-é\u2028", "ü".encode()))
 OLD = (("content-type", b"avro/binary+7"), ("bridge.attempt", b"1"), ("ce_id", b"9"), ("__debezium.newkey", b"{}"))
@@ -59,7 +59,7 @@ def test_from_any_format_to_any() -> None:
         decoder, encoder = golden.side(ddl=True).decoder(), _side(golden, pair[1]).encoder()
         written = 0
         for message in golden.messages():
-            result = transcode_one(decoder, encoder, replace(message, headers=(*OLD[:2], *OWN, *OLD[2:])))
+            result = transcode_message(decoder, encoder, replace(message, headers=(*OLD[:2], *OWN, *OLD[2:])))
             assert [out.headers for out in result.out] == [OWN] * len(result.out)
             written += len(result.out)
         assert written
@@ -87,7 +87,7 @@ def _lines() -> Iterator[tuple[Message, list[dict[str, Any]]]]:
     decoder = shop.avro_side().decoder()
     for message in (*shop.messages()[:3], Message(b"k", b"\x07nope", "t", 0, 5)):
         message = replace(message, headers=OWN)
-        yield message, plain_lines(decode_one(decoder, message), message)
+        yield message, plain_lines(decode_message(decoder, message), message)
 
 
 def test_lines_have_them_and_are_read_again() -> None:

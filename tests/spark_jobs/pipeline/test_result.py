@@ -55,9 +55,9 @@ def test_warnings(results: list[MessageResult], out: int, asked: TableId | None,
     for result in results:
         summary.count(result)
     assert summary.warnings(asked) == warnings
-    told = Summary()  # as a Spark worker tells of it
-    told.add(summary.tally())
-    assert told.mismatches == summary.mismatches
+    reported = Summary()  # as a Spark worker tells of it
+    reported.add(summary.tally())
+    assert reported.mismatches == summary.mismatches
 
 
 def test_many_definitions_are_one_warning_more() -> None:

@@ -324,14 +324,14 @@ def _typed_rows(format_: str, tables: TableDefinitions, types: SparkTypes) -> li
         messages.append(pair.write(row))
     table = _table(tables, None)
     schemas: Any = pair.registry if format_ == "avro" else FileSchemas([])
-    side = CodecConfig(format_, schemas, Options.of({}), tables, view=TableView(table, types))
+    config = CodecConfig(format_, schemas, Options.of({}), tables, view=TableView(table, types))
     rows = [{"key": m.key, "value": m.value, "topic": "t", "offset": n} for n, m in enumerate(messages)]
     stamp = pa.timestamp("us", "UTC")
     kinds: Any = [("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
                   ("offset", pa.int64()), ("timestamp", stamp)]  # fmt: skip
     batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema(kinds))
     schema = change_schema(arrow_type_of(struct(table, types)))
-    made = DecodeBatches(side, schema, ("id",))([batch])
+    made = DecodeBatches(config, schema, ("id",))([batch])
     return [row for out in made for row in out.to_pylist()]
 
 

@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.event import Message as Record
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
 
 AVRO = Golden("avro", "evolution.ext1")
 _GOLDENS = ("avro/evolution.ext1", "debezium/evolution.default", "open/evolution.default", "craft/evolution.default",
@@ -40,10 +40,10 @@ def test_it_reads_what_the_commands_read() -> None:
         format_, case = name.split("/")
         golden = Golden(format_, case)
         registry = golden.meta_file if format_ == "avro" else None
-        side = golden.side().decoder()
+        image = golden.side().decoder()
         decoder = Decoder(format_, registry=registry, time_zone=golden.side().options.time_zone)
         for message in golden.messages()[:200]:
-            assert _decode(decoder, message) == plain_lines(decode_one(side, message), message)
+            assert _decode(decoder, message) == plain_lines(decode_message(image, message), message)
 
     check_rows([name for name in _GOLDENS if Golden(*name.split("/")).messages_file.exists()], check)
 

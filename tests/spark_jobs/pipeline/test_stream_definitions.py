@@ -56,10 +56,10 @@ def test_repeated_and_late_events_give_the_same_history() -> None:
     """DDL is sent to every partition and again after a restart, in any interleaving of partitions."""
     script = recorded("own")[0]["script"]
     events = [
-        ddl(one["ts"], one["q"], one["scm"], one["tbl"])
+        ddl(entry["ts"], entry["q"], entry["scm"], entry["tbl"])
         for line in recorded("own")
         if line["script"] == script and line["ok"]
-        for one in line["wire"]
+        for entry in line["wire"]
     ]
     in_order = StreamDefinitions()
     for event in events:

@@ -26,14 +26,16 @@ CHOICES: list[tuple[str, list[str], list[str]]] = [
 
 
 def test_choices() -> None:
-    def check(one: tuple[str, list[str], list[str]]) -> None:
-        choice = TableChoice.of([one[0]])
+    def check(entry: tuple[str, list[str], list[str]]) -> None:
+        choice = TableChoice.of([entry[0]])
 
         def takes(name: str) -> bool:
-            db, _, table = name.rpartition(".") if one[0].startswith("`") and name == "a,b.c.d" else name.partition(".")
+            db, _, table = (
+                name.rpartition(".") if entry[0].startswith("`") and name == "a,b.c.d" else name.partition(".")
+            )
             return choice.takes(TableId("a,b", "c.d") if name == "a,b.c.d" else TableId(db, table))
 
-        assert [name for name in one[1] + one[2] if takes(name)] == one[1]
+        assert [name for name in entry[1] + entry[2] if takes(name)] == entry[1]
 
     check_rows(CHOICES, check)
     for wrong in ("", "shop", "!a.b", "a.b.c", "@file"):
@@ -61,16 +63,16 @@ ARGUMENTS: list[tuple[list[str], Any]] = [
 
 
 def test_arguments() -> None:
-    def check(one: tuple[list[str], Any]) -> None:
-        args = parse_job(["merge", "--format", "open", "--in", "x", *one[0]])
+    def check(entry: tuple[list[str], Any]) -> None:
+        args = parse_job(["merge", "--format", "open", "--in", "x", *entry[0]])
         args.out = args.current
-        if isinstance(one[1], str):
-            with pytest.raises(SetupError, match=one[1].replace("{", r"\{")):
+        if isinstance(entry[1], str):
+            with pytest.raises(SetupError, match=entry[1].replace("{", r"\{")):
                 choose_tables(args)
             return
         choice = choose_tables(args)
         definitions = None if args.ddl is None else str(args.ddl)
-        assert (args.table, None if choice is None else str(choice), definitions) == one[1]
+        assert (args.table, None if choice is None else str(choice), definitions) == entry[1]
 
     check_rows(ARGUMENTS, check)
     for words, db in (("--tables shop.*,shop.b", "shop"), ("--tables shop.*,!shop.b,a.c", ""), ("--table a.b", "a")):
@@ -91,7 +93,7 @@ PLACES = [
 
 
 def test_places() -> None:
-    check_rows(PLACES, lambda one: _same(location_by_rule(one[0], TableId(one[1], one[2])), one[3]))
+    check_rows(PLACES, lambda entry: _same(location_by_rule(entry[0], TableId(entry[1], entry[2])), entry[3]))
     assert not is_rule("delta:/l/{c}")
     assert not is_rule("kafka:{schema}_{table}")
     with pytest.raises(SetupError):
@@ -115,12 +117,12 @@ STATEMENTS = [
 def test_histories_of_many_tables() -> None:
     histories = TableHistories(reversed(STATEMENTS))
 
-    def told(name: str) -> list[tuple[str, list[int]]]:
+    def reported(name: str) -> list[tuple[str, list[int]]]:
         chains = histories.tables_named(TableId("d", name))
         return [(str(c.name), [s.commit_ts for s in histories.statements_of(c)]) for c in chains]
 
-    assert told("a") == [("d.a", [1, 2, 6, 8])]
-    assert told("c-1") == [("d.c-1", [3, 5, 6])]
-    assert told("b") == [("d.b2", [1, 2, 4, 6, 7, 8]), ("d.B", [1, 2, 4, 6, 7, 8])]
-    assert told("new") == [("d.new", [6])]
+    assert reported("a") == [("d.a", [1, 2, 6, 8])]
+    assert reported("c-1") == [("d.c-1", [3, 5, 6])]
+    assert reported("b") == [("d.b2", [1, 2, 4, 6, 7, 8]), ("d.B", [1, 2, 4, 6, 7, 8])]
+    assert reported("new") == [("d.new", [6])]
     assert sorted(str(c.name) for c in histories.tables()) == ["d.B", "d.a", "d.b2", "d.c-1"]

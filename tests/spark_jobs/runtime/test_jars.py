@@ -83,7 +83,7 @@ def test_table_is_pinned_and_unambiguous() -> None:
 )
 def test_the_pinned_jars_can_be_had(name: str) -> None:
     rows = [row for row in jars.table() if name in row.sets]
-    assert all(jars.is_whole(path, row) for path, row in zip(jars.jars(name), rows, strict=False))
+    assert all(jars.is_complete(path, row) for path, row in zip(jars.jars(name), rows, strict=False))
 
 
 def test_fetches_once(repository: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -113,8 +113,8 @@ def test_goes_on_where_it_stopped(repository: Path) -> None:
     with pytest.raises(SetupError, match=r"org\.example:b:1\.0") as caught:
         jars.jars()
     assert caught.value.code == "JAR_MISSING"
-    for part in ("BRIDGE_JARS", "BRIDGE_IVY_SETTINGS", str(repository / "b-1.0.jar")):
-        assert part in caught.value.detail
+    for piece in ("BRIDGE_JARS", "BRIDGE_IVY_SETTINGS", str(repository / "b-1.0.jar")):
+        assert piece in caught.value.detail
     assert _cached(repository) == ["a-1.0.jar", "c-1.0.jar"]
     (repository / "away").rename(repository / "b-1.0.jar")
     for name in ("a-1.0.jar", "c-1.0.jar"):

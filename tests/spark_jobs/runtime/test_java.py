@@ -50,9 +50,9 @@ def _fake(executable: Path, says: str, code: int = 0) -> Path:
     return executable
 
 
-def _home(places: Path, name: str, says: str, code: int = 0) -> str:
-    _fake(places / name / "bin" / "java", says, code)
-    return str(places / name)
+def _home(positions: Path, name: str, says: str, code: int = 0) -> str:
+    _fake(positions / name / "bin" / "java", says, code)
+    return str(positions / name)
 
 
 def test_order(places: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,12 +21,12 @@ def test_what_the_user_gives_wins_and_lists_are_joined() -> None:
     assert settings.over(ours).conf == {
         "spark.a": "1=2", "spark.b": "2", "spark.jars": "d.jar,mine.jar", "spark.sql.extensions": "d.E,x.Y"
     }  # fmt: skip
-    for conf, packages, told in (
+    for conf, packages, reported in (
         (["spark.a"], [], "--conf spark.a: KEY=VALUE"), (["=1"], [], "KEY=VALUE"),
         (["fs.s3a.endpoint=h"], [], r"--conf fs.s3a.endpoint: .* spark.hadoop.fs.s3a.endpoint"),
         ([], ["g:a:1,g:b"], "--packages g:b: GROUP:ARTIFACT:VERSION"), ([], ["a.jar"], "GROUP:ARTIFACT:VERSION"),
     ):  # fmt: skip
-        with pytest.raises(SetupError, match=told):
+        with pytest.raises(SetupError, match=reported):
             SparkSettings.of(None, conf, packages)
 
 

@@ -38,8 +38,8 @@ _SUBJECTS = {
     ("strategy", "encoded"),
     [
         ("topic-record", False), ("record", True),  # test_flow has each without Spark
-        *(pytest.param(*one, marks=pytest.mark.slow)
-          for one in (("topic", False), ("record", False), ("topic", True), ("topic-record", True))),
+        *(pytest.param(*entry, marks=pytest.mark.slow)
+          for entry in (("topic", False), ("record", False), ("topic", True), ("topic-record", True))),
     ],
 )  # fmt: skip
 def test_what_is_written_is_registered(messages: DataFrame, strategy: Any, encoded: bool) -> None:
@@ -53,7 +53,7 @@ def test_what_is_written_is_registered(messages: DataFrame, strategy: Any, encod
             made = transcode(messages, from_format="avro", to_format="avro", schemas=META, to_registry=url, **to)
         rows = made.collect()
         assert [row["error"] for row in rows] == [None] * 4
-        assert {one.subject for one in HttpSchemas(url).all()} == _SUBJECTS[strategy]
+        assert {entry.subject for entry in HttpSchemas(url).all()} == _SUBJECTS[strategy]
         again, first = decode(made, format="avro", registry=url), decode(messages, format="avro", schemas=META)
         assert [(row["op"], row["after"]) for row in again.collect()] == [
             (row["op"], row["after"]) for row in first.collect()
@@ -87,8 +87,8 @@ def test_what_is_no_file(messages: DataFrame) -> None:
         ({"schemas": {"1": "{}"}}, "schemas=dict"), ({"schemas": META, "ddl": {"a": 1}}, "ddl=dict"),
         ({"schemas": Path("absent")}, "absent"), ({"schemas": META, "ddl": Path("absent")}, "absent"),
     ]  # fmt: skip
-    for given, told in wrong:
-        with pytest.raises(SetupError, match=told):
+    for given, reported in wrong:
+        with pytest.raises(SetupError, match=reported):
             decode(messages, format="avro", **given)
 
 

@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
 from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.spark.avro_jvm.plan import AvroPlan
@@ -41,12 +41,12 @@ def _damaged(golden: Golden, most: int) -> Iterator[Message]:
     """The case's messages with key or value cut and changed."""
     rng = random.Random(str(golden))
     messages = [m for m in golden.messages() if m.value or m.key]
-    parts = [part for m in messages for part in (m.key, m.value) if part]
+    pieces = [message_field for m in messages for message_field in (m.key, m.value) if message_field]
     for _ in range(most if messages else 0):
         message = rng.choice(messages)
         of_value = bool(message.value) and rng.random() < 0.8
-        part = (message.value if of_value else message.key) or b""
-        made = part[: rng.randrange(len(part) + 1)] if rng.random() < 0.3 else mutate(rng, part, parts)
+        field = (message.value if of_value else message.key) or b""
+        made = field[: rng.randrange(len(field) + 1)] if rng.random() < 0.3 else mutate(rng, field, pieces)
         yield replace(message, value=made) if of_value else replace(message, key=made)
 
 
@@ -68,7 +68,7 @@ def _damage(spark: SparkSession, some: Sequence[Golden]) -> None:
     rows = refused = 0
     for golden in some:
         decoder = golden.side().decoder()
-        found = [(m, decode_one(decoder, m)) for m in _damaged(golden, 400)]
+        found = [(m, decode_message(decoder, m)) for m in _damaged(golden, 400)]
         for id_ in {e.table.id for _, r in found for e in r.events if isinstance(e, RowChange)}:
             plan = AvroPlan.of(golden.side(), id_, exact=False)
             if plan is None:
@@ -221,14 +221,14 @@ def test_what_else_a_registry_may_hold(spark: SparkSession) -> None:
             RegisteredSchema("u-value", 1, 1 << 33, other), RegisteredSchema("v-value", 1, -1, other),
         ]
     )  # fmt: skip
-    told = b"\2c" + binary.write_long(5 << 18) + binary.write_long(5)
-    row = b"\2\2" + struct.pack("<d", 0.1) + told
+    reported = b"\2c" + binary.write_long(5 << 18) + binary.write_long(5)
+    row = b"\2\2" + struct.pack("<d", 0.1) + reported
     messages = [
         (frame(1, b"\2"), frame(4, row)),
         (frame(2, b"\2"), frame(4, row)),  # a key that says another table
         (frame(3, b"\2a"), frame(4, row)),  # of another type
         (frame(3, b"\2a"), None),  # which is no row here
-        (frame(1, b"\2"), frame(5, b"\2\2" + struct.pack("<f", 0.1) + b"\x0e" + told)),
+        (frame(1, b"\2"), frame(5, b"\2\2" + struct.pack("<f", 0.1) + b"\x0e" + reported)),
     ]
     given = spark.createDataFrame(messages, "key binary, value binary").coalesce(1)
 

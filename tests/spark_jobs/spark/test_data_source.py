@@ -72,8 +72,8 @@ def test_files_in_ranges(session: SparkSession, monkeypatch: pytest.MonkeyPatch)
     Path("in/a.jsonl").write_text(lines)
     for step in (1, 97, len(lines)):
         monkeypatch.setattr(data_source, "_RANGE", step)
-        parts = list(data_source._file_parts(Path("in/a.jsonl")))[:4000]
-        items = [i for p in parts for i in data_source._lines(p, p.end or 0)]
+        pieces = list(data_source._file_partitions(Path("in/a.jsonl")))[:4000]
+        items = [i for p in pieces for i in data_source._lines(p, p.end or 0)]
         assert items == few
 
 
@@ -83,7 +83,7 @@ def test_a_storage_sinks_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     file = Path("sink/d/t/466000000000000000/2026/CDC000001.json")
     file.parent.mkdir(parents=True)
     file.write_text('{"database":"d","type":"INSERT","data":[]}\n')
-    assert [Path(part.path).name for part in data_source._file_parts(Path("sink"))] == ["sink"]
+    assert [Path(piece.path).name for piece in data_source._file_partitions(Path("sink"))] == ["sink"]
     (message,) = read_source("sink", KafkaClient())
     assert isinstance(message, Message)
     assert message.topic == "d_t"
@@ -97,7 +97,7 @@ def test_its_schema_is_that_of_decode(session: SparkSession) -> None:
 
 @pytest.mark.slow  # each starts a process of Python; test_usage has options without Spark
 def test_wrong_options_say_what_to_do(session: SparkSession) -> None:
-    for options, told in (
+    for options, reported in (
         ({"path": "x"}, "option 'format' is missing"),
         ({"format": "open", "topics": "x"}, "option 'topics' is not known"),
         ({"format": "open"}, "give a path"),
@@ -105,7 +105,7 @@ def test_wrong_options_say_what_to_do(session: SparkSession) -> None:
         ({"format": "open", "path": str(Path.cwd())}, "this folder has no message files"),
         ({"format": "simple", "path": "x"}, "give table definitions"),
     ):
-        with pytest.raises(PySparkException, match=told):
+        with pytest.raises(PySparkException, match=reported):
             session.read.format("ticdc").options(**options).load().collect()
 
 

@@ -24,7 +24,7 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSche
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.io.message_files import message_line
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.spark import decode_plan
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _exact(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def test_exact_check_finds_what_spark_lets_pass(spark: SparkSession) -> None:
     messages = _damaged(shop.messages())
     decoder = shop.avro_side().decoder()
-    want = [e.code if (e := decode_one(decoder, m).error) else None for m in messages]
+    want = [e.code if (e := decode_message(decoder, m).error) else None for m in messages]
     frame = decode(_frame(spark, messages), format="avro", schemas=shop.schemas(), table="shop.customers")
     rows = sorted((r.asDict(recursive=True) for r in frame.collect()), key=lambda r: r["source"]["offset"])
     assert [r["error"]["code"] if r["error"] else None for r in rows] == want
@@ -123,8 +123,8 @@ def test_wrong_usage_says_what_to_do(spark: SparkSession) -> None:
         ({"format": "avro", "schemas": shop.schemas(), "table": "orders"}, "db.table is needed"),
         ({"format": "debezium", "table": "shop.orders"}, "its columns are not known"),
     ]
-    for kwargs, told in wrong:
-        with pytest.raises(SetupError, match=told):
+    for kwargs, reported in wrong:
+        with pytest.raises(SetupError, match=reported):
             decode(_frame(spark, shop.messages()[:1]), **kwargs)
 
 

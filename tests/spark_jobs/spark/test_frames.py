@@ -101,8 +101,8 @@ def test_what_is_refused_before_anything_runs(spark: SparkSession) -> None:
     for name in ("simple", "canal-json", "auto"):
         with pytest.raises(SetupError, match=f"{name} is read, not written"):
             transcode(given, to_format=name, **words)
-    for rule, told in (("{db}_{table}", "{db} is not known"), ("", "it is empty")):
-        with pytest.raises(SetupError, match=told):
+    for rule, reported in (("{db}_{table}", "{db} is not known"), ("", "it is empty")):
+        with pytest.raises(SetupError, match=reported):
             transcode(given, to_format="open", topic=rule, **words)
     twice = given.withColumn("KEY", F.col("key"))
     with _set(spark, "spark.sql.caseSensitive", "true"):

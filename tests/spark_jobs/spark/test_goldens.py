@@ -22,7 +22,7 @@ from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED, change_schema
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,17 +53,17 @@ class _Case:
     def by_spark(self, spark: SparkSession, number: int) -> DataFrame:
         from pyspark.sql import functions as F
 
-        side = self.side
+        image = self.side
         frame = decode(
-            spark.createDataFrame(self.table).coalesce(1), format=side.format, schemas=side.schemas, ddl=side.tables,
-            time_zone=side.options.time_zone, claim_checks=side.claims.folder if side.claims else None,
+            spark.createDataFrame(self.table).coalesce(1), format=image.format, schemas=image.schemas, ddl=image.tables,
+            time_zone=image.options.time_zone, claim_checks=image.claims.folder if image.claims else None,
         )  # fmt: skip
         return frame.withColumn("case", F.lit(number))
 
     def plain(self) -> Iterator[dict[str, Any]]:
         decoder = replace(self.side, damaged_topics=set()).decoder()  # what others proved is not known
         for message in self.messages:
-            result = result_in_python(decode_one(decoder, message), "decode")
+            result = result_in_python(decode_message(decoder, message), "decode")
             yield from json.loads(json.dumps(plain_lines(result, replace(message, headers=()))))
 
 
@@ -71,14 +71,16 @@ def _goldens(format_: str) -> list[_Case]:
     if format_ == "debezium-mysql":
         return list(_connectors())
     if format_ == "debezium-tidb":
-        side = CodecConfig(format_, FileSchemas([]), Options.of({"on_lossy": "flag"}))
+        config = CodecConfig(format_, FileSchemas([]), Options.of({"on_lossy": "flag"}))
         with_schema = (g for g in cases("debezium") if g.name.endswith(".schema"))
-        return [_Case(str(g), side, tuple(tidb_messages(g))) for g in with_schema]
+        return [_Case(str(g), config, tuple(tidb_messages(g))) for g in with_schema]
     out = []
     for golden in cases(format_):
         messages = tuple(replace(m, offset=n) for n, m in enumerate(golden.messages()))
-        side = golden.side(ddl=format_ == "simple")  # its messages need what earlier ones told, or definitions
-        out.append(_Case(str(golden), replace(side, options=replace(side.options, on_lossy="flag")), messages, golden))
+        config = golden.side(ddl=format_ == "simple")  # its messages need what earlier ones told, or definitions
+        out.append(
+            _Case(str(golden), replace(config, options=replace(config.options, on_lossy="flag")), messages, golden)
+        )
     return out
 
 
@@ -87,8 +89,8 @@ def _connectors() -> Iterator[_Case]:
     for name in connector.settings():
         yield _Case(name, CodecConfig("debezium-mysql", FileSchemas([]), options), tuple(connector.json_messages(name)))
     for name in connector.settings(".avro_confluent"):
-        side = CodecConfig("debezium-mysql", connector.avro_schemas(name), options)
-        yield _Case(f"{name} in Avro", side, tuple(connector.avro_messages(name)))
+        config = CodecConfig("debezium-mysql", connector.avro_schemas(name), options)
+        yield _Case(f"{name} in Avro", config, tuple(connector.avro_messages(name)))
 
 
 def _line(row: Any, format_: str) -> dict[str, Any]:
@@ -115,12 +117,12 @@ def _as_maps(line: dict[str, Any]) -> dict[str, Any]:
 
         for name in ("key_b64", "value_b64"):
             out[name] = None if out[name] is None else bytearray(base64.b64decode(out[name]))
-    for side in ("before", "after"):
-        if out.get(side) is not None:
+    for image in ("before", "after"):
+        if out.get(image) is not None:
             texts = {
-                n: json.dumps(v, separators=(",", ":")) if isinstance(v, dict) else v for n, v in out[side].items()
+                n: json.dumps(v, separators=(",", ":")) if isinstance(v, dict) else v for n, v in out[image].items()
             }
-            out[side] = texts
+            out[image] = texts
     return out
 
 
@@ -137,8 +139,8 @@ def _compare(case: _Case, rows: list[Any]) -> None:
     shown = sorted((r for r in rows if r["kind"] not in SKIPPED), key=lambda r: (r["source"]["offset"], r["row"]))
     got, want = [_line(r, format_) for r in shown], list(case.plain())
     assert len(got) == len(want), case.name
-    for one, other in zip(got, map(_as_maps, want), strict=True):
-        assert _same(one, other), f"{case.name}: {one} is not {other}"
+    for entry, other in zip(got, map(_as_maps, want), strict=True):
+        assert _same(entry, other), f"{case.name}: {entry} is not {other}"
     if case.golden is not None and format_ in FORMATS:
         assert not case_check(case.golden).check(want).differences
 

@@ -16,13 +16,13 @@ from benchmarks.json_formats import encoded
 from tests.support.golden import Golden, cases
 from tests.support.json_batches import SETTINGS, wide
 from ticdc_bridge import decode
-from ticdc_bridge.schemas.formats.base import OneTable
+from ticdc_bridge.schemas.formats.base import SingleTable
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.spark_types import python_value
 from ticdc_bridge.schemas.model.table import Column, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
 from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.spark.avro_jvm.plan import AvroPlan
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def _decoded(golden: Golden, side: CodecConfig) -> list[tuple[Message, MessageResult]]:
-    decoder = side.decoder()
-    return [(m, decode_one(decoder, m)) for m in golden.messages()]
+def _decoded(golden: Golden, config: CodecConfig) -> list[tuple[Message, MessageResult]]:
+    decoder = config.decoder()
+    return [(m, decode_message(decoder, m)) for m in golden.messages()]
 
 
 def _tables(found: list[tuple[Message, MessageResult]]) -> list[TableId]:
@@ -67,7 +67,7 @@ def test_avro_plans(spark: SparkSession, exact: bool, step: int) -> None:
 
 
 def _concerns(result: MessageResult, id_: TableId, exact: bool) -> bool:
-    """Whether a case's message is asked of the plan: one that fails, or a row of the table."""
+    """True if a case's message is asked of the plan: one that fails, or a row of the table."""
     if result.error is not None:
         return exact
     (event,) = result.events or (None,)
@@ -85,12 +85,12 @@ def _shown(plan: AvroPlan, frame: DataFrame, golden: Golden, id_: TableId) -> Da
     from pyspark.sql import functions as F
 
     as_text = {"ignoreNullFields": "false"}
-    sides = [F.to_json(F.struct(F.col(s).alias("row")), as_text).alias(s) for s in ("before", "after")]
+    images = [F.to_json(F.struct(F.col(s).alias("row")), as_text).alias(s) for s in ("before", "after")]
     head = [F.lit(str(golden)).alias("case"), F.lit(str(id_)).alias("of"), F.col("source.offset").alias("offset")]
     code = F.col("error.code").alias("code")
     decoded = plan.decode(frame)
     assert decoded is not None, "the session takes no class of ours"
-    return decoded.select(*head, "op", "commit_ts", "schema_id", "key", "flags", code, *sides)
+    return decoded.select(*head, "op", "commit_ts", "schema_id", "key", "flags", code, *images)
 
 
 def _compare(row: Any, result: MessageResult, plan: AvroPlan) -> None:
@@ -104,12 +104,12 @@ def _compare(row: Any, result: MessageResult, plan: AvroPlan) -> None:
     for name in ("op", "commit_ts", "schema_id", "flags"):
         assert row[name] == getattr(event, name), f"{where} {name}"
     assert row["key"] == list(event.key), where
-    for side, values in (("before", event.before), ("after", event.after)):
-        got = json.loads(row[side], parse_float=Decimal, parse_int=Decimal)["row"]
+    for image, values in (("before", event.before), ("after", event.after)):
+        got = json.loads(row[image], parse_float=Decimal, parse_int=Decimal)["row"]
         for column in plan.table.columns if got is not None and values is not None else ():
             wanted = _json(column, (values or {}).get(column.name))
-            assert _number(column, got[column.name]) == wanted, f"{where} {side}.{column.name}"
-        assert (got is None) == (values is None), f"{where} {side}"
+            assert _number(column, got[column.name]) == wanted, f"{where} {image}.{column.name}"
+        assert (got is None) == (values is None), f"{where} {image}"
 
 
 def _json(column: Column, value: Value) -> Any:
@@ -136,7 +136,7 @@ def test_binary_rows_are_sparks_own(
     messages = encoded(format_, SETTINGS[format_][0], events, of)
     rows = [(m.key, m.value, "t", 0, n) for n, m in enumerate(messages)]
     frame = spark.createDataFrame(rows, "key binary, value binary, topic string, partition int, offset long")
-    definition = OneTable(TableVersion(0, of))
+    definition = SingleTable(TableVersion(0, of))
 
     def decoded() -> DataFrame:
         return decode(frame, format=format_, ddl=definition, table=str(of.id)).select(
@@ -152,7 +152,7 @@ def test_binary_rows_are_sparks_own(
     theirs.write.parquet(str(tmp_path / "theirs"))  # a metric's name stands once in a plan
     theirs = spark.read.parquet(str(tmp_path / "theirs"))
     assert ours.count() == theirs.count() == ours.union(theirs).distinct().count() == len(events)
-    fields = [f"{side}.`{c.name}`" for side in ("after", "before") for c in of.columns[::4]]
+    fields = [f"{image}.`{c.name}`" for image in ("after", "before") for c in of.columns[::4]]
     alone = [{tuple(map(repr, row)) for row in frame.select("offset", *fields).collect()} for frame in (ours, theirs)]
     assert alone[0] == alone[1]
     frames = [frame.where("after.id > 7 AND before IS NOT NULL").select("after.id") for frame in (ours, theirs)]

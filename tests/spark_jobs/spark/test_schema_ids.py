@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +53,7 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 def test_every_way_of_spark_gives_the_codecs_rows(spark: SparkSession) -> None:
     schemas, messages = with_guids(shop.schemas()), _messages()
     decoder = replace(shop.avro_side(), schemas=schemas).decoder()
-    results = [decode_one(decoder, m) for m in messages]
+    results = [decode_message(decoder, m) for m in messages]
     errors = [None if r.error is None else (r.error.code, r.error.detail) for r in results]
     after = [next((e.after for e in r.events if isinstance(e, RowChange)), None) for r in results]
     assert errors[:-1] == [None] * (len(messages) - 1)
@@ -100,7 +100,7 @@ def test_a_connectors_ids_in_headers(spark: SparkSession) -> None:
     messages = [WAYS["id"](m) for m in golden.messages()]
     given = _frame(spark, messages)
     plain = golden.side().decoder()
-    wanted = [[e.op for e in decode_one(plain, m).events if isinstance(e, RowChange)] for m in golden.messages()]
+    wanted = [[e.op for e in decode_message(plain, m).events if isinstance(e, RowChange)] for m in golden.messages()]
     for format_ in ("debezium-avro", "auto"):
         rows = _rows(decode(given, format=format_, schemas=golden.schemas, ddl=golden.definitions))
         assert [row["op"] for row in rows if row["kind"] == "row"] == [op for ops in wanted for op in ops]
@@ -132,7 +132,7 @@ def test_the_topic_says_whose_id_it_is(spark: SparkSession, url: str) -> None:
     messages = [Message(None, b"\0\0\0\0\1\2\4", topic) for topic in topics]
     given = _frame(spark, messages)
     decoder = CodecConfig("avro", HttpSchemas(url), Options.of({})).decoder()
-    results = [decode_one(decoder, m) for m in messages]
+    results = [decode_message(decoder, m) for m in messages]
     tables = [next((e.table.id.table for e in r.events if isinstance(e, RowChange)), None) for r in results]
     assert tables == ["items", "orders", "items", None, "orders", "items"]
     every = _rows(decode(given, format="avro", registry=url))
@@ -140,7 +140,7 @@ def test_the_topic_says_whose_id_it_is(spark: SparkSession, url: str) -> None:
     for table in ("items", "orders"):
         rows = _rows(decode(given, format="avro", registry=url, table=f"shop.{table}"))
         assert [row["source"]["topic"] for row in rows if row["kind"] == "row"] == [
-            topic for topic, one in zip(topics, tables, strict=True) if one == table
+            topic for topic, entry in zip(topics, tables, strict=True) if entry == table
         ]
         assert [row["error"]["code"] for row in rows if row["error"]] == ["UNSUPPORTED_SCHEMA"]
     dev = _rows(decode(given, format="avro", registry=f"{url}/contexts/.dev", table="shop.orders"))
@@ -165,7 +165,7 @@ def test_references_through_every_way_of_spark(spark: SparkSession) -> None:
         entries += _split(entry, name) if name else [entry]
     schemas, messages = FileSchemas(entries), golden.messages()
     decoder = golden.side().decoder()
-    events = [e for m in messages for e in decode_one(decoder, m).events]
+    events = [e for m in messages for e in decode_message(decoder, m).events]
     rows = [e for e in events if isinstance(e, RowChange)]
     id_ = rows[0].table.id
     given = _frame(spark, messages)

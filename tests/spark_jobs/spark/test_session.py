@@ -123,11 +123,11 @@ def test_active_session_is_used(spark: SparkSession) -> None:
     try:
         assert again is spark
         check_running(spark, SparkSettings.of(None, ["spark.sql.shuffle.partitions=5", "spark.ui.enabled=false"]))
-        for conf, packages, told in (
+        for conf, packages, reported in (
             (["spark.ui.enabled=true"], [], "--conf spark.ui.enabled"),
             ([], ["g:a:1"], "g:a:1"),
         ):
-            with pytest.raises(SetupError, match=f"{told}.*: the Spark session runs already"):
+            with pytest.raises(SetupError, match=f"{reported}.*: the Spark session runs already"):
                 check_running(spark, SparkSettings.of(None, conf, packages))
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
         assert spark.conf.get("spark.ui.enabled") == "false"
@@ -216,7 +216,7 @@ def test_workers_settle(spark: SparkSession) -> None:
         from zipimport import zipimporter
 
         list(batches)
-        zips = sum(isinstance(one, zipimporter) for one in sys.path_importer_cache.values())
+        zips = sum(isinstance(value, zipimporter) for value in sys.path_importer_cache.values())
         import_module("pyspark.sql.functions.partitioning")  # from a zip whose importer was forgotten
         yield pa.RecordBatch.from_pylist([{"frozen": gc.get_freeze_count(), "zips": zips}])
 

@@ -171,10 +171,10 @@ def test_jars_are_those_of_the_spark_that_is_installed(monkeypatch: pytest.Monke
     with pytest.raises(SetupError, match=r"no jars of Delta's are pinned for Spark 4\.3\.0.*--engine deltalake"):
         jars.jars("delta")
     away = RuntimeError("Failed to find data source: kafka. Please deploy the application as …")
-    told = error_of(away)
-    assert told is not None
-    assert "no Kafka connector" in told.detail
-    assert str(stream._lasting_error(away, "t")) == str(told)
+    error_text = error_of(away)
+    assert error_text is not None
+    assert "no Kafka connector" in error_text.detail
+    assert str(stream._lasting_error(away, "t")) == str(error_text)
 
 
 def test_spark_remote_and_a_master_are_not_both_given(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,9 +36,9 @@ def _run(folder: Path, packages: list[str], *arguments: str) -> list[str]:
                     "JAVA_HOME": str(spark_java_home())}  # fmt: skip
     command = [sys.executable, "-m", "tests.support.core_paths", str(folder), *arguments]
     done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=600)
-    told = [line for line in done.stdout.splitlines() if line.startswith(("Spark ", *_PATHS))]
-    assert done.returncode == 0, "\n".join([*told, done.stderr[-3000:]])
-    return told
+    output = [line for line in done.stdout.splitlines() if line.startswith(("Spark ", *_PATHS))]
+    assert done.returncode == 0, "\n".join([*output, done.stderr[-3000:]])
+    return output
 
 
 def test_the_oldest_and_the_newest_are_run() -> None:
@@ -51,14 +51,14 @@ def test_the_oldest_and_the_newest_are_run() -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("version", [TRIED[0], TRIED[-1]])
 def test_core_paths(version: str, tmp_path: Path) -> None:
-    told = _run(tmp_path, [_packages(f"pyspark-{version}")])
-    assert told == [f"Spark {version}, pyspark.sql.session", *(f"{name} ok" for name in _PATHS)]
+    reported = _run(tmp_path, [_packages(f"pyspark-{version}")])
+    assert reported == [f"Spark {version}, pyspark.sql.session", *(f"{name} ok" for name in _PATHS)]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_spark_connect(tmp_path: Path) -> None:
     """With the Spark of `make setup`, whose server pyspark starts."""
-    told = _run(tmp_path, [_packages("connect")], "connect")
-    assert told[0].endswith(", pyspark.sql.connect.session")
-    assert told[1:] == [f"{name} ok" for name in _PATHS]
+    reported = _run(tmp_path, [_packages("connect")], "connect")
+    assert reported[0].endswith(", pyspark.sql.connect.session")
+    assert reported[1:] == [f"{name} ok" for name in _PATHS]

@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
@@ -48,21 +48,21 @@ def _local(value: Any, column: Column | None = None) -> Any:
     return value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
 
 
-def _expected(side: CodecConfig, view: TableView, messages: list[Message]) -> list[dict[str, Any]]:
+def _expected(config: CodecConfig, view: TableView, messages: list[Message]) -> list[dict[str, Any]]:
     """What the in-process decoder and the view make of the messages, a row each as `_got` shows them."""
-    decoder, out = replace(side, view=view).decoder(), []
+    decoder, out = replace(config, view=view).decoder(), []
     columns = [c for c in view.table.columns if not c.virtual]
     for number, message in enumerate(messages):
-        result = result_in_python(decode_one(decoder, message), "decode")
+        result = result_in_python(decode_message(decoder, message), "decode")
         if result.error is not None:
-            told = (result.error.code, result.error.detail, message.key, message.value)
-            out.append({"offset": number, "row": 0, "error": told})
+            error_text = (result.error.code, result.error.detail, message.key, message.value)
+            out.append({"offset": number, "row": 0, "error": error_text})
         for row, event in enumerate(result.events):
             if isinstance(event, RowChange) and event.table.id == view.table.id:
                 made: dict[str, Any] = {"offset": number, "row": row, "op": event.op, "flags": event.flags}
-                for part, values in (("before", event.before), ("after", event.after)):
+                for piece, values in (("before", event.before), ("after", event.after)):
                     found = view.row(values, event.zone)
-                    made[part] = None if found is None else {c.name: _local(found.get(c.name), c) for c in columns}
+                    made[piece] = None if found is None else {c.name: _local(found.get(c.name), c) for c in columns}
                 out.append(made)
     return out
 
@@ -98,7 +98,7 @@ _CASES: dict[str, tuple[Golden, bool]] = {
 @pytest.mark.parametrize(
     ("name", "on_lossy"),
     [
-        *(pytest.param(*one) for one in _DEFAULT),
+        *(pytest.param(*entry) for entry in _DEFAULT),
         *(
             pytest.param(name, on_lossy, marks=pytest.mark.slow)
             for on_lossy, names in (("error", [*_CASES]), ("flag", ["avro", "open", "debezium-avro"]))
@@ -109,17 +109,17 @@ _CASES: dict[str, tuple[Golden, bool]] = {
 )
 def test_every_plan_gives_the_same_typed_rows(spark: SparkSession, name: str, on_lossy: Any) -> None:
     golden, ddl = _CASES[name]
-    side, messages = golden.side(ddl), golden.messages()
-    decoder = side.decoder()
-    rows = [e for m in messages for e in decode_one(decoder, m).events if isinstance(e, RowChange)]
+    image, messages = golden.side(ddl), golden.messages()
+    decoder = image.decoder()
+    rows = [e for m in messages for e in decode_message(decoder, m).events if isinstance(e, RowChange)]
     id_ = next(e.table.id for e in rows if any(c.type.name == "datetime" for c in e.table.columns))
     frame = decode(
-        _frame(spark, messages), format=golden.format, schemas=golden.schemas, ddl=side.tables, table=str(id_),
+        _frame(spark, messages), format=golden.format, schemas=golden.schemas, ddl=image.tables, table=str(id_),
         time_zone=golden.zone, types="typed", time="interval", on_lossy=on_lossy,
     )  # fmt: skip
-    side = replace(side, options=Options.of({"time_zone": golden.zone, "on_lossy": on_lossy}))
-    view = TableView(newest_table(side, id_), TYPED, "null", on_lossy)
-    want = _expected(side, view, messages)
+    image = replace(image, options=Options.of({"time_zone": golden.zone, "on_lossy": on_lossy}))
+    view = TableView(newest_table(image, id_), TYPED, "null", on_lossy)
+    want = _expected(image, view, messages)
     got = _got(frame)
     assert repr(got) == repr(want)  # NaN is not NaN
     values = [v for r in got for p in ("before", "after") for v in (r.get(p) or {}).values()]
@@ -158,10 +158,10 @@ def strange(format_: str) -> tuple[CodecConfig, list[Message]]:
 )  # test_cell_changes has all four, without Spark
 def test_a_column_of_no_definition_is_refused(spark: SparkSession, format_: str) -> None:
     """A definition is given, and the row says otherwise: b is not one of the columns that were dropped then."""
-    side, messages = strange(format_)
-    view = TableView(newest_table(side, TableId("shop", "t")))
-    want = _expected(side, view, messages)
-    frame = decode(_frame(spark, messages), format=format_, schemas=side.schemas, ddl=_KNOWN, table="shop.t")
+    image, messages = strange(format_)
+    view = TableView(newest_table(image, TableId("shop", "t")))
+    want = _expected(image, view, messages)
+    frame = decode(_frame(spark, messages), format=format_, schemas=image.schemas, ddl=_KNOWN, table="shop.t")
     assert _got(frame) == want
     codes = [row["error"][0] if "error" in row else None for row in want]
     assert codes == ["MALFORMED", None, None, None if format_ in ("avro", "craft") else codes[3]]
@@ -222,10 +222,10 @@ def test_what_a_type_can_not_hold_is_told(spark: SparkSession, on_lossy: Any) ->
         _frame(spark, messages), format="avro", schemas=_SCHEMAS, table="d.t", time_zone="America/New_York",
         types="typed", time="interval", on_lossy=on_lossy,
     )  # fmt: skip
-    side = CodecConfig("avro", _SCHEMAS, Golden("avro", "wide.ext1").options(time_zone="America/New_York"))
-    view = TableView(newest_table(side, TableId("d", "t")), TYPED, "null", on_lossy)
+    config = CodecConfig("avro", _SCHEMAS, Golden("avro", "wide.ext1").options(time_zone="America/New_York"))
+    view = TableView(newest_table(config, TableId("d", "t")), TYPED, "null", on_lossy)
     got = _got(frame)
-    assert repr(got) == repr(_expected(side, view, messages))
+    assert repr(got) == repr(_expected(config, view, messages))
     if on_lossy == "error":
         assert ["error" in r for r in got] == [n >= 2 for n in range(14)] + [False]
         assert got[3]["error"][:2] == (

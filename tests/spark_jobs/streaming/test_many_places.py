@@ -15,7 +15,7 @@ import pytest
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TablePlace
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableOutput
 from ticdc_bridge.spark_jobs.streaming import many_tables
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
@@ -23,7 +23,7 @@ from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PLACES = [TablePlace(TableChoice(("shop.items",)), "iceberg:lake.shop.orders")]
+_PLACES = [TableOutput(TableChoice(("shop.items",)), "iceberg:lake.shop.orders")]
 _RULES = {"location": "iceberg:lake.{schema}.{table}", "changelog": None, "versions": None}
 _EVERY, _WITHOUT = TableChoice(("*.*",)), TableChoice(("*.*", "!crm.left"))
 _TABLES = ["shop.orders", "shop.items", "shop.my table", "crm.left", "crm.other"]
@@ -34,13 +34,13 @@ def _write(
 ) -> list[str]:
     """A run with a row of each; the tables that it wrote. The last one is the error that it ended with, if it did."""
     names = [dict(zip(("db", "table"), id_.split("."), strict=True)) for id_ in tables]
-    made = [{"kind": "row", "position": n, **one} for n, one in enumerate(names)]
+    made = [{"kind": "row", "position": n, **name} for n, name in enumerate(names)]
     changes, written = spark.createDataFrame(made, CHANGES + ", position bigint").coalesce(1), list[str]()
 
-    def write_table(one: TableTask) -> int:
-        written.append(str(one.id))
+    def write_table(task: TableTask) -> int:
+        written.append(str(task.id))
         meanwhile()
-        return one.rows
+        return task.rows
 
     job = ManyTables(choice, _RULES, _PLACES, 1, True, Checkpoint(folder, {}))
     try:
@@ -57,11 +57,11 @@ def test_tables_that_can_have_no_place(spark: SparkSession, tmp_path: Path, caps
     assert _write(spark, tmp_path, _EVERY, ["crm.left"]) == ["crm.left"]
     assert _write(spark, tmp_path, _WITHOUT, ["crm.left"]) == []
     assert _write(spark, tmp_path, _EVERY, _TABLES) == ["crm.other", "STOPPED"]
-    told = capsys.readouterr().err
-    assert "error table shop.my table: --out iceberg:lake.{schema}.{table}: 'my table' can't be a name there" in told
-    assert "error table crm.left: stopped at crm.left: an earlier run of this --checkpoint took --tables" in told
-    assert told.count("would go to iceberg:lake.shop.orders too") == 2
-    assert "1 of 5 tables of the batch are written; they are not written twice, 4 failed" in told
+    output = capsys.readouterr().err
+    assert "error table shop.my table: --out iceberg:lake.{schema}.{table}: 'my table' can't be a name there" in output
+    assert "error table crm.left: stopped at crm.left: an earlier run of this --checkpoint took --tables" in output
+    assert output.count("would go to iceberg:lake.shop.orders too") == 2
+    assert "1 of 5 tables of the batch are written; they are not written twice, 4 failed" in output
 
 
 def test_after_ctrl_c_no_other_table_begins(

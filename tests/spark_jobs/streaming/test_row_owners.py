@@ -44,8 +44,8 @@ _CASES: list[tuple[str, list[Place], int, bool]] = [
 """What it is, the rows of a partition, of which table the delete is, and whether that is an estimate."""
 
 
-def _row(partition: int, offset: int, place: Place) -> dict[str, Any]:
-    commit, kafka = place
+def _row(partition: int, offset: int, location: Place) -> dict[str, Any]:
+    commit, kafka = location
     time = None if kafka is None else datetime.fromtimestamp((_MS + kafka) / 1000, UTC)
     commit_ts = None if commit is None else _MS + commit << 18
     named = {"kind": "row", "db": "D", "table": "T", "row": 0, "position": offset}
@@ -53,12 +53,14 @@ def _row(partition: int, offset: int, place: Place) -> dict[str, Any]:
 
 
 def test_rows_whose_name_two_tables_had(spark: SparkSession) -> None:
-    made = [_row(n, at, place) for n, (_, places, *_) in enumerate(_CASES) for at, place in enumerate(places)]
+    made = [
+        _row(n, at, location) for n, (_, locations, *_) in enumerate(_CASES) for at, location in enumerate(locations)
+    ]
     marked = RowOwners(None, 0).mark(spark.createDataFrame(made, _SCHEMA), _SHARED).where("commit_ts IS NULL")
     found = {row["source"]["partition"]: row for row in marked.collect()}
     for number, (what, _, table, is_estimated) in enumerate(_CASES):
         at = found[number][OWNED_AT]
-        assert [one.table for one in _SHARED[TableId("d", "t")] if one.after < at <= one.until] == [table], what
+        assert [entry.table for entry in _SHARED[TableId("d", "t")] if entry.after < at <= entry.until] == [table], what
         assert found[number][IS_ESTIMATED] is is_estimated, what
 
 
@@ -70,7 +72,7 @@ def test_rows_of_the_batch_before(spark: SparkSession, tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path, {})
     batches: dict[int, list[Place]] = {0: [(250, 260)], 1: [(None, 270)], 3: [(None, 280), (280, 290)]}
     for number in (0, 1, 3, 3):  # batch 2 has no rows, the last one is tried again
-        made = [_row(0, 2 * number + at, place) for at, place in enumerate(batches[number])]
+        made = [_row(0, 2 * number + at, batch) for at, batch in enumerate(batches[number])]
         for row in RowOwners(checkpoint, number).mark(spark.createDataFrame(made, _SCHEMA), _SHARED).collect():
             assert row[IS_ESTIMATED] is (number == 1)
             assert row[OWNED_AT] > _SECOND.after

@@ -60,16 +60,16 @@ def _read(file: Path) -> list[dict[str, Any]]:
 
 def _stream(spark: SparkSession, name: str, messages: list[Message], options: list[str]) -> tuple[list[Any], Summary]:
     """The messages as two micro-batches; what was written, and the counts of both."""
-    side = CodecConfig("open", FileSchemas([]), Options.of({}), learn=True)
-    work = Job(side, dedupe="--dedupe" in options, until_resolved="--until-resolved" in options)
+    config = CodecConfig("open", FileSchemas([]), Options.of({}), learn=True)
+    job = Job(config, dedupe="--dedupe" in options, until_resolved="--until-resolved" in options)
     checkpoint, kafka, total = Checkpoint(Path(f"{name}.checkpoint"), {}), KafkaClient(), Summary()
-    runner = MicroBatchRunner(spark, work, f"{name}.folder", f"{name}.failed", kafka, checkpoint)
+    runner = MicroBatchRunner(spark, job, f"{name}.folder", f"{name}.failed", kafka, checkpoint)
     partitions = frozenset(m.partition or 0 for m in messages if m.value != _BAD.value)
     half = len(messages) // 2
-    for number, part in enumerate((messages[:half], messages[half:])):
+    for number, piece in enumerate((messages[:half], messages[half:])):
         rows: list[tuple[Any, ...]] = [
             (m.key, m.value, m.topic, m.partition, m.offset, (m.partition or 0) << 48 | (m.offset or 0), None, [])
-            for m in part
+            for m in piece
         ]
         total.merge(runner.process(spark.createDataFrame(rows, _TYPE).coalesce(1), number, partitions).summary)
     lines = [line for file in sorted(Path(f"{name}.folder").glob("*.jsonl")) for line in _read(file)]
@@ -99,16 +99,16 @@ def test_stages(
     def check(row: tuple[str, list[Message], list[str], int, int | None]) -> None:
         name, messages, options, duplicates, newest = row
         words = ["decode", "--format", "open", "--in", written(messages), "--ddl", "stream", *options]
-        told, outputs = [], []
-        for place, more in (("here", []), ("spark", ["--spark"])):
-            code = main([*words, "--out", f"{name}.{place}", "--dead-letter", f"{name}.{place}.dead", *more])
-            told.append((code, without_progress(capsys.readouterr().err)))
-            outputs.append([Path(f"{name}.{place}{end}") for end in ("", ".dead")])
-        assert told[0] == told[1]
-        assert (told[0][0] == 2) == (newest is None)
-        for one, two in zip(*outputs, strict=True):
-            assert one.exists() == two.exists()
-            assert not one.exists() or one.read_bytes() == two.read_bytes()
+        reported, outputs = [], []
+        for location, more in (("here", []), ("spark", ["--spark"])):
+            code = main([*words, "--out", f"{name}.{location}", "--dead-letter", f"{name}.{location}.dead", *more])
+            reported.append((code, without_progress(capsys.readouterr().err)))
+            outputs.append([Path(f"{name}.{location}{end}") for end in ("", ".dead")])
+        assert reported[0] == reported[1]
+        assert (reported[0][0] == 2) == (newest is None)
+        for entry, two in zip(*outputs, strict=True):
+            assert entry.exists() == two.exists()
+            assert not entry.exists() or entry.read_bytes() == two.read_bytes()
         streamed, summary = _stream(spark, name, messages, options)
         if newest is None:  # a stream waits for watermarks that may still come
             assert summary.held == len(messages)
@@ -119,20 +119,20 @@ def test_stages(
             order = [line["commit_ts"] for line in lines if line["commit_ts"] is not None]
             assert order == sorted(order)
         assert Counter(map(json.dumps, streamed)) == Counter(map(json.dumps, lines))
-        told_lines = set(told[0][1].splitlines())
+        told_lines = set(reported[0][1].splitlines())
         assert (f"decode: skipped duplicate {duplicates}" in told_lines) == bool(duplicates)
         assert summary.skipped["duplicate"] == duplicates
         summary.out += summary.errors.total()  # each is a line too, but in a stream's folder
         warnings = {f"warning: {text}" for text in summary.warnings()}  # of rows that are all held back
         assert {f"decode: {line}" for line in summary.lines()} | warnings == told_lines
 
-    parts = "spark.sql.shuffle.partitions"
-    before = spark.conf.get(parts)
-    spark.conf.set(parts, "1")
+    pieces = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(pieces)
+    spark.conf.set(pieces, "1")
     try:
         check_rows(rows[-2:] if some else rows[:-2], check, lambda row: row[0])
     finally:
-        spark.conf.set(parts, str(before))
+        spark.conf.set(pieces, str(before))
 
 
 def test_each_stage_alone(spark: SparkSession, tmp_path: Path) -> None:

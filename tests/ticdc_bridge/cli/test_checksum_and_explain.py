@@ -100,12 +100,12 @@ def test_explain_of_a_kafka_message(kafka: Kafka, capsys: pytest.CaptureFixture[
     assert producer.flush(60) == 0
     servers = ["--bootstrap-servers", kafka.bootstrap_servers, "--format-out", "json"]
     answers: list[dict[str, Any]] = []
-    for place in (f"{topic}@1:4", f"kafka:{topic}@1:4"):
-        assert main(["explain", place, *servers]) == 0
+    for location in (f"{topic}@1:4", f"kafka:{topic}@1:4"):
+        assert main(["explain", location, *servers]) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1]
     assert (answers[0]["message"]["partition"], answers[0]["message"]["offset"]) == (1, 4)
     assert answers[0]["events"][0]["op"] == "u"
-    for place, told in ((f"{topic}@1:99", "offsets 0 to 8, not 99"), (f"{topic}@7:0", "no partition 7")):
-        assert main(["explain", place, *servers]) == 2
-        assert told in capsys.readouterr().err
+    for position, reported in ((f"{topic}@1:99", "offsets 0 to 8, not 99"), (f"{topic}@7:0", "no partition 7")):
+        assert main(["explain", position, *servers]) == 2
+        assert reported in capsys.readouterr().err

@@ -75,7 +75,7 @@ def test_help_ends_with_examples_and_names_each_option(capsys: pytest.CaptureFix
         name, command = row
         assert main([*name.split(), "--help"]) == 0
         help_ = capsys.readouterr().out
-        for option in (one for one in command.params if one.param_type_name == "option"):
+        for option in (parameter for parameter in command.params if parameter.param_type_name == "option"):
             assert f"\n  {option.opts[0]}" in help_
         assert "\nExamples:\n  " in help_ or name in _WITHOUT_EXAMPLES
         assert "Try it" not in help_
@@ -94,7 +94,7 @@ def test_the_version_stands_twice() -> None:
 # ---- the same word for the same thing
 def _options() -> Iterator[tuple[str, list[str]]]:
     for name, command in commands():
-        yield from ((name, one.opts) for one in command.params if one.param_type_name == "option")
+        yield from ((name, parameter.opts) for parameter in command.params if parameter.param_type_name == "option")
 
 
 # The word of all commands → older words that are understood beside it.
@@ -108,7 +108,7 @@ ALONE = {"--from", "--to", "--format", "--tables", "--file"}
 
 
 def test_old_words_stand_beside_the_word_of_all_commands() -> None:
-    old = {one for others in WORDS.values() for one in others}
+    old = {other for others in WORDS.values() for other in others}
 
     def check(row: tuple[str, list[str]]) -> None:
         first, *others = row[1]
@@ -131,7 +131,7 @@ def test_who_reads_or_writes_takes_the_same_words() -> None:
     names = {(command, name) for command, spellings in _options() for name in spellings}
 
     def check(row: tuple[str, str]) -> None:
-        assert [one for one in row[1].split() if (one, row[0]) not in names] == []
+        assert [word for word in row[1].split() if (word, row[0]) not in names] == []
 
     check_rows(rows.items(), check, lambda row: row[0])
 
@@ -209,7 +209,7 @@ def test_a_shell_takes_its_script(shell: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert all(any(line.startswith(one) for line in lines) for one in expected), done.stdout
+    assert all(any(line.startswith(entry) for line in lines) for entry in expected), done.stdout
 
 
 @pytest.mark.parametrize(

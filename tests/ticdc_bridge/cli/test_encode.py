@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.arrow.event_encoder import EncodeBatches
 from ticdc_bridge.spark_jobs.io.message_files import message_line, read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 
 # Formats with DDL in the stream learn the tables from it; Avro's schemas are in the meta.
 CASES = (
@@ -64,8 +64,8 @@ def test_events_without_a_message_are_skipped_and_counted(capsys: pytest.Capture
     lines = [json.loads(line)["kind"] for line in Path("l").read_text().splitlines()]
     assert {"ddl", "watermark"} < set(lines)
     assert main(["encode", "--format", "debezium", "--in", "l", "--out", "m.jsonl", "--time-zone", "UTC"]) in (0, 1)
-    told = capsys.readouterr().err.splitlines()
-    assert f"encode: skipped watermark {lines.count('watermark')}" in told
+    output = capsys.readouterr().err.splitlines()
+    assert f"encode: skipped watermark {lines.count('watermark')}" in output
 
 
 def row(**more: Any) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def test_values_are_held_to_their_columns_in_every_target(to: str, on_lossy: str
 
     def outcome(**values: Any) -> tuple[str, str] | None:
         line = Message(None, json.dumps(row(after=GOOD | values)).encode(), "t", 0, 1)
-        error = transcode_one(decoder, encoder, line).error
+        error = transcode_message(decoder, encoder, line).error
         return None if error is None else (error.code, error.fields["column"])
 
     # Debezium has no number for the zero date.

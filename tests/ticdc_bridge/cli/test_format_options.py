@@ -24,7 +24,7 @@ from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import TableVersion
 from ticdc_bridge.spark_jobs.io.message_files import message_line
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
@@ -81,15 +81,15 @@ def test_a_row_without_the_column_has_its_default(spark: SparkSession, check: An
     ids=str,
 )
 def test_defaults_are_the_same_in_every_plan(spark: SparkSession, golden: Golden) -> None:
-    side, messages = golden.side(ddl=golden.format != "avro"), golden.messages()
-    decoder = side.decoder()
-    id_ = next(e.table.id for m in messages for e in decode_one(decoder, m).events if isinstance(e, RowChange))
+    image, messages = golden.side(ddl=golden.format != "avro"), golden.messages()
+    decoder = image.decoder()
+    id_ = next(e.table.id for m in messages for e in decode_message(decoder, m).events if isinstance(e, RowChange))
     frame = decode(
-        _frame(spark, messages), format=golden.format, schemas=golden.schemas, ddl=side.tables, table=str(id_),
+        _frame(spark, messages), format=golden.format, schemas=golden.schemas, ddl=image.tables, table=str(id_),
         time_zone=golden.zone, missing="default",
     )  # fmt: skip
     got = _got(frame)
-    assert repr(got) == repr(_expected(side, TableView(newest_table(side, id_), missing="default"), messages))
+    assert repr(got) == repr(_expected(image, TableView(newest_table(image, id_), missing="default"), messages))
     assert any(r.get("after") for r in got)
 
 
@@ -124,7 +124,7 @@ _KINDS = {f"without: {kind}" for kind in ("row", "ddl", "watermark", "bootstrap"
 def test_tombstones_are_counted(spark: SparkSession) -> None:
     messages = connector.json_messages("default")
     frame, decoder = _frame(spark, messages).coalesce(1), connector.side().decoder()  # a delete, then its tombstone
-    results = [decode_one(decoder, m) for m in messages]
+    results = [decode_message(decoder, m) for m in messages]
     table = next(e.table for r in results for e in r.events if isinstance(e, RowChange))
     generic = decode(frame, format="debezium-mysql")
     source = connector.ByName({table.id: TableVersion(0, table)})
@@ -143,7 +143,7 @@ def test_tombstones_are_counted(spark: SparkSession) -> None:
     with warnings.catch_warnings(record=True) as caught:  # pytest.warns would raise what py4j's sockets warn of
         warnings.simplefilter("always", RuntimeWarning)
         count_changes(absent)
-    (text,) = [str(one.message) for one in caught if one.category is RuntimeWarning]
+    (text,) = [str(entry.message) for entry in caught if entry.category is RuntimeWarning]
     assert text.startswith(f"table {table.id}: no row of it came of ")
     assert text.endswith(f"tombstone {wanted}")
     with pytest.raises(SetupError, match="have a column row"):
@@ -191,8 +191,8 @@ def test_one_table_as_parquet(spark: SparkSession, types: Any) -> None:
         types=kinds.types, time=kinds.time,
     )  # fmt: skip
     read = spark.read.parquet(str(Path("a.parquet").absolute()))
-    for side in ("before", "after"):
-        assert read.schema[side].json() == frame.schema[side].json()
+    for image in ("before", "after"):
+        assert read.schema[image].json() == frame.schema[image].json()
     want = _expected(WIDE.side(), view, WIDE.messages())
     got = [r.asDict(recursive=True) for r in read.collect()]
     assert [(r["op"], r["before"], r["after"]) for r in got if r["kind"] == "row"] == [

@@ -14,7 +14,7 @@ from ticdc_bridge.cli import main
 from ticdc_bridge.clients.kafka import TopicChoice, number_sources
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.locations import topics_of_location
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput
 
 JOB = """\
 source = "kafka:shop"
@@ -71,22 +71,22 @@ WRONG = [
 def test_job_files() -> None:
     Path("job.toml").write_text(JOB)
 
-    def check(one: tuple[str, dict[str, Any]]) -> None:
-        args = vars(parse_job(one[0].split()))
-        assert {name: args[name] for name in one[1]} == one[1]
+    def check(entry: tuple[str, dict[str, Any]]) -> None:
+        args = vars(parse_job(entry[0].split()))
+        assert {name: args[name] for name in entry[1]} == entry[1]
         assert args["places"] == (
-            TablePlace(TableChoice(("shop.orders",)), "delta:/lake/orders"),
-            TablePlace(TableChoice(("shop.a*",)), None, TableLayout(("region", "day"), ())),
+            TableOutput(TableChoice(("shop.orders",)), "delta:/lake/orders"),
+            TableOutput(TableChoice(("shop.a*",)), None, TableLayout(("region", "day"), ())),
         )
 
     check_rows(COMMANDS, check)
 
 
 def test_job_files_that_are_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    def check(one: tuple[str, str]) -> None:
-        Path("bad.toml").write_text(one[0])
+    def check(entry: tuple[str, str]) -> None:
+        Path("bad.toml").write_text(entry[0])
         assert main("merge --format open --in x --out delta:y --file bad.toml".split()) == 2
-        assert re.search(f"error USAGE: .*{one[1]}", capsys.readouterr().err)
+        assert re.search(f"error USAGE: .*{entry[1]}", capsys.readouterr().err)
 
     check_rows(WRONG, check)
     assert main(["merge", "--file", "none.toml"]) == 2
@@ -104,11 +104,11 @@ TOPICS: list[tuple[str, tuple[str, ...], list[str], list[str]]] = [
 
 
 def test_topics() -> None:
-    def check(one: tuple[str, tuple[str, ...], list[str], list[str]]) -> None:
-        topics = topics_of_location(one[0])
+    def check(entry: tuple[str, tuple[str, ...], list[str], list[str]]) -> None:
+        topics = topics_of_location(entry[0])
         assert topics is not None
-        assert topics.names == one[1]
-        assert [name for name in one[2] + one[3] if topics.takes(name)] == one[2]
+        assert topics.names == entry[1]
+        assert [name for name in entry[2] + entry[3] if topics.takes(name)] == entry[2]
 
     check_rows(TOPICS, check)
     assert topics_of_location("some/file") is None

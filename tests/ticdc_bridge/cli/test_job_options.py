@@ -93,8 +93,12 @@ def test_on_error(policy: str, code: int, capsys: pytest.CaptureFixture[str]) ->
     err = capsys.readouterr().err
     assert Path("m.jsonl").exists() == (policy != "fail")
     assert Path("m.jsonl.dead.jsonl").exists() == (policy == "dead-letter")
-    told = {"dead-letter": "errors 1 (NOT_FRAMED 1)", "drop": "dropped 1 of", "fail": "stopped at t/0/99: NOT_FRAMED"}
-    assert told[policy] in err
+    error_text = {
+        "dead-letter": "errors 1 (NOT_FRAMED 1)",
+        "drop": "dropped 1 of",
+        "fail": "stopped at t/0/99: NOT_FRAMED",
+    }
+    assert error_text[policy] in err
 
 
 @pytest.mark.parametrize("strategy", ["topic", "record", "topic-record"])
@@ -169,12 +173,14 @@ def test_the_lag_counts_partitions_without_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of a micro-batch that had nothing of a partition, that partition's messages still wait."""
-    side = CodecConfig("avro", FileSchemas([]), Options.of({}))
-    place = str(tmp_path / "m.prom")
-    what = stream.StreamJob("decode", Job(side), "kafka:t", "out", None, KafkaClient("x:1"), "c", None, metrics=place)
+    config = CodecConfig("avro", FileSchemas([]), Options.of({}))
+    location = str(tmp_path / "m.prom")
+    what = stream.StreamJob(
+        "decode", Job(config), "kafka:t", "out", None, KafkaClient("x:1"), "c", None, metrics=location
+    )
     running = object.__new__(stream._RunningStream)
     running._stream, running._source = what, KafkaSource(TopicChoice("t"), KafkaClient("x:1"), None)  # type: ignore[arg-type]
-    running._metrics, running.total = JobMetrics(place, "orders"), Summary()
+    running._metrics, running.total = JobMetrics(location, "orders"), Summary()
     newest = {0: 10, 1: 5, 2: 0}
     monkeypatch.setattr(KafkaSource, "_ends", lambda *_: newest)
     running._tell(BatchResult(Summary(messages=9), {0: 7, 1: 4}), 0, 1.0)
@@ -182,10 +188,10 @@ def test_the_lag_counts_partitions_without_rows(
     running._tell(BatchResult(Summary(messages=10), {0: 19}), 1, 2.0)
     monkeypatch.setattr(KafkaSource, "_ends", _away)
     running._tell(BatchResult(Summary(messages=1), {0: 20}), 2, 1.0)
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("decode: batch")]
-    assert [line.rpartition("lag ")[2] for line in told] == ["2, 9/s", "3, 5/s", "unknown, 1/s"]
-    assert 'bridge_job_messages_in_total{pipeline="orders"} 20.0' in Path(place).read_text()
-    assert 'bridge_job_lag{pipeline="orders",topic="t"} 3.0' in Path(place).read_text()
+    output = [line for line in capsys.readouterr().err.splitlines() if line.startswith("decode: batch")]
+    assert [line.rpartition("lag ")[2] for line in output] == ["2, 9/s", "3, 5/s", "unknown, 1/s"]
+    assert 'bridge_job_messages_in_total{pipeline="orders"} 20.0' in Path(location).read_text()
+    assert 'bridge_job_lag{pipeline="orders",topic="t"} 3.0' in Path(location).read_text()
     assert running._source._read == {0: 20, 1: 4}
     assert running.total.messages == 20
 
@@ -238,8 +244,8 @@ def test_replay_sends_the_last_letter_of_a_message(capsys: pytest.CaptureFixture
     """A place that keeps all letters, as a topic does: one that failed again is not sent for its first failure too."""
 
     def letter(attempt: int, value: bytes = b"v", origin: bytes = b"t/0/7", reason: bytes = b"MALFORMED") -> Message:
-        told = (("bridge.reason", reason), ("bridge.origin", origin), ("bridge.attempt", str(attempt).encode()))
-        return Message(b"k", value, "dead", 0, attempt, None, told)
+        reported = (("bridge.reason", reason), ("bridge.origin", origin), ("bridge.attempt", str(attempt).encode()))
+        return Message(b"k", value, "dead", 0, attempt, None, reported)
 
     nowhere = letter(1, origin=b"-/-/-")
     again = [letter(1), letter(2), letter(1), letter(2, reason=b"TRUNCATED"), letter(1, b"other"), nowhere, nowhere]

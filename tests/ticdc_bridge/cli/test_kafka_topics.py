@@ -85,9 +85,9 @@ def test_kafka_to_kafka_with_dead_letters(kafka: Kafka, capsys: pytest.CaptureFi
     bad = replace(BAD, timestamp=1_767_348_246_678)
     _produce(kafka, source, [*stamped[:3], bad, *stamped[3:]])
     servers = ["--bootstrap-servers", kafka.bootstrap_servers]
-    place = [f"--in=kafka:{source}", *servers, "--out", f"kafka:{target}", "--dead-letter", f"kafka:{dead}"]
+    location = [f"--in=kafka:{source}", *servers, "--out", f"kafka:{target}", "--dead-letter", f"kafka:{dead}"]
     same = ["--ddl", str(AVRO.meta_file), "--schemas", _schemas_of(source)]
-    assert main([*_transcode(*same), *place]) == 1
+    assert main([*_transcode(*same), *location]) == 1
     assert "transcode: errors 1 (NOT_FRAMED 1)" in capsys.readouterr().err
     named = _file("i.jsonl", [replace(m, topic=source) for m in stamped])
     assert main(_transcode(*same, "--out", "o.jsonl", source=named)) == 0
@@ -151,8 +151,8 @@ def test_a_broker_that_is_down_ends_with_2(place: str, capsys: pytest.CaptureFix
 def test_a_topic_rule_with_a_name_that_no_rule_knows(capsys: pytest.CaptureFixture[str]) -> None:
     argv = _transcode("--topic", "{db}_x", source=_file("i.jsonl", AVRO.messages()))
     assert main([*argv, "--out", "o.jsonl"]) == 2
-    told = "topic rule '{db}_x': {db} is not known; a rule may have {schema} and {table}"
-    assert told in capsys.readouterr().err
+    reported = "topic rule '{db}_x': {db} is not known; a rule may have {schema} and {table}"
+    assert reported in capsys.readouterr().err
     assert not Path("o.jsonl").exists()
 
 

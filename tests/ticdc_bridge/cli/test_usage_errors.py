@@ -15,7 +15,7 @@ from tests.support.table import check_rows
 from tests.ticdc_bridge.cli.test_decode import AVRO, DEBEZIUM, _avro, _lines
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.io.locations import TableLocation, iceberg_name_parts, table_location_of, topic_of_location
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name, table_location_of, topic_of_location
 
 # ---- wrong usage
 _WRONG: tuple[tuple[list[str], str], ...] = (
@@ -92,14 +92,14 @@ def test_wrong_settings_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
         Path(name).write_text(text, encoding="latin-1")
 
     def check(row: tuple[list[str], str]) -> None:
-        more, told = row
+        more, reported = row
         argv = _avro(*more)
         if more[0] == "--registry-wait":
             argv = [*argv[:5], "--registry", "http://127.0.0.1:1", *more]
         assert main(argv) == 2
         out, err = capsys.readouterr()
         assert out == ""
-        assert told in err
+        assert reported in err
         assert err.startswith("error USAGE: ")
         assert "Traceback" not in err
         assert_no_python_words(err)
@@ -109,7 +109,7 @@ def test_wrong_settings_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_options_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
     """Named before what is missing, which is often the one that was meant."""
-    for words, told in (
+    for words, reported in (
         ("decode --frmat avro", "decode: there is no option --frmat: did you mean --format?\n"),
         ("merge --zzzz=--format", "merge: there is no option --zzzz\n"),
         ("explain --tables x.sql", "explain: there is no option --tables: table definitions are given by --ddl\n"),
@@ -121,7 +121,7 @@ def test_options_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
         ("history snapshott", "ticdc-bridge history: No such command 'snapshott'. Did you mean 'snapshot'?\n"),
     ):
         assert main(words.split()) == 2
-        assert told in capsys.readouterr().err
+        assert reported in capsys.readouterr().err
 
 
 def test_schemas_win_over_a_registry(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,22 +166,25 @@ def test_every_command_says_which_places_it_reads(command: str, capsys: pytest.C
     words = {"encode": ["--to", "open"], "verify": ["--from", "open", "--to", "open", "--against", "x.jsonl"],
              "merge": ["--format", "open", "--table", "a.b"]}  # fmt: skip
     out = {"merge": ["--out", "delta:x"], "encode": ["--out", "-"], "replay": ["--out", "-"]}
-    for place in ("ftp://bucket/m.jsonl", "delta:lake"):
-        if (command, place) == ("replay", "delta:lake"):
+    for location in ("ftp://bucket/m.jsonl", "delta:lake"):
+        if (command, location) == ("replay", "delta:lake"):
             continue
-        assert main([command, *words.get(command, []), "--in", place, *out.get(command, [])]) == 2
+        assert main([command, *words.get(command, []), "--in", location, *out.get(command, [])]) == 2
         err = capsys.readouterr().err
-        assert place in err
+        assert location in err
         assert "No such file" not in err
 
 
 def test_where_tables_of_the_lake_are() -> None:
-    for place in ("delta:/lake/bills", "delta:lake/bills", "delta:s3a://bucket/bills", "iceberg:lake.shop.bills"):
-        assert topic_of_location(place) is None
-        assert table_location_of(place) == TableLocation(*place.split(":", 1))
-    for place, why in (("delta://lake/bills", "write delta:PATH"), ("iceberg://lake/bills", "write iceberg:CATALOG")):
+    for location in ("delta:/lake/bills", "delta:lake/bills", "delta:s3a://bucket/bills", "iceberg:lake.shop.bills"):
+        assert topic_of_location(location) is None
+        assert table_location_of(location) == TableLocation(*location.split(":", 1))
+    for location, why in (
+        ("delta://lake/bills", "write delta:PATH"),
+        ("iceberg://lake/bills", "write iceberg:CATALOG"),
+    ):
         with pytest.raises(SetupError, match=why):
-            topic_of_location(place)
+            topic_of_location(location)
 
 
 _ICEBERG_NAMES = [
@@ -199,9 +202,9 @@ _ICEBERG_NAMES = [
 
 def test_names_of_iceberg_tables() -> None:
     def check(case: tuple[str, list[str] | None]) -> None:
-        name, parts = case
-        if parts is not None:
-            assert [*iceberg_name_parts(name)] == parts
+        name, pieces = case
+        if pieces is not None:
+            assert [*split_iceberg_name(name)] == pieces
         else:
             with pytest.raises(SetupError, match=r"CATALOG\.DB\.TABLE"):
                 table_location_of(f"iceberg:{name}")

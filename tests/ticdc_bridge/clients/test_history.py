@@ -77,7 +77,7 @@ def test_the_same_lines_as_with_the_ddl_in_a_file(
     _given(url, golden)
     lines = [{"commit_ts": s["commit_ts"], "db": s["schema"], "query": s["sql"], "typed": True}
              for s in golden.meta["steps"] if s["kind"] == "ddl"]  # fmt: skip
-    (tmp_path / "ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (tmp_path / "ddl.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     argv = ["decode", "--format", golden.format, "--in", str(golden.messages_file), "--schemas", str(golden.meta_file)]
     assert main([*argv, "--ddl", "ddl.jsonl"]) == main([*argv, "--history", url, "--out", "out.jsonl"]) == 0
     out, err = capsys.readouterr()
@@ -254,10 +254,10 @@ def test_it_goes_to_workers(url: str) -> None:
     _give(url, T0, CREATE)
     here = HistoryTables(url).check()
     version = here.at(ORDERS, T0 + 1)
-    one, two = (pickle.loads(pickle.dumps(here)) for _ in range(2))
-    assert one.at(ORDERS, T0 + 1) == version
-    assert two.at(ORDERS, T0 + 1) is one.at(ORDERS, T0 + 1)
-    assert [s.query for s in one.statements()] == [CREATE]
+    entry, two = (pickle.loads(pickle.dumps(here)) for _ in range(2))
+    assert entry.at(ORDERS, T0 + 1) == version
+    assert two.at(ORDERS, T0 + 1) is entry.at(ORDERS, T0 + 1)
+    assert [s.query for s in entry.statements()] == [CREATE]
 
 
 # Statements after CREATE, or SHOW CREATE TABLE; what an older row is in the newest columns, or the error.
@@ -307,9 +307,9 @@ def test_in_spark(url: str, tmp_path: Path, spark: SparkSession) -> None:
     changes = decode(frame, format="open", history=url, table="shop.orders", time_zone="UTC")
     struct = changes.schema["after"].dataType
     assert isinstance(struct, StructType)
-    told = {f.name: (f.dataType.simpleString(), f.metadata["tidb_type"]) for f in struct}
-    assert told["id"] == ("decimal(20,0)", "bigint unsigned")
-    assert told["total"] == ("decimal(12,3)", "decimal(12,3)")
+    reported = {f.name: (f.dataType.simpleString(), f.metadata["tidb_type"]) for f in struct}
+    assert reported["id"] == ("decimal(20,0)", "bigint unsigned")
+    assert reported["total"] == ("decimal(12,3)", "decimal(12,3)")
     # What is sealed after the plan was made is asked for by the workers.
     added = record(T0 + 5 * STEP + 1, "shop", "orders", "ALTER TABLE orders COMMENT 'x'")
     _track(tmp_path, [added], T0 + 6 * STEP)

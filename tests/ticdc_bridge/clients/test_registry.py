@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.pipeline.avro_versions import registered_versions
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 
 GOLDEN = Golden("avro", "evolution.ext1")
@@ -38,10 +38,10 @@ def test_meta_and_its_lines_say_the_same(tmp_path: Path) -> None:
 def _same_schemas(golden: Golden, lines: Path) -> None:
     whole = golden.schemas
     lines.write_text("\n".join(json.dumps(row) for row in golden.meta["registered_schemas"]) + "\n\n")
-    parts = FileSchemas.read(lines)
-    assert list(whole.all()) == list(parts.all()) != []
+    pieces = FileSchemas.read(lines)
+    assert list(whole.all()) == list(pieces.all()) != []
     for entry in whole.all():
-        for found in (whole, parts):
+        for found in (whole, pieces):
             assert found.by_id(entry.id, "value") == entry.schema
             assert (
                 found.by_id(found.id_of(entry.subject, json.dumps(json.loads(entry.schema), indent=1)), "value")
@@ -98,10 +98,10 @@ def test_an_empty_file_is_no_schemas(tmp_path: Path) -> None:
 # ---- HTTP
 def test_decodes_as_from_the_file_and_asks_for_each_id_once() -> None:
     with serving(golden_registry(GOLDEN)) as server:
-        side = CodecConfig("avro", HttpSchemas(server.url).check(), Options.of({}, time_zone=GOLDEN.zone))
-        decoder, reference = side.decoder(), GOLDEN.side().decoder()
+        config = CodecConfig("avro", HttpSchemas(server.url).check(), Options.of({}, time_zone=GOLDEN.zone))
+        decoder, reference = config.decoder(), GOLDEN.side().decoder()
         for message in GOLDEN.messages():
-            assert decode_one(decoder, message).events == decode_one(reference, message).events
+            assert decode_message(decoder, message).events == decode_message(reference, message).events
         assert len(server.paths) == len(set(server.paths))
         assert {h["accept"] for _, _, h, _ in server.seen} == {
             "application/vnd.schemaregistry.v1+json, application/json"
@@ -136,10 +136,10 @@ def test_refused_schema_is_an_error_of_the_row_and_not_asked_again() -> None:
 
 def test_a_long_refusal_keeps_its_reason() -> None:
     """A registry repeats the schema that it was given before it says what is wrong with it."""
-    told = message_of({"message": "Invalid schema " + "x" * 5000 + ": the field a stands twice"})
-    assert len(told) == 500
-    assert told.startswith("Invalid schema x")
-    assert told.endswith("x: the field a stands twice")
+    reported = message_of({"message": "Invalid schema " + "x" * 5000 + ": the field a stands twice"})
+    assert len(reported) == 500
+    assert reported.startswith("Invalid schema x")
+    assert reported.endswith("x: the field a stands twice")
     assert message_of("y" * 500) == "y" * 500
 
 
@@ -269,27 +269,27 @@ def test_versions_of_a_table_under_any_subject() -> None:
     assert [w.entry.id for w in found.keys] == [1]
     assert [(e.id, error.code) for e, error in found.unreadable] == [(5, "UNSUPPORTED_SCHEMA")]
     assert [e.id for e in found.others] == [6]  # an id that is neither is left to the decoder, which says why
-    side = CodecConfig("avro", FileSchemas(entries[4:5]), Options.of({}))
+    config = CodecConfig("avro", FileSchemas(entries[4:5]), Options.of({}))
     with pytest.raises(SetupError, match=r"z-value version 2: .*not a schema that TiCDC registers"):
-        newest_table(side, TableId("d", "t"))
+        newest_table(config, TableId("d", "t"))
 
 
 def test_the_newest_version_costs_no_listing_of_other_tables() -> None:
     versions = {f"t{n}-value": [_record(f"t{n}", "id")] for n in range(5)}
 
     def respond(_method: str, path: str, _body: bytes) -> Answer:
-        parts = path.split("/")
-        if len(parts) == 2:
+        segments = path.split("/")
+        if len(segments) == 2:
             return answer(200, list(versions))
-        texts = versions[parts[2]]
-        if len(parts) == 4:
+        texts = versions[segments[2]]
+        if len(segments) == 4:
             return answer(200, list(range(1, len(texts) + 1)))
-        return answer(200, {"id": int(parts[2][1]) * 10 + int(parts[4]), "schema": texts[int(parts[4]) - 1]})
+        return answer(200, {"id": int(segments[2][1]) * 10 + int(segments[4]), "schema": texts[int(segments[4]) - 1]})
 
     with serving(respond) as server:
-        side = CodecConfig("avro", HttpSchemas(server.url), Options.of({}))
-        assert len(newest_table(side, TableId("d", "t3")).columns) == 1
+        config = CodecConfig("avro", HttpSchemas(server.url), Options.of({}))
+        assert len(newest_table(config, TableId("d", "t3")).columns) == 1
         versions["t3-value"].append(_record("t3", "id", "v"))
         server.seen.clear()
-        assert len(newest_table(side, TableId("d", "t3")).columns) == 2
+        assert len(newest_table(config, TableId("d", "t3")).columns) == 2
         assert server.paths == ["GET /subjects", "GET /subjects/t3-value/versions", "GET /subjects/t3-value/versions/2"]

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.spark_jobs.pipeline.avro_versions import registered_versions
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 INT = {"type": "int", "connect.parameters": {"tidb_type": "INT"}}
 TEXT = {"type": "string", "connect.parameters": {"tidb_type": "TEXT"}}
@@ -146,8 +146,8 @@ def test_a_version_that_many_refer_to_is_asked_for_once() -> None:
 # ---- contexts and subjects
 def _table_of(url: str, topic: str | None, id_: int, body: bytes = b"\2\2") -> str:
     """The table that a value of this id is of, or the error's text."""
-    side = CodecConfig("avro", HttpSchemas(url), Options.of({}))
-    result = decode_one(side.decoder(), Message(None, b"\0" + id_.to_bytes(4, "big") + body, topic))
+    config = CodecConfig("avro", HttpSchemas(url), Options.of({}))
+    result = decode_message(config.decoder(), Message(None, b"\0" + id_.to_bytes(4, "big") + body, topic))
     if result.error is not None:
         return result.error.detail
     (event,) = result.events
@@ -179,10 +179,10 @@ def test_the_id_of_another_topics_schema_is_refused_or_warned_of(url: str, capsy
     assert "news-value has no such id" in text
     assert capsys.readouterr().err == ""
     # The topic has no schemas here: it may be a copy of another.
-    side = CodecConfig("avro", HttpSchemas(url), Options.of({}))
-    decoder = side.decoder()
+    config = CodecConfig("avro", HttpSchemas(url), Options.of({}))
+    decoder = config.decoder()
     for _ in range(3):
-        assert decode_one(decoder, Message(None, b"\0\0\0\0\1\2\2", "copy-of-items")).error is None
+        assert decode_message(decoder, Message(None, b"\0\0\0\0\1\2\2", "copy-of-items")).error is None
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
         "warning: schema id 1 of a topic whose subject would be copy-of-items-value is that of items-"
@@ -228,11 +228,11 @@ def test_requests_do_not_grow_with_messages(url: str) -> None:
     text = _table("items", "id")
     held = {"schema": text, "subject": "items-value", "version": 1}
     with serving(_played({"/schemas/ids/1": held})) as server:
-        side = CodecConfig("avro", HttpSchemas(server.url), Options.of({}))
+        config = CodecConfig("avro", HttpSchemas(server.url), Options.of({}))
         for _ in range(2):
-            decoder = side.decoder()
+            decoder = config.decoder()
             for _ in range(50):
-                assert decode_one(decoder, Message(None, b"\0\0\0\0\1\2", "items")).error is None
+                assert decode_message(decoder, Message(None, b"\0\0\0\0\1\2", "items")).error is None
         assert server.paths == ["GET /schemas/ids/1?subject=items-value"]
 
 
@@ -244,10 +244,10 @@ def test_an_unknown_id_is_told_with_registry_context_and_subject(url: str) -> No
 
 def test_ids_that_contexts_share_are_left_to_the_topic(url: str) -> None:
     """Of a table that one context has, and of one that both have; the default context's schemas are the table's."""
-    versions = registered_versions(HttpSchemas(url), TableId("shop", "orders"), whole=True)
+    versions = registered_versions(HttpSchemas(url), TableId("shop", "orders"), complete=True)
     assert [w.entry.subject for w in versions.values] == [":.dev:orders-value"]
     assert versions.unclear >= {1, 2, 3}
-    dev = registered_versions(HttpSchemas(f"{url}/contexts/.dev"), TableId("shop", "orders"), whole=True)
+    dev = registered_versions(HttpSchemas(f"{url}/contexts/.dev"), TableId("shop", "orders"), complete=True)
     assert (len(dev.values), dev.unclear) == (1, frozenset())
 
 
@@ -308,7 +308,7 @@ def test_json_behind_the_id_of_a_registered_json_schema_is_read(url: str) -> Non
             "source": {"connector": "mysql", "db": "shop", "table": "t", "ts_ms": 1}}  # fmt: skip
     message = Message(None, b"\0" + _id(url, "json-value").to_bytes(4, "big") + json.dumps(body).encode(), "json")
     for format_ in ("debezium-mysql", "auto"):
-        (event,) = decode_one(CodecConfig(format_, HttpSchemas(url), Options.of({})).decoder(), message).events
+        (event,) = decode_message(CodecConfig(format_, HttpSchemas(url), Options.of({})).decoder(), message).events
         assert isinstance(event, RowChange)
         assert event.after == {"id": "1"}
 

@@ -199,7 +199,7 @@ def row_values(
         cells.append((column, value_writer(form)))
 
     def write(row: Row, event: RowChange) -> dict[str, Any]:
-        return {column.name: _cell(column, one, required, row, event) for column, one in cells}
+        return {column.name: _cell(column, entry, required, row, event) for column, entry in cells}
 
     return write
 

@@ -23,15 +23,15 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectSchema, document
 from ticdc_bridge.schemas.formats.debezium.connector import MYSQL
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import values
-from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
+from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumRowReader, MessageContent, commit_ts_of_source
 from ticdc_bridge.schemas.formats.debezium.side_messages import (
     MYSQL_ONLY,
+    auxiliary_message,
     check_connector,
     database_of,
     java_text,
-    side_message,
 )
-from ticdc_bridge.schemas.formats.framing import check_size, json_body, names_schema, unframe_part
+from ticdc_bridge.schemas.formats.framing import check_size, json_body, names_schema, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
@@ -92,8 +92,8 @@ def message_key(payload: Any, token: Hashable, schema: Mapping[str, Any] | None)
 
 def table_of_name(name: str) -> TableId | None:
     """`prefix.db.table` → the table; None for a name of fewer parts."""
-    parts = name.split(".")
-    return TableId(parts[-2], parts[-1]) if len(parts) >= 3 and all(parts) else None
+    names = name.split(".")
+    return TableId(names[-2], names[-1]) if len(names) >= 3 and all(names) else None
 
 
 # ---- What was read of each topic before: what a null value means there.
@@ -136,7 +136,7 @@ class TopicMemory:
             self._untimed[topic] = event.untimed
 
     def was_deleted(self, message: Message) -> bool:
-        """Whether the last row of the message's key was a delete."""
+        """True if the last row of the message's key was a delete."""
         return (message.topic, message.key) in self._deleted
 
     def only_table(self, topic: str | None) -> TableId | None:
@@ -145,11 +145,11 @@ class TopicMemory:
         return next(iter(tables)) if len(tables) == 1 else None
 
     def has_bare_deletes(self, topic: str | None) -> bool:
-        """Whether a topic's rows are flattened, so that a null value is the only sign of a delete."""
+        """True if a topic's rows are flattened, so that a null value is the only sign of a delete."""
         return self._flattened.get(topic, False)
 
     def is_untimed(self, topic: str | None) -> bool:
-        """Whether a topic's rows say nothing of when they were committed."""
+        """True if a topic's rows say nothing of when they were committed."""
         return self._untimed.get(topic, False)
 
 
@@ -188,7 +188,7 @@ class FlattenedRow(NamedTuple):
 
     @property
     def is_marked(self) -> bool:
-        """Whether deletes of this table are rows of their own (delete mode rewrite): then all have `__deleted`."""
+        """True if deletes of this table are rows of their own (delete mode rewrite): then all have `__deleted`."""
         return DELETED in self.added
 
 
@@ -215,7 +215,7 @@ class FlattenedRows:
         self._plans: BoundedCache[tuple[tuple[str, ...], frozenset[str]], _Plan] = BoundedCache(
             1024, 1 << 20, lambda key, _: sum(map(len, key[0]))
         )
-        self._own: BoundedCache[int, tuple[Table, frozenset[str]]] = BoundedCache(4096)
+        self._known_names: BoundedCache[int, tuple[Table, frozenset[str]]] = BoundedCache(4096)
 
     def read(self, payload: Mapping[str, Any], headers: Mapping[str, str], topic: str | None) -> FlattenedRow | None:
         """A payload's parts. None where neither a field nor a header is of the transform, and no table is named.
@@ -229,9 +229,9 @@ class FlattenedRows:
         if not fields and not headers and table is None:
             return None
         version = self._tables.at(table, None) if self._tables is not None and table is not None and fields else None
-        own = self._own_columns(version.table) if version is not None else None
-        if own:  # the table's own columns stay in the row, whatever they are called
-            plan = self._plan(names, own)
+        columns = self._known_columns(version.table) if version is not None else None
+        if columns:  # the table's own columns stay in the row, whatever they are called
+            plan = self._plan(names, columns)
             fields = {field: payload[name] for name, field in plan.added}
         for field in plan.of_writer:
             self._check_writer(field.removeprefix("source_"), fields[field])
@@ -241,25 +241,27 @@ class FlattenedRows:
         added = {name: payload[name] for name, _ in plan.added}
         return FlattenedRow(table, op, plan.columns, added, {name: fields[field] for field, name in plan.of_source})
 
-    def _plan(self, names: tuple[str, ...], own: frozenset[str]) -> _Plan:
-        plan = self._plans.get((names, own))
+    def _plan(self, names: tuple[str, ...], known_names: frozenset[str]) -> _Plan:
+        plan = self._plans.get((names, known_names))
         if plan is None:
-            added = tuple((name, self._names[name]) for name in names if name in self._names and name not in own)
-            plan = self._plans[names, own] = _Plan(
+            added = tuple(
+                (name, self._names[name]) for name in names if name in self._names and name not in known_names
+            )
+            plan = self._plans[names, known_names] = _Plan(
                 added,
-                tuple(name for name in names if name not in self._names or name in own),
+                tuple(name for name in names if name not in self._names or name in known_names),
                 tuple((field, _OF_SOURCE[field]) for _, field in added if field in _OF_SOURCE),
                 tuple(field for _, field in added if field in _OF_WRITER),
             )
         return plan
 
-    def _own_columns(self, table: Table) -> frozenset[str]:
+    def _known_columns(self, table: Table) -> frozenset[str]:
         """The names of what transforms add that are a table's own columns, in any letters."""
-        entry = self._own.get(id(table))
+        entry = self._known_names.get(id(table))
         if entry is None or entry[0] is not table:
             columns = {column.name.lower() for column in table.columns}
-            own = frozenset(name for name in self._names if name.lower() in columns)
-            entry = self._own[id(table)] = table, own
+            known_names = frozenset(name for name in self._names if name.lower() in columns)
+            entry = self._known_names[id(table)] = table, known_names
         return entry[1]
 
     def headers(self, message: Message) -> dict[str, str]:
@@ -299,9 +301,9 @@ _OF_SOURCE = {f"source_{name}": name for name in _SOURCE} | {n: n for n in _SOUR
 _HEADERS = ("op", "db", "table", "source_db", "source_table")
 
 
-def _text_of(name: str, *places: Mapping[str, Any]) -> str:
-    for place in places:
-        value = place.get(name) or place.get("source_" + name)
+def _text_of(name: str, *positions: Mapping[str, Any]) -> str:
+    for position in positions:
+        value = position.get(name) or position.get("source_" + name)
         if isinstance(value, str):
             return json_exact.utf8(value, name)
     return ""
@@ -333,8 +335,8 @@ class _Content(NamedTuple):
     schema: Mapping[str, Any] | None
     key: MessageKey
 
-    def parts(self, source: dict[str, Any]) -> MessageParts:
-        return MessageParts(self.payload, source, self.token, self.schema, self.key.columns)
+    def parts(self, source: dict[str, Any]) -> MessageContent:
+        return MessageContent(self.payload, source, self.token, self.schema, self.key.columns)
 
 
 class DebeziumMysqlDecoder:
@@ -392,7 +394,7 @@ class DebeziumMysqlDecoder:
             self._memory.add(content.message, event, bare_deletes=False)
             return event
         row = self._flattened.read(payload, headers, message.topic)
-        beside = "" if row and (row.added or headers) else side_message(payload)
+        beside = "" if row and (row.added or headers) else auxiliary_message(payload)
         if row is None or beside:
             raise ValueError(beside or name_other_form(payload, "debezium") or _NO_EVENT)
         return self._flattened_row(content, row)
@@ -423,11 +425,11 @@ class DebeziumMysqlDecoder:
         old, new = (image, None) if row.op == "d" else (None, image)
         flat: dict[str, Any] = {"op": row.op or "c", "before": old, "after": new}
         token = ("flat", content.token, tuple(row.added))
-        parts = MessageParts(flat, row.table._asdict(), token, schema, content.key.columns)
+        pieces = MessageContent(flat, row.table._asdict(), token, schema, content.key.columns)
         extra = {"flattened": json_exact.python(row.added)}
         if "ts_ms" in row.source or "file" in row.source:  # what places it in time
             extra["source"] = json_exact.python(row.source)
-        event = self._rows.read(parts, None, extra)
+        event = self._rows.read(pieces, None, extra)
         event.untimed = "ts_ms" not in row.source  # a transform adds it to all rows, or to none
         if row.op is None:
             event.flag("op_unknown")
@@ -491,8 +493,8 @@ class DebeziumMysqlDecoder:
             fields = [f for f in key.schema["fields"] if f["field"] in columns]
             schema = {"fields": [{"field": "before", "fields": fields}]}
         flat: dict[str, Any] = {"op": "d", "before": columns, "after": None}
-        parts = MessageParts(flat, table._asdict(), ("key", key.token), schema, tuple(columns))
-        event = self._rows.read(parts, None, {"tombstone": True})
+        pieces = MessageContent(flat, table._asdict(), ("key", key.token), schema, tuple(columns))
+        event = self._rows.read(pieces, None, {"tombstone": True})
         event.key_only = True
         return event
 
@@ -539,7 +541,7 @@ class DebeziumMysqlDecoder:
         """None for JSON behind the id of a JSON Schema, or of a schema that is not known. WireError."""
         is_json = json_body(data)[:1] == b"{"
         try:
-            schema_id, data, pos, told = unframe_part(data, where, message.headers)
+            schema_id, data, pos, framed = unframe_field(data, where, message.headers)
         except WireError as error:
             if is_json and error.code == "NOT_FRAMED":
                 return None
@@ -548,13 +550,13 @@ class DebeziumMysqlDecoder:
         doc = self._documents.get(asked)
         if doc is None:
             try:
-                text = self._schemas.by_id(schema_id, told, topic_subject(message.topic, where))
-                doc = self._documents[asked] = document(text, told)
+                text = self._schemas.by_id(schema_id, framed, topic_subject(message.topic, where))
+                doc = self._documents[asked] = document(text, framed)
             except WireError:
                 if is_json:
                     return None
                 raise
-        return doc.read(data, pos, told), asked, doc.schema
+        return doc.read(data, pos, framed), asked, doc.schema
 
     def _json(self, text: str) -> _Payload:
         """`{"schema":…,"payload":…}`, the payload with our own wrapper, or the payload alone. ValueError.
@@ -614,10 +616,10 @@ class _RecentSchemas:
         self._found: list[_KnownSchema] = []
 
     def find(self, text: str) -> _KnownSchema | None:
-        for place, entry in enumerate(self._found):
+        for index, entry in enumerate(self._found):
             if text.startswith(entry.head):
-                if place > 8:
-                    self._found.insert(0, self._found.pop(place))
+                if index > 8:
+                    self._found.insert(0, self._found.pop(index))
                 return entry
         return None
 
@@ -651,5 +653,5 @@ def _ddl(format_: str, payload: dict[str, Any]) -> DdlEvent:
 def _table_of(changes: Any) -> str:
     """The table's name of the only change's id, `"db"."table"`; "" where there are several or none."""
     ids = [change["id"] for change in changes or ()]
-    parts = ids[0][1:-1].split('"."') if len(ids) == 1 else []
-    return parts[-1] if len(parts) == 2 else ""
+    words = ids[0][1:-1].split('"."') if len(ids) == 1 else []
+    return words[-1] if len(words) == 2 else ""

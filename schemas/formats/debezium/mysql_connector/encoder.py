@@ -14,7 +14,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.codec import avro_schema
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.formats.base import Context, commit_ts_of, refuse_changed, required_commit_ts, whole_before
+from ticdc_bridge.schemas.formats.base import Context, commit_ts_of, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.formats.debezium.connect import avro_schema as connect_avro_schema
 from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectForm, RowValues, plain_writer, row_values
@@ -84,7 +84,7 @@ class ConnectorEncoder:
 
     def topic_of(self, event: Event) -> str | None:
         """The topic of a table's messages where nobody names another; None: that of the message read."""
-        if not self.connector.own_topics or not isinstance(event, RowChange | DdlEvent):
+        if not self.connector.names_topics or not isinstance(event, RowChange | DdlEvent):
             return None
         return publish.topic(TableId(event.db, event.table_name), self._options)
 
@@ -98,7 +98,7 @@ class ConnectorEncoder:
         row_names = frozenset(event.before or ()) if event.key_only else None
         source = self._row_source(event, origin)
         plan = self._plan(event.table, event.key, row_names, origin.topic, source["commit_ts"] is not None)
-        before, after = (None if row is None else plan.row(row, event) for row in (whole_before(event), event.after))
+        before, after = (None if row is None else plan.row(row, event) for row in (complete_before(event), event.after))
         if event.op == "d":
             return self._deleted(plan, event, source, before, origin)
         key = plan.key_of(after)
@@ -212,8 +212,8 @@ class ConnectorEncoder:
         transaction = event.extra.get("transaction") if event.format in _CARRIED else None
         times = self._times(event, source)
         others = members_of(event.extra, "payload") if event.format == self.connector.format else {}
-        sides = {"before": before, "after": after}
-        return {**sides, "source": source, "transaction": transaction, "op": op, **times, **others}
+        images = {"before": before, "after": after}
+        return {**images, "source": source, "transaction": transaction, "op": op, **times, **others}
 
     @staticmethod
     def _times(event: RowChange | DdlEvent, source: dict[str, Any]) -> dict[str, int]:
@@ -230,12 +230,12 @@ class ConnectorEncoder:
         topic: str | None,
         has_commit_ts: bool = True,
     ) -> _Plan:
-        place = topic if self._options.encoding_format == "avro" else None
-        of = id(table), key, row_names, place, has_commit_ts
+        sent_to = topic if self._options.encoding_format == "avro" else None
+        of = id(table), key, row_names, sent_to, has_commit_ts
         cached = self._plans.get(of)
         if cached is not None and cached[0] is table:
             return cached[1]
-        plan = self._compile(table, key, row_names, place, has_commit_ts)
+        plan = self._compile(table, key, row_names, sent_to, has_commit_ts)
         self._plans[of] = table, plan
         return plan
 

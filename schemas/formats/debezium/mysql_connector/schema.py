@@ -84,7 +84,7 @@ _KINDS = {
 
 
 def fits(column: Column, field: Mapping[str, Any]) -> bool:
-    """Whether a definition's column can be what the schema declares. No commit_ts says which version is meant."""
+    """True if a definition's column can be what the schema declares. No commit_ts says which version is meant."""
     semantic, kind = field.get("name", ""), column.type.kind
     if semantic == DECIMAL:
         return kind is Kind.DECIMAL or column.is_unsigned64
@@ -198,7 +198,7 @@ _INT32 = (_TIME + "Date", _TIME + "Time", _CONNECT + "Date", _CONNECT + "Time")
 
 def topic(id_: TableId | None, options: Options) -> str:
     """The topic of a table's rows, `<topic.prefix>.<db>.<table>`; of schema changes (None), `<topic.prefix>`."""
-    return ".".join(_NOT_KAFKA.sub("_", part) for part in (options.topic_prefix or options.cluster_id, *(id_ or ())))
+    return ".".join(_NOT_KAFKA.sub("_", name) for name in (options.topic_prefix or options.cluster_id, *(id_ or ())))
 
 
 _NOT_KAFKA = re.compile(r"[^A-Za-z0-9._-]")
@@ -206,8 +206,8 @@ _NOT_KAFKA = re.compile(r"[^A-Za-z0-9._-]")
 
 def prefix(table: Table, options: Options) -> str:
     """`<topic.prefix>.<db>.<table>`, what the names of the key's, row's and envelope's schemas start with."""
-    parts = (options.topic_prefix or options.cluster_id, table.id.db, table.id.table)
-    return ".".join(map(sanitise_name, parts))
+    pieces = (options.topic_prefix or options.cluster_id, table.id.db, table.id.table)
+    return ".".join(map(sanitise_name, pieces))
 
 
 def key_schema(table: Table, keys: Iterable[str], options: Options) -> dict[str, Any]:
@@ -234,21 +234,21 @@ def value_schema(
     if row_names is not None:
         columns = [c if c.name in row_names else replace(c, nullable=True) for c in columns]
     fields = [_with_default(field(c, options), None if c.nullable else defaults.get(c.name)) for c in columns]
-    sides = [
-        {"type": "struct", "fields": fields, "optional": True, "name": name + ".Value", "field": side}
-        for side in ("before", "after")
+    images = [
+        {"type": "struct", "fields": fields, "optional": True, "name": name + ".Value", "field": image}
+        for image in ("before", "after")
     ]
-    return envelope(name + ".Envelope", sides, connector, has_commit_ts)
+    return envelope(name + ".Envelope", images, connector, has_commit_ts)
 
 
 def envelope(
-    name: str, sides: Iterable[dict[str, Any]], connector: Connector, has_commit_ts: bool = True
+    name: str, images: Iterable[dict[str, Any]], connector: Connector, has_commit_ts: bool = True
 ) -> dict[str, Any]:
     """Schema of an envelope around those of its `before` and `after`. has_commit_ts: as `value_schema`."""
     times = ({"type": "int64", "optional": True, "field": f"ts_{unit}"} for unit in ("ms", "us", "ns"))
     return {
         "type": "struct",
-        "fields": [*sides, _source(connector, has_commit_ts), _TRANSACTION, _OP, *times],
+        "fields": [*images, _source(connector, has_commit_ts), _TRANSACTION, _OP, *times],
         "optional": False, "name": name, "version": 2,
     }  # fmt: skip
 

@@ -119,9 +119,9 @@ def _read_timestamp(column: Column, text: str, zone: str) -> tuple[str, str]:
     stored = _stored(match, column)
     if match["date"] == "0000-00-00":
         return stored, ""
-    own = _offset(match["zone"]) if match["zone"] else match["region"]
-    shifted, twice = values.shift_zone(stored, own or zone, "UTC")
-    if not own:
+    offset = _offset(match["zone"]) if match["zone"] else match["region"]
+    shifted, twice = values.shift_zone(stored, offset or zone, "UTC")
+    if not offset:
         return shifted, ZONE_ASSUMED
     return shifted, "timestamp_fold" if twice else ""
 
@@ -176,7 +176,7 @@ def temporal_reader(options: Options, column: Column, field: Mapping[str, Any] |
 
 
 def is_bare(options: Options, field: Mapping[str, Any]) -> bool:
-    """Whether a field is a number without semantic name, and `time_precision_mode` says in which unit a time is."""
+    """True if a field is a number without semantic name, and `time_precision_mode` says in which unit a time is."""
     has_unit = options.time_precision_mode not in ("auto", "isostring")
     return has_unit and not field.get("name") and field["type"] in ("int32", "int64")
 
@@ -305,7 +305,7 @@ def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialec
 
 
 def _fits_options(options: Options, column: Column, field: Mapping[str, Any]) -> bool:
-    """Whether a definition's column can be the field's. A number that has lost its semantic name can be a date or time
+    """True if a definition's column can be the field's. A number that has lost its semantic name can be a date or time
     where the options say in which unit.
     """
     return fits(column, field) or (is_bare(options, field) and column.type.kind in _BARE)
@@ -354,8 +354,8 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
         return partial(_boolean, column)
     if kind is Kind.INTEGER:
         return partial(_integer, column, connect)
-    own = _READERS.get(kind)
-    return fields.reader(column) if own is None else partial(own, column)
+    special = _READERS.get(kind)
+    return fields.reader(column) if special is None else partial(special, column)
 
 
 def _refuse(column: Column, _value: Any) -> tuple[Value, str]:
@@ -431,10 +431,10 @@ def _decimal_string(column: Column, text: str) -> str:
 
 
 def _may_be_double(text: str) -> bool:
-    """Whether Java writes a double so: with 17 digits at most, and with an exponent from 10^7 on (Double.toString)."""
+    """True if Java writes a double so: with 17 digits at most, and with an exponent from 10^7 on (Double.toString)."""
     number, exponent, _ = text.lower().partition("e")
-    whole, _, fraction = number.lstrip("-").partition(".")
-    return len((whole + fraction).strip("0")) <= 17 and (bool(exponent) or len(whole) <= 7)
+    integer, _, fraction = number.lstrip("-").partition(".")
+    return len((integer + fraction).strip("0")) <= 17 and (bool(exponent) or len(integer) <= 7)
 
 
 def _is_precise(column: Column, mode: str, value: Any) -> bool:

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSche
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 AVRO = Golden("avro", "pk_int.ext1")
 
@@ -109,8 +109,8 @@ def test_schema_that_ticdc_would_not_register(schema: str) -> None:
     _, good = _avro()
     assert good.value is not None
     id_ = unframe(good.value, "value")[0]
-    side = CodecConfig("avro", FileSchemas([RegisteredSchema("s", 1, id_, schema)]), Options())
-    assert refused(side.decoder(), good) == "UNSUPPORTED_SCHEMA"
+    config = CodecConfig("avro", FileSchemas([RegisteredSchema("s", 1, id_, schema)]), Options())
+    assert refused(config.decoder(), good) == "UNSUPPORTED_SCHEMA"
 
 
 def test_a_schema_that_is_not_ticdcs_says_what_it_lacks() -> None:
@@ -133,7 +133,7 @@ def test_a_schema_that_is_not_ticdcs_says_what_it_lacks() -> None:
 
     def check(text: str) -> None:
         decoder = CodecConfig("avro", FileSchemas([RegisteredSchema("t-value", 1, 1, text)]), Options()).decoder()
-        error = decode_one(decoder, Message(None, b"\0\0\0\0\1\2\2", "t")).error
+        error = decode_message(decoder, Message(None, b"\0\0\0\0\1\2\2", "t")).error
         assert error is not None
         assert (error.code, rows[text] in error.detail) == ("UNSUPPORTED_SCHEMA", True), error.detail
         assert not re.search("[A-Z][a-z]+Error", error.detail)
@@ -151,11 +151,11 @@ def test_frames() -> None:
 def test_glue_frames_with_zlib() -> None:
     """The body of Glue's compressed form is inflated, whole and up to a limit."""
     uuid = "6f2c1a9e-0f3b-4a57-9a3c-3a5a3cf0d6e1"
-    side, good = AVRO.side(), next(m for m in AVRO.messages() if m.value)
+    image, good = AVRO.side(), next(m for m in AVRO.messages() if m.value)
     assert good.value is not None
-    text = side.schemas.by_id(unframe(good.value, "value")[0], "value")
-    known = [*side.schemas.all(), RegisteredSchema("glue", 1, uuid, text)]
-    decoder = replace(side, schemas=FileSchemas(known)).decoder()
+    text = image.schemas.by_id(unframe(good.value, "value")[0], "value")
+    known = [*image.schemas.all(), RegisteredSchema("glue", 1, uuid, text)]
+    decoder = replace(image, schemas=FileSchemas(known)).decoder()
     head, body = b"\x03\x05" + UUID(uuid).bytes, good.value[5:]
     packed = zlib.compress(body)
     events = [

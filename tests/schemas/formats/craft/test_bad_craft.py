@@ -45,10 +45,10 @@ def test_the_message_that_is_damaged_below_is_good() -> None:
 
 def _with(part: int, data: bytes) -> bytes:
     """GOOD with one part replaced; the sizes follow, so that only the part itself is wrong."""
-    parts = [HEAD, GROUP, TERMS]
-    parts[part] = data
-    sizes = [_table(len(parts[0]), len(parts[2])), _table(len(parts[1])), _table(len(parts[1]))]
-    return _message(parts[0], parts[1], parts[2], sizes)
+    pieces = [HEAD, GROUP, TERMS]
+    pieces[part] = data
+    sizes = [_table(len(pieces[0]), len(pieces[2])), _table(len(pieces[1])), _table(len(pieces[1]))]
+    return _message(pieces[0], pieces[1], pieces[2], sizes)
 
 
 @each("number", HUGE)
@@ -127,8 +127,8 @@ def test_groups_that_do_not_make_a_row() -> None:
         (GROUP + GROUP, (7, 7)), (GROUP, (6, 1)), (GROUP, (7, 0)), (GROUP, (3, 2, 2)), (GROUP, (6,)),
         (b"\x01\x01\x04\x03\x00\x02\x0e" + b"\x02\x01\x04\x08\x00\x02\x0e", (7, 7)),
     ):  # fmt: skip
-        sides = [_table(len(HEAD), len(TERMS)), _table(len(body)), _table(*sizes)]
-        assert refused(_message(HEAD, body, TERMS, sides))
+        images = [_table(len(HEAD), len(TERMS)), _table(len(body)), _table(*sizes)]
+        assert refused(_message(HEAD, body, TERMS, images))
 
 
 def test_ddl_and_resolved_bodies() -> None:

@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
 
 CRAFT = GOLDEN / "craft"
 
@@ -53,7 +53,7 @@ def test_bytes(golden: Golden, ddl: bool) -> None:
     """encode(decode(message)) is the message: one row each, and batched as the original batched."""
     reader, writer = golden.side(ddl).decoder(), CodecConfig("craft", golden.schemas, golden.options()).encoder()
     for message in golden.messages():
-        result = transcode_one(reader, writer, message)
+        result = transcode_message(reader, writer, message)
         assert result.error is None, result.error
         assert result.out == [message]
 
@@ -96,7 +96,7 @@ def test_dumps_of_the_documents() -> None:
 @each("name", ["seed_hexdump_301.bin", "seed_hexdump_41.bin", "seed_hexdump_20.bin"])
 def test_dumps_are_written_again(name: str) -> None:
     message = Message(None, (CRAFT / name).read_bytes())
-    assert transcode_one(decoder(), encoder(), message).out == [message]
+    assert transcode_message(decoder(), encoder(), message).out == [message]
 
 
 def test_the_documents_benchmark_rows() -> None:
@@ -106,7 +106,7 @@ def test_the_documents_benchmark_rows() -> None:
     messages = [m for m in read_messages(CRAFT / "legacy_seed.jsonl") if isinstance(m, Message)]
     assert [len(m.value or b"") for m in messages[:2]] == [301, 997]
     for message in messages:
-        assert transcode_one(decoder(), encoder(), message).out == [message]
+        assert transcode_message(decoder(), encoder(), message).out == [message]
 
 
 @each(
@@ -249,10 +249,10 @@ def _row(damaged: bool, **cells: float) -> RowOut:
     """A row as a sound encoder writes it, or one that lets each FLOAT's high bytes be overwritten."""
     contents = [_number(int(v)) if TYPES[n[0]] in (INT, BIGINT) else _real(v) for n, v in cells.items()]
     if damaged:
-        for place, name in enumerate(cells):
-            if TYPES[name[0]] == FLOAT and place + 1 < len(contents):
-                head = contents[place + 1][:4]
-                contents[place] = contents[place][:4] + head + contents[place][4 + len(head) :]
+        for index, name in enumerate(cells):
+            if TYPES[name[0]] == FLOAT and index + 1 < len(contents):
+                head = contents[index + 1][:4]
+                contents[index] = contents[index][:4] + head + contents[index][4 + len(head) :]
     kinds = [TYPES[name[0]] for name in cells]
     return RowOut("shop", "t", COMMIT_TS, -1, RowCells(list(cells), kinds, [1] * len(cells), contents), None)
 
@@ -304,7 +304,7 @@ RUNS: dict[str, tuple[list[Message], dict[str, str], list[set[str]]]] = {
 @each(("messages", "options", "flagged"), RUNS.values(), ids=RUNS)
 def test_which_floats_are_flagged(messages: list[Message], options: dict[str, str], flagged: list[set[str]]) -> None:
     decoder = _decoder(None, **options)
-    assert [one for message in messages for one in _flagged(decoder, message)] == flagged
+    assert [entry for message in messages for entry in _flagged(decoder, message)] == flagged
 
 
 def test_decoders_of_one_side_share_what_is_proven() -> None:

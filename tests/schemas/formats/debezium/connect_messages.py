@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -44,8 +44,8 @@ def field(name: str, kind: str, semantic: str = "", **parameters: str) -> dict[s
 def with_schema(payload: dict[str, Any], *fields: dict[str, Any]) -> dict[str, Any]:
     """An envelope as the JSON converter writes it with schemas.enable: id, and these columns."""
     columns = [{"type": "int32", "optional": False, "field": "id"}, *fields]
-    sides = [{"type": "struct", "fields": columns, "optional": True, "field": side} for side in ("before", "after")]
-    return {"schema": {"type": "struct", "fields": sides, "name": "srv.shop.orders.Envelope"}, "payload": payload}
+    images = [{"type": "struct", "fields": columns, "optional": True, "field": image} for image in ("before", "after")]
+    return {"schema": {"type": "struct", "fields": images, "name": "srv.shop.orders.Envelope"}, "payload": payload}
 
 
 def keyed(payload: dict[str, Any], name: str = "srv.shop.orders.Key", kind: str = "int32") -> dict[str, Any]:
@@ -66,7 +66,7 @@ def decoder(ddl: str | tuple[str, ...] = (), format_: str = "debezium-mysql", **
 
 def read(messages: list[Message], ddl: str | tuple[str, ...] = (), **options: Any) -> list[MessageResult]:
     reader = decoder(ddl, **options)
-    return [decode_one(reader, one) for one in messages]
+    return [decode_message(reader, entry) for entry in messages]
 
 
 def shown(result: MessageResult) -> Any:

@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.writer import json_line, plain_event
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 
 def _debezium() -> tuple[Decoder, Message, dict[str, Any]]:
@@ -159,20 +159,20 @@ def test_truncation_at_every_byte(form: str, name: str, step: int) -> None:
 
     A key that may be of another converter (an empty one, or a short integer before Avro's header ends) is no error.
     """
-    read, side = FORMS[form]
-    decoder = side(name).decoder()
-    rows = [m for m in _small(read(name)) if any(isinstance(e, RowChange) for e in decode_one(decoder, m).events)]
+    read, image = FORMS[form]
+    decoder = image(name).decoder()
+    rows = [m for m in _small(read(name)) if any(isinstance(e, RowChange) for e in decode_message(decoder, m).events)]
     if not rows:
         return  # no row of at most 4 KiB
     message = max(rows, key=lambda m: len(m.value or b""))
     whole = fuzz.lines(decoder, message)
     fuzz.RAN["cuts, debezium-mysql"] += (len(message.value or b"") + len(message.key or b"")) // step
     for cut in range(0, len(message.value or b""), step):
-        result = decode_one(decoder, replace(message, value=(message.value or b"")[:cut]))
+        result = decode_message(decoder, replace(message, value=(message.value or b"")[:cut]))
         assert result.error is not None, cut
     for cut in range(0, len(message.key or b""), step):
         key = (message.key or b"")[:cut]
-        result = decode_one(decoder, replace(message, key=key))
+        result = decode_message(decoder, replace(message, key=key))
         is_of_others = key in (b"", b"\0\0") or (len(key) == 4 and key[:1] == b"\0")
         assert (result.error is not None) is not is_of_others, cut
     assert fuzz.lines(decoder, message) == whole
@@ -182,11 +182,11 @@ def test_truncation_at_every_byte(form: str, name: str, step: int) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_random_mutations(form: str, mutations: int) -> None:
     rng = random.Random(f"connector {form} {fuzz.SEED}")
-    read, side = FORMS[form]
+    read, image = FORMS[form]
     with fuzz.counted("mutations, debezium-mysql") as ran:
         for name in SETTINGS:
-            decoder, messages = side(name).decoder(), _small(read(name), 16384)
-            good = next(m for m in messages if decode_one(decoder, m).events)
+            decoder, messages = image(name).decoder(), _small(read(name), 16384)
+            good = next(m for m in messages if decode_message(decoder, m).events)
             whole = fuzz.lines(decoder, good)
             values, keys = [m.value for m in messages if m.value], [m.key for m in messages if m.key]
             for number in range(mutations // len(FORMS) // len(SETTINGS) + 1):
@@ -212,7 +212,7 @@ def test_damaged_rows_through_the_writer(to: dict[str, Any], mutations: int) -> 
             for _ in range(mutations // 24):
                 message = rng.choice(messages)
                 value = fuzz.mutate(rng, message.value or b"", values)
-                result = transcode_one(decoder, encoder, replace(message, value=value, timestamp=1_800_000_000_000))
+                result = transcode_message(decoder, encoder, replace(message, value=value, timestamp=1_800_000_000_000))
                 ran["error" if result.error else "message"] += 1
                 assert result.error is None or not result.out
                 for written in result.out:
@@ -263,7 +263,7 @@ def _good() -> tuple[Decoder, Message, dict[str, Any]]:
 )
 def test_values_that_are_none(value: bytes) -> None:
     decoder, good, _ = _good()
-    result = decode_one(decoder, replace(good, value=value))
+    result = decode_message(decoder, replace(good, value=value))
     if value == b'{"ddl":"x","source":{}}':  # a statement on no table is one
         assert [type(e).__name__ for e in result.events] == ["DdlEvent"]
     else:
@@ -276,7 +276,7 @@ def test_null_documents_are_tombstones() -> None:
     """schemas.enable writes a null value as an object around null."""
     decoder, good, _ = _good()
     for value in (None, b'{"schema":null,"payload":null}'):
-        assert decode_one(decoder, replace(good, value=value)).skipped
+        assert decode_message(decoder, replace(good, value=value)).skipped
 
 
 def test_a_known_schema_is_not_trusted_further_than_it_goes() -> None:
@@ -285,8 +285,8 @@ def test_a_known_schema_is_not_trusted_further_than_it_goes() -> None:
     assert good.value is not None
     assert decoder.decode(good)
     for tail in (b"x", b"}", b" {}"):
-        assert decode_one(decoder, replace(good, value=good.value + tail)).error is not None
-    assert decode_one(decoder, replace(good, value=good.value + b" \n")).error is None
+        assert decode_message(decoder, replace(good, value=good.value + tail)).error is not None
+    assert decode_message(decoder, replace(good, value=good.value + b" \n")).error is None
 
 
 # ---------------------------------------------------------------------------------- Avro schemas of any kind
@@ -346,6 +346,6 @@ def test_messages_of_another_framing_are_refused() -> None:
         (b"\x00", "TRUNCATED"), (b"\x00\x00\x00\x00\x08", "UNKNOWN_SCHEMA_ID"), (b"\x00\x00\x00\x00\x07", "TRUNCATED"),
         (b"\x00\x00\x00\x00\x07\x02\x02", "TRAILING_BYTES"), (b"\x00\x00\x00\x00\x07\x02", "MALFORMED"),
     ]:  # fmt: skip
-        result = decode_one(decoder, replace(good, value=value))
+        result = decode_message(decoder, replace(good, value=value))
         assert result.error is not None
         assert result.error.code == code

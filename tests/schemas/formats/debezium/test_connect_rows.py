@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSche
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.jobs.verify import binlog_position
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 # ---- Values as other settings and custom converters of the connector write them: exact, flagged, or refused by column.
 
@@ -112,8 +112,8 @@ def test_decimals_as_numbers_in_every_place() -> None:
     ddl = "CREATE TABLE orders (price DECIMAL(20,2) PRIMARY KEY)"
     old, new = "123456789012345678.9", "876543210987654321.1"
     key_schema = {"schema": {"type": "struct", "fields": [price], "name": "srv.shop.orders.Key"}}
-    sides = [{"type": "struct", "fields": [price], "field": side} for side in ("before", "after")]
-    update = json.dumps({"schema": {"fields": sides}, "payload": envelope({"price": "@n"}, {"price": "@o"}, "u")})
+    images = [{"type": "struct", "fields": [price], "field": image} for image in ("before", "after")]
+    update = json.dumps({"schema": {"fields": images}, "payload": envelope({"price": "@n"}, {"price": "@o"}, "u")})
     flat_fields = [price, *({"type": "string", "field": f"__{n}"} for n in ("op", "db", "table"))]
     flat = json.dumps({"schema": {"fields": flat_fields},
                        "payload": {"price": "@n", "__op": "c", "__db": "shop", "__table": "orders"}})  # fmt: skip
@@ -259,8 +259,8 @@ def test_names_that_the_connector_adjusted() -> None:
     for names in (avro, unicode, mixed, ("id-no", *ODD)):
         row = {name: 7 if name == names[0] else f"v{n}" for n, name in enumerate(names)}
         fields = [{**field(n, "int32" if n == names[0] else "string"), "optional": n != names[0]} for n in names]
-        sides = [{"type": "struct", "fields": fields, "field": side} for side in ("before", "after")]
-        whole = {"schema": {"fields": sides}, "payload": envelope(row)}
+        images = [{"type": "struct", "fields": fields, "field": image} for image in ("before", "after")]
+        whole = {"schema": {"fields": images}, "payload": envelope(row)}
         flat = {**row, "__op": "c", "__db": "shop", "__table": "orders"}
         for body in (envelope(row), whole, flat):
             [result, deleted] = connect.read([message(body, keyed({names[0]: 7})), message(None, keyed({names[0]: 8}))],
@@ -404,7 +404,7 @@ def test_a_flattened_rows_time_and_binlog_position_order_it() -> None:
     assert position[:3] == (7, 40, 0)
     for to in ("open", "debezium-mysql"):
         encoder = FORMATS[to].encoder(Context(FileSchemas([])))
-        [written] = transcode_one(connect.decoder(ORDERS), encoder, message(body, {"id": 1})).out
+        [written] = transcode_message(connect.decoder(ORDERS), encoder, message(body, {"id": 1})).out
         [again] = connect.decoder(ORDERS, to).decode(written)
         assert again.commit_ts == (1764000000000 << 18) + 40
 
@@ -506,7 +506,7 @@ def test_a_null_value_reaches_every_target_as_a_delete() -> None:
         options = Options.of({"on_lossy": "flag"})
         encoder = FORMATS[to].encoder(Context(FileSchemas([]), None, options))
         reader = connect.decoder(ORDERS)
-        results = [transcode_one(reader, encoder, one) for one in (FLAT, NULL)]
+        results = [transcode_message(reader, encoder, entry) for entry in (FLAT, NULL)]
         assert [r.error for r in results] == [None, None], to
         back = connect.decoder(ORDERS, to)
         [event] = back.decode(results[1].out[0])
@@ -645,9 +645,9 @@ def test_a_statement_gets_the_time_that_rows_get() -> None:
     change = {"source": {**connect.SOURCE, "pos": 7}, "databaseName": "shop", "tableChanges": [],
               "ddl": "ALTER TABLE orders ADD c INT"}  # fmt: skip
     for to in ("open", "open-tiflow", "craft", "debezium"):
-        for one, pos in ((truncate, 200), (message(change), 7)):
+        for entry, pos in ((truncate, 200), (message(change), 7)):
             encoder = FORMATS[to].encoder(Context(FileSchemas([])))
-            result = transcode_one(connect.decoder(), encoder, one)
+            result = transcode_message(connect.decoder(), encoder, entry)
             assert result.error is None
             assert result.skipped == [], to
             [event] = connect.decoder((), to).decode(result.out[0])
@@ -658,9 +658,9 @@ def test_a_statement_gets_the_time_that_rows_get() -> None:
 
 def test_what_a_target_has_no_place_for_is_counted_by_its_kind() -> None:
     encoder = FORMATS["debezium-mysql"].encoder(Context(FileSchemas([])))
-    result = transcode_one(connect.decoder(), encoder, message(envelope(None, op="t")))
+    result = transcode_message(connect.decoder(), encoder, message(envelope(None, op="t")))
     assert result.skipped == ["truncate"]
     timeless = Message(None, json.dumps(envelope(None, op="t", ts_ms=None)).encode())
-    result = transcode_one(connect.decoder(), FORMATS["open"].encoder(Context(FileSchemas([]))), timeless)
+    result = transcode_message(connect.decoder(), FORMATS["open"].encoder(Context(FileSchemas([]))), timeless)
     assert result.skipped == ["truncate"]
-    assert decode_one(connect.decoder(), timeless).error is None
+    assert decode_message(connect.decoder(), timeless).error is None

@@ -24,7 +24,7 @@ from ticdc_bridge.schemas.model.event import DdlEvent, RowChange, tso_physical_m
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, Value
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 
 AVRO: dict[str, Any] = {
     "enable_tidb_extension": True,
@@ -198,7 +198,9 @@ def test_ticdcs_messages_without_their_wrapper(key: Any, value: Any) -> None:
     """Kafka Connect's JSON converter takes it away (schemas.enable=false)."""
     for format_ in ("debezium", "auto"):
         decoder = CodecConfig(format_, FileSchemas([]), Options()).decoder()
-        result = decode_one(decoder, replace(ORIGIN, key=json.dumps(key).encode(), value=json.dumps(value).encode()))
+        result = decode_message(
+            decoder, replace(ORIGIN, key=json.dumps(key).encode(), value=json.dumps(value).encode())
+        )
         [event] = result.events
         assert isinstance(event, RowChange)
         assert (event.op, event.key, event.after, event.commit_ts) == ("c", ("id",), {"id": "1"}, COMMIT_TS)

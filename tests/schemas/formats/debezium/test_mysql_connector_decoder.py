@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersio
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 WIDE = [n for n in connector.settings() if not n.startswith(("edge", "ticdc_foo"))]
@@ -80,10 +80,10 @@ def _check(name: str, rows: list[RowChange], wanted: list[RowChange]) -> None:
     flag = LOSSES.get(name)
     for row, want in zip(rows, wanted, strict=True):
         assert _plain(replace(row, before=None, after=None)) == _plain(replace(want, before=None, after=None))
-        for side, other in ((row.before, want.before), (row.after, want.after)):
-            assert (side is None) == (other is None)
+        for image, other in ((row.before, want.before), (row.after, want.after)):
+            assert (image is None) == (other is None)
             for column, value in (other or {}).items():
-                got = (side or {})[column]
+                got = (image or {})[column]
                 # Every run has its own CURRENT_TIMESTAMP.
                 if column == "c_ts" or _same(row.table.by_name[column], got, value):
                     continue
@@ -182,7 +182,7 @@ def _sql_rows() -> dict[str, dict[str, Any]]:
 
 
 def _is(column: Column, got: Value, literal: Any) -> bool:
-    """Whether a plain value is what the SQL literal stores in the column."""
+    """True if a plain value is what the SQL literal stores in the column."""
     kind = column.type.kind
     if got is None or literal is None:
         return got is literal
@@ -203,8 +203,8 @@ def _is(column: Column, got: Value, literal: Any) -> bool:
         return bool(json.loads(got) == json.loads(literal))
     if kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME):
         text = shift_zone(literal, "+08:00", "UTC")[0] if kind is Kind.TIMESTAMP else literal
-        whole, _, fraction = text.partition(".")
-        return got == (f"{whole}.{fraction.ljust(column.scale, '0')}" if column.scale else whole)
+        integer, _, fraction = text.partition(".")
+        return got == (f"{integer}.{fraction.ljust(column.scale, '0')}" if column.scale else integer)
     return bool(got == literal)
 
 
@@ -240,19 +240,19 @@ def test_zero_and_partial_dates_are_null_or_moved() -> None:
 # ---------------------------------------------------------------------------------- edges
 def _edge(table: str) -> dict[Any, RowChange]:
     decoder = connector.side().decoder()
-    results = [decode_one(decoder, m) for m in connector.json_messages("edge")]
+    results = [decode_message(decoder, m) for m in connector.json_messages("edge")]
     events = [e for r in results for e in r.events if isinstance(e, RowChange) and e.table_name == table]
     return {e.after["id"]: e for e in events if e.after}
 
 
 def test_not_null_zero_values_are_flagged() -> None:
     rows = _edge("nn")
-    one, two = rows["1"], rows["2"]
-    assert one.after == {
+    entry, two = rows["1"], rows["2"]
+    assert entry.after == {
         "id": "1", "da": "1970-01-01", "dt": "1970-01-01 00:00:00.000", "dt6": "1970-01-01 00:00:00.000000",
         "ts": "2000-01-01 00:00:00.000", "t6": "-00:00:00.000001", "y": "0", "en": "", "st": "",
     }  # fmt: skip
-    assert sorted(one.flags) == [f"temporal_zero_ambiguous:{c}" for c in ("da", "dt", "dt6", "ts")]
+    assert sorted(entry.flags) == [f"temporal_zero_ambiguous:{c}" for c in ("da", "dt", "dt6", "ts")]
     assert sorted(two.flags) == ["temporal_zero_ambiguous:da", "temporal_zero_ambiguous:dt"]
     assert two.after is not None
     assert (two.after["ts"], two.after["t6"], two.after["y"]) == ("2023-11-30 04:34:56.120", "838:59:58.999999", "1999")
@@ -268,7 +268,7 @@ def test_enum_values_of_the_binlog_lose_their_escapes() -> None:
 
 def test_geometry_is_refused_by_name() -> None:
     decoder = connector.side().decoder()
-    errors = [r.error for r in (decode_one(decoder, m) for m in connector.json_messages("edge")) if r.error]
+    errors = [r.error for r in (decode_message(decoder, m) for m in connector.json_messages("edge")) if r.error]
     assert [(e.code, e.fields["column"]) for e in errors] == [("TYPE_UNKNOWN", "geo")]
 
 
@@ -282,7 +282,7 @@ def test_without_schema_the_options_must_say() -> None:
 
 def test_tombstones_truncations_and_schema_changes() -> None:
     decoder, summary = connector.side().decoder(), Summary()
-    results = [(m, decode_one(decoder, m)) for m in connector.json_messages("skipped_none")]
+    results = [(m, decode_message(decoder, m)) for m in connector.json_messages("skipped_none")]
     for message, result in results:
         assert result.skipped == (["tombstone"] if message.value is None else [])
         summary.count(result)
@@ -347,13 +347,13 @@ def test_avro_without_connects_names() -> None:
     kinds = {Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIME}
     seen = set[Kind]()
     for message in connector.avro_messages("time_connect"):
-        named, unnamed = (decode_one(reader, message) for reader in readers)
+        named, unnamed = (decode_message(reader, message) for reader in readers)
         assert unnamed.error is None
         for event, other in zip(named.events, unnamed.events, strict=True):
             assert type(event) is type(other)
             if isinstance(event, RowChange) and isinstance(other, RowChange):
                 of = {c.name: c.type.kind for c in event.table.columns if c.type.kind in kinds}
-                for one, two in ((event.before, other.before), (event.after, other.after)):
-                    assert one is None or {n: one[n] for n in of} == {n: (two or {}).get(n) for n in of}
+                for entry, two in ((event.before, other.before), (event.after, other.after)):
+                    assert entry is None or {n: entry[n] for n in of} == {n: (two or {}).get(n) for n in of}
                 seen |= set(of.values())
     assert seen == kinds

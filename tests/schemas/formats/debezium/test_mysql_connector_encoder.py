@@ -47,7 +47,7 @@ def test_connector_messages_are_written_again() -> None:
         Registry(), None, bigint_unsigned_handling_mode="long", on_lossy="flag", topic_prefix="dbz1"
     ).encoder()
     decoder, seen, wanted = connector.side(tables=tables).decoder(), 0, connector.json_messages("default")
-    for place, message in enumerate(wanted):
+    for index, message in enumerate(wanted):
         if seen < len(VERSIONS):
             tables.versions = {VERSIONS[seen].table.id: VERSIONS[seen]}
         events = [e for e in decoder.decode(message) if isinstance(e, RowChange)]
@@ -65,7 +65,7 @@ def test_connector_messages_are_written_again() -> None:
             assert dict(_pairs(written[0].key))["payload"] == dict(_pairs(message.key))["payload"]
             if len(written) == 2:
                 assert (written[1].key, written[1].value) == (written[0].key, None)
-                assert wanted[place + 1].value is None
+                assert wanted[index + 1].value is None
     assert seen == len(VERSIONS)
 
 
@@ -140,8 +140,10 @@ def _unlike(ours: Any, theirs: Any) -> list[Any]:
 def _width(ours: Any, theirs: Any) -> bool:
     """The connector propagates display widths of types whose length the vocabulary does not keep (YEAR, CHAR …)."""
     kept = [dict(x) for x in (ours, theirs)]
-    for one in kept:
-        one["parameters"] = {k: v for k, v in one.get("parameters", []) if not k.endswith(("length", "scale", "type"))}
+    for entry in kept:
+        entry["parameters"] = {
+            k: v for k, v in entry.get("parameters", []) if not k.endswith(("length", "scale", "type"))
+        }
     return any("source.column" in k for k in kept[0]["parameters"]) and kept[0] == kept[1]
 
 
@@ -268,9 +270,9 @@ def test_times_in_every_mode(mode: str, bare: bool) -> None:
         for c in TIMES.columns[1:-1]
     }
     row["d"] = "2023-11-30"
-    there = Pair("debezium-mysql", time_precision_mode=mode, debezium_disable_schema=bare)
+    existing = Pair("debezium-mysql", time_precision_mode=mode, debezium_disable_schema=bare)
     back = connector.side(tables=ByName({TIMES.id: Tables(TIMES).version}), time_precision_mode=mode).decoder()
-    [again] = back.decode(there.write(change(TIMES, row)))
+    [again] = back.decode(existing.write(change(TIMES, row)))
     assert isinstance(again, RowChange)
     assert again.after == {"id": "1", **row}
     wanted = [f"fraction_cut:{c}" for c in ("datetime6", "time6")] if mode == "connect" else []
@@ -278,8 +280,8 @@ def test_times_in_every_mode(mode: str, bare: bool) -> None:
 
 
 def _cut(text: str, fsp: int) -> str:
-    whole, _, fraction = text.partition(".")
-    return f"{whole}.{fraction[:fsp]}" if fsp else whole
+    integer, _, fraction = text.partition(".")
+    return f"{integer}.{fraction[:fsp]}" if fsp else integer
 
 
 def test_null_in_a_not_null_column_is_refused() -> None:

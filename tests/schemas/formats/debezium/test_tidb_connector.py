@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.inspect.format_detection import sniff
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 FORMAT = "debezium-tidb"
 MADE = table(column("v", "varchar", length=20), column("n", "decimal", length=30, scale=2), column("b", "varbinary"))
@@ -37,7 +37,7 @@ def test_its_messages_have_the_rows_of_ticdcs(name: str) -> None:
     golden = Golden("debezium", name)
     for schema in (True, False):
         decoder, wanted = _side(golden.definitions).decoder(), [e for e in golden.events(True) if _is_row(e)]
-        found = [e for m in tidb_messages(golden, schema) for e in decode_one(decoder, m).events]
+        found = [e for m in tidb_messages(golden, schema) for e in decode_message(decoder, m).events]
         assert [(e.op, e.commit_ts, e.before, e.after) for e in found] == [  # type: ignore[union-attr]
             (e.op, e.commit_ts, e.before, e.after)  # type: ignore[union-attr]
             for e in wanted
@@ -54,7 +54,7 @@ def test_it_is_detected() -> None:
     golden = Golden("debezium", "wide.schema")
     assert {sniff(m.key, m.value).format for m in tidb_messages(golden) if m.value} == {FORMAT}
     auto = CodecConfig("auto", FileSchemas([]), Options(), golden.definitions).decoder()
-    results = [decode_one(auto, m) for m in tidb_messages(golden)]
+    results = [decode_message(auto, m) for m in tidb_messages(golden)]
     assert not [r.error for r in results if r.error]
     assert {e.format for r in results for e in r.events} == {FORMAT}
     registry = Registry()
@@ -62,7 +62,7 @@ def test_it_is_detected() -> None:
     [message] = encoder.encode(change(MADE, ROW), ORIGIN)
     assert sniff(message.key, message.value, lambda i: registry.by_id(i, "")).format == FORMAT
     for other in ("debezium-mysql", "debezium"):
-        error = decode_one(
+        error = decode_message(
             CodecConfig(other, FileSchemas([]), Options()).decoder(), next(iter(tidb_messages(golden)))
         ).error
         assert error
@@ -115,7 +115,7 @@ def test_topics() -> None:
     event = change(replace(MADE, id=replace_name("we ird")), ROW)
     encoder = _side(topic_prefix="up").encoder()
     for rule, topics in ((None, ["up.shop.we_ird", "up"]), ("{schema}_x", ["shop_x", "up"])):
-        found = [transcode_one(_Given(one), encoder, ORIGIN, rule).out[0].topic for one in (event, ddl)]
+        found = [transcode_message(_Given(entry), encoder, ORIGIN, rule).out[0].topic for entry in (event, ddl)]
         assert found == topics
 
 
@@ -134,15 +134,15 @@ class _Given:
 @each("form", [{}, {"debezium_disable_schema": True}, {"encoding_format": "avro"}])
 def test_statements_are_schema_changes(form: dict[str, Any]) -> None:
     registry = Registry()
-    side = _side(Tables(MADE), registry, topic_prefix="up", **form)
+    image = _side(Tables(MADE), registry, topic_prefix="up", **form)
     for type_, query in ((3, "CREATE TABLE t (id INT)"), (11, "TRUNCATE TABLE t"), (4, "DROP TABLE t")):
         ddl = DdlEvent("craft", "shop", "t", COMMIT_TS, type_, query)
-        [message] = side.encoder().encode(ddl, ORIGIN)
+        [message] = image.encoder().encode(ddl, ORIGIN)
         assert message.topic == "up"
-        [again] = side.decoder().decode(message)
+        [again] = image.decoder().decode(message)
         assert isinstance(again, DdlEvent)
         assert (again.db, again.table, again.query, again.commit_ts) == ("shop", "t", query, COMMIT_TS)
-        [same] = side.encoder().encode(again, message)
+        [same] = image.encoder().encode(again, message)
         assert (same.key, same.value) == (message.key, message.value)
         if not form:
             document = _json(message)
@@ -151,7 +151,7 @@ def test_statements_are_schema_changes(form: dict[str, Any]) -> None:
                 "source", "ts_ms", "databaseName", "schemaName", "ddl", "tableChanges",
             ]  # fmt: skip
             assert json.loads(message.key or b"")["payload"] == {"databaseName": "shop"}
-    assert side.encoder().encode(Watermark("open", COMMIT_TS), ORIGIN) == []
+    assert image.encoder().encode(Watermark("open", COMMIT_TS), ORIGIN) == []
     asked = _side(Tables(MADE), registry, skipped_operations="none", **form).encoder()
     truncate = DdlEvent("craft", "shop", "t", COMMIT_TS, 11, "TRUNCATE TABLE t")
     assert [m.topic for m in asked.encode(truncate, ORIGIN)] == ["default", "shop.t"]

@@ -187,18 +187,18 @@ ORDERS = {
 
 def test_positions_ascend_in_the_order_of_the_changes() -> None:
     def check(row: tuple[str, list[tuple[RowChange, Message]]]) -> None:
-        places = [_place(_write(Pair(CONNECTOR), fresh(event), origin=origin)[0]) for event, origin in row[1]]
-        assert places == sorted(set(places))
+        positions = [_place(_write(Pair(CONNECTOR), fresh(event), origin=origin)[0]) for event, origin in row[1]]
+        assert positions == sorted(set(positions))
         again = [_place(_write(Pair(CONNECTOR), fresh(event), origin=origin)[0]) for event, origin in reversed(row[1])]
-        assert places == again[::-1]  # of the message alone
+        assert positions == again[::-1]  # of the message alone
 
     check_rows(ORDERS.items(), check)
 
 
 def test_positions_of_partitions_differ() -> None:
     for event in (TIMED, UNTIMED):
-        places = [_place(_write(Pair(CONNECTOR), fresh(event), origin=_at(event, 7, n)[1])[0]) for n in range(4)]
-        assert len(set(places)) == 4
+        positions = [_place(_write(Pair(CONNECTOR), fresh(event), origin=_at(event, 7, n)[1])[0]) for n in range(4)]
+        assert len(set(positions)) == 4
 
 
 # ---------------------------------------------------------------------------------- JSON that is JSON
@@ -216,9 +216,9 @@ def test_bytes_that_are_no_text(format_: str) -> None:
             for old in (None, {"v": data}):
                 event = change(of, {"v": data}, old)
                 [message] = _write(Pair(format_, on_lossy="flag"), event)
-                for part in (message.key or b"", message.value or b""):
-                    text = part[part.index(b"{") :].decode()
-                    assert "\ufffd" in json.dumps(json.loads(text), ensure_ascii=False) or part is message.key
+                for field in (message.key or b"", message.value or b""):
+                    text = field[field.index(b"{") :].decode()
+                    assert "\ufffd" in json.dumps(json.loads(text), ensure_ascii=False) or field is message.key
                 assert event.flags == ["invalid_utf8:v"]
 
 

@@ -21,7 +21,7 @@ KEY = {"ts": COMMIT_TS, "scm": "test", "tbl": "t1", "t": 1}
 
 
 def message_of(value: Any, key: Any = KEY, count: int = 1) -> Message:
-    keys, values = ([json_bytes(part)] * count for part in (key, value))
+    keys, values = ([json_bytes(field)] * count for field in (key, value))
     return replace(ORIGIN, key=join_key(keys), value=join_value(values))
 
 

@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_one, transcode_one
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 
 # ---- compression
@@ -66,7 +66,7 @@ def test_claim_check_without_folder_or_file_is_an_error(tmp_path: Path) -> None:
     assert refusal(message, claims=ClaimFolder.of(tmp_path)).code == "CLAIM_CHECK"
     assert len(decode(message, claims=CLAIMED.claims)) == 2
     # A folder is local, its path is not the URI's; the whole message fails where one row can't be had.
-    assert decode_one(CodecConfig("open", CLAIMED.schemas, Options()).decoder(), message).events == []
+    assert decode_message(CodecConfig("open", CLAIMED.schemas, Options()).decoder(), message).events == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a\\b", "x\0y", "nope.json"])
@@ -112,14 +112,14 @@ def test_a_cut_row_is_flagged_and_no_other_format_takes_it_for_whole() -> None:
     golden = Golden("open", "large.handlekeyonly")
     insert = golden.messages()[1]
     decoder = golden.side().decoder()
-    cut, whole = decoder.decode(insert)
+    cut, document = decoder.decode(insert)
     assert isinstance(cut, RowChange)
-    assert isinstance(whole, RowChange)
+    assert isinstance(document, RowChange)
     assert (cut.after, cut.key_only, cut.flags) == ({"id": "1"}, True, ["handle_key_only"])
-    assert (whole.key_only, whole.flags) == (False, [])
+    assert (document.key_only, document.flags) == (False, [])
     for name in ("avro", "debezium"):
         encoder = CodecConfig(name, Registry(), Options.of({"time_zone": golden.zone})).encoder()  # type: ignore[arg-type]
-        result = transcode_one(decoder, encoder, insert)
+        result = transcode_message(decoder, encoder, insert)
         assert result.error is not None
         assert result.error.code == "KEY_ONLY_ROW"
 

@@ -258,9 +258,9 @@ def test_flags_follow_from_a_tables_statement(golden: Golden) -> None:
     rows = [e for e in golden.events() if isinstance(e, RowChange)]
     [sql] = [e.query for e in golden.events() if isinstance(e, DdlEvent)]
     assert rows
-    told = apply(new_catalog(), parse(sql, WIRE, "test"), "test").table(rows[0].table.id)
-    assert told is not None
-    for bare in (told, replace(told, indexes=())):
+    reported = apply(new_catalog(), parse(sql, WIRE, "test"), "test").table(rows[0].table.id)
+    assert reported is not None
+    for bare in (reported, replace(reported, indexes=())):
         derived = derived_keys(bare)
         for event in rows:
             for wanted in event.table.columns:
@@ -351,8 +351,8 @@ def test_updates_without_old_row() -> None:
     assert bare.flags == ["no_before"]
     written = Pair("open", only_output_updated_columns=True).through(change(columns, {"n": "2"}, {"n": "1"}))
     assert written.before == {"n": "1"}
-    [told] = decode(Pair("open").write(bare), no_old_value=True)
-    assert told.flags == ["op_unknown"]  # type: ignore[union-attr]
+    [reported] = decode(Pair("open").write(bare), no_old_value=True)
+    assert reported.flags == ["op_unknown"]  # type: ignore[union-attr]
 
 
 def test_timestamps_change_their_zone() -> None:
