@@ -81,7 +81,7 @@ def reader_of(config: CodecConfig, bare: bool = False, complete: bool = False) -
     complete: what other messages have beside their rows can be told (schemas.columnar.plain_lines), and their columns'
     order is.
     """
-    more: dict[str, Any] = {"whole": True} if complete else {}
+    more: dict[str, Any] = {"complete": True} if complete else {}
     if config.format == "avro":
         from ticdc_bridge.schemas.columnar.avro_reader import CompiledSchemas
 
