@@ -185,7 +185,7 @@ class SendBatches:
     def _kernel_rows(self, chunk: Any, fast: KernelOutput | None) -> Any:
         if fast is None:
             return None
-        return fast.record_batch(chunk, self.schema, partition=self._partitions(fast, chunk), chunk=pa.array(fast.part))
+        return fast.record_batch(chunk, self.schema, partition=self._partitions(fast, chunk), part=pa.array(fast.part))
 
     def _partitions(self, fast: KernelOutput, chunk: Any) -> Any:
         """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""

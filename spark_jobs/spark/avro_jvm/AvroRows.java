@@ -248,7 +248,7 @@ public final class AvroRows implements Serializable {
                 if (presets.length > 0) {
                     value(read.presetSteps, at, preset, out, start);
                 } else {
-                    RowValues.none(read.presetSteps[at + Codes.PLACE], read.presetSteps[at + Codes.PRECISION], out);
+                    RowValues.none(read.presetSteps[at + Codes.POSITION], read.presetSteps[at + Codes.PRECISION], out);
                 }
             }
             steps(read, from, to, in, out, start);
@@ -285,8 +285,8 @@ public final class AvroRows implements Serializable {
                 if (branch >= 0) {
                     long taken = in.number();
                     if (taken == branch) {
-                        if (out != null && steps[at + Codes.PLACE] >= 0) {
-                            RowValues.none(steps[at + Codes.PLACE], steps[at + Codes.PRECISION], out);
+                        if (out != null && steps[at + Codes.POSITION] >= 0) {
+                            RowValues.none(steps[at + Codes.POSITION], steps[at + Codes.PRECISION], out);
                         }
                         at += steps[at] == Steps.BEFORE ? steps[at + Codes.FIRST] : 0;
                         continue;
@@ -341,7 +341,7 @@ public final class AvroRows implements Serializable {
         }
 
         private static void value(int[] steps, int at, AvroInput in, UnsafeRowWriter out, int start) {
-            int code = steps[at], place = out == null ? -1 : steps[at + Codes.PLACE];
+            int code = steps[at], place = out == null ? -1 : steps[at + Codes.POSITION];
             switch (code) {
                 case Steps.INT:
                 case Steps.INT_UNSIGNED:

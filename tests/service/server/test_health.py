@@ -109,7 +109,7 @@ def test_what_is_no_good_answer(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         place = Address(*listening.getsockname()[:2])
         ask = (
-            f"from ticdc_bridge.service.server.health import *; print(check_health(Place{(place.host, place.port)})[0])"
+            f"from ticdc_bridge.service.server.health import *; print(check_health(Address{(place.host, place.port)})[0])"
         )
         with subprocess.Popen([sys.executable, "-c", ask], cwd=ROOT, stdout=subprocess.PIPE, text=True) as asking:
             client, _ = listening.accept()
