@@ -108,9 +108,8 @@ def test_tls_passwords_and_client_certificates(authority: Authority, tmp_path: P
 def test_what_is_no_good_answer(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         place = Address(*listening.getsockname()[:2])
-        ask = (
-            f"from ticdc_bridge.service.server.health import *; print(check_health(Address{(place.host, place.port)})[0])"
-        )
+        call = f"check_health(Address{(place.host, place.port)})"
+        ask = f"from ticdc_bridge.service.server.health import *; print({call}[0])"
         with subprocess.Popen([sys.executable, "-c", ask], cwd=ROOT, stdout=subprocess.PIPE, text=True) as asking:
             client, _ = listening.accept()
             with client:
