@@ -105,9 +105,6 @@ def _reaches(count: Callable[[], int], least: int) -> bool:
     return count() >= least
 
 
-# A connection to the registry that the stream's thread drops is closed by the garbage collector, wherever that runs.
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("sink", ["delta", "kafka"])
 def test_versions_registered_while_the_stream_runs(sink: str, kafka: Kafka, spark: SparkSession, registry: str) -> None:

@@ -242,7 +242,8 @@ class HttpClient:
     ) -> tuple[HttpResponse, str]:
         """An answer and where it redirects to, "" if it does not."""
         split_url = urlsplit(url)
-        client = _connections(split_url.scheme == "https", self.login.ca)
+        with _first_use:
+            client = _connections(split_url.scheme == "https", self.login.ca)
         # The target goes out as it is: a client that tidies paths would make another subject of "." or "a%2Fb".
         target = quote(
             (split_url.path or "/") + (f"?{split_url.query}" if split_url.query else ""), safe=string.punctuation
@@ -289,7 +290,18 @@ def _connections(encrypted: bool, ca: Path | None) -> Any:
     return httpx2.Client(verify=encrypted if ca is None else _trust(ca))
 
 
-os.register_at_fork(after_in_child=_connections.cache_clear)  # a socket has one process
+_first_use = threading.Lock()
+"""Held while a pool is looked up: threads that ask first at the same time would make one each, and lose sockets."""
+
+
+def _forget_connections() -> None:
+    """In a forked child: a socket has one process, and whoever held the lock is not there."""
+    global _first_use
+    _first_use = threading.Lock()
+    _connections.cache_clear()
+
+
+os.register_at_fork(after_in_child=_forget_connections)
 
 
 def _trust(ca: Path) -> ssl.SSLContext:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import Barrier
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.support.registries import Answer, answer, serving
@@ -74,3 +78,26 @@ def test_a_forked_process_has_connections_of_its_own() -> None:
     with serving(lambda *_: answer(200, {})) as server:
         subprocess.run([sys.executable, "-c", _FORK, server.url], check=True, timeout=120)
         assert server.paths == ["GET /"] * 3
+
+
+def test_threads_that_ask_first_share_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a stream and the program around it do. A pool that is lost would leave its sockets open."""
+    made: list[httpx2.Client] = []
+
+    class CountedClient(httpx2.Client):
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given)
+            made.append(self)
+
+    monkeypatch.setattr(httpx2, "Client", CountedClient)
+    monkeypatch.setattr(http, "_connections", cache(http._connections.__wrapped__))
+    with serving(lambda *_: answer(200, {})) as server, ThreadPoolExecutor(8) as threads:
+        together = Barrier(8)
+
+        def ask(_: int) -> int:
+            together.wait(60)
+            return HttpClient(server.url).ask("GET", "/").status
+
+        assert [*threads.map(ask, range(8))] == [200] * 8
+    assert len(made) == 1
+    made[0].close()
