@@ -89,7 +89,7 @@ class Trial:
             (version,) = self._query("SELECT VERSION()")[0]
             self._execute("SET time_zone = '+00:00'")
         except (self._client.MySQLError, OSError, RuntimeError) as error:
-            raise SetupError("USAGE", details=f"--try {self._address.name}: {error_reason(error)}") from None
+            raise self._failure(error) from None
         if "tidb" not in version.lower():
             raise SetupError("USAGE", details=f"--try {self._address.name}: it is {version}, no TiDB")
         self._database("test")
@@ -130,6 +130,9 @@ class Trial:
         return TrialResult(tables={id_.folded: self._table(id_, catalog) for id_ in ids})
 
     # ---- talking to TiDB
+    def _failure(self, error: Exception) -> SetupError:
+        return SetupError("USAGE", details=f"--try {self._address.name}: {error_reason(error)}")
+
     def _query(self, sql: str) -> Any:
         with self._connection.cursor() as cursor:
             cursor.execute(sql)
@@ -146,13 +149,13 @@ class Trial:
         except self._client.MySQLError as error:
             number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
             if not number or number in _CLIENT_ERRORS or number in _NO_RIGHT:
-                raise SetupError("USAGE", details=f"--try {self._address.name}: {error_reason(error)}") from None
+                raise self._failure(error) from None
             text = str(error.args[-1])
             for db, name in self._scratch.items():
                 text = text.replace(name, db)
             return Refusal(number, text)
         except OSError as error:
-            raise SetupError("USAGE", details=f"--try {self._address.name}: {error_reason(error)}") from None
+            raise self._failure(error) from None
         return None
 
     def _set(self, session: Session) -> None:
@@ -170,7 +173,7 @@ class Trial:
         except self._client.MySQLError as error:
             if error.args[0] == _NO_TABLE:
                 return None
-            raise SetupError("USAGE", details=f"--try {self._address.name}: {error_reason(error)}") from None
+            raise self._failure(error) from None
         try:
             return apply(Catalog(), parse(text, SHOW, id_.db), id_.db).table(id_)
         except DdlError:
