@@ -115,7 +115,7 @@ class Compiler:
             start = len(self._text)
             self._text += literal.encode("utf-8", "surrogateescape")
             self._spans[literal] = start, len(self._text)
-        column, a, b, note, lack = more or (0, 0, 0, SILENT, kernel.INTEGER_DIGITS)
+        column, a, b, note, lack = more or (0, 0, 0, SILENT, kernel.PRESENT)
         self._steps.append((*self._spans[literal], op, column, a, b, note, lack))
 
     def _size(self, steps: tuple[int, int]) -> int:
@@ -149,7 +149,7 @@ class Compiler:
                 if form_of(shape.columns[index]) is not form_of(column):
                     raise NoProgram(name)
                 op, a, b, note = self._value(column, shape.zone)
-                self._step(lead + cell.name, op, index, a, b, note, kernel.LACKS if lacks else kernel.INTEGER_DIGITS)
+                self._step(lead + cell.name, op, index, a, b, note, kernel.LACKS if lacks else kernel.PRESENT)
             lead = ","
         self._step("}" if cells else "{}", kernel.END)
         return first, len(self._steps)

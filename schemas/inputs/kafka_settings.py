@@ -17,8 +17,8 @@ from ticdc_bridge.schemas.model.credentials import mask_credentials
 from ticdc_bridge.schemas.model.errors import SetupError
 
 TOPIC: Final = "kafka:"
-"""What a place begins with that is a topic: `kafka:TOPIC`."""
-_SHARED_CACHES = "--kafka-config"
+"""How a location begins that is a topic: `kafka:TOPIC`."""
+_FILE_OPTION = "--kafka-config"
 
 
 def client_settings(servers: str | None, config_file: Path | None, what: str = "Kafka") -> dict[str, str]:
@@ -41,14 +41,14 @@ def _read_settings(servers: str | None, config_file: Path | None, what: str) -> 
         try:
             lines = config_file.read_text(encoding="utf-8-sig").splitlines()
         except OSError as error:
-            raise SetupError("USAGE", details=f"{_SHARED_CACHES} {config_file}: {error.strerror or error}") from error
+            raise SetupError("USAGE", details=f"{_FILE_OPTION} {config_file}: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
-            raise SetupError("USAGE", details=f"{_SHARED_CACHES} {config_file}: not UTF-8 text") from error
+            raise SetupError("USAGE", details=f"{_FILE_OPTION} {config_file}: not UTF-8 text") from error
         for number, line in enumerate(lines, 1):
             if line.strip() and not line.lstrip().startswith("#"):
                 name, equals, value = line.partition("=")
                 if not equals:
-                    raise SetupError("USAGE", details=f"{_SHARED_CACHES} {config_file}:{number}: name=value is needed")
+                    raise SetupError("USAGE", details=f"{_FILE_OPTION} {config_file}:{number}: name=value is needed")
                 settings[name.strip()] = value.strip()
     servers = servers or settings.get("bootstrap.servers") or os.environ.get("BRIDGE_BOOTSTRAP_SERVERS")
     if not servers:
@@ -264,7 +264,7 @@ def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _settings_error(what: str, why: str) -> SetupError:
-    return SetupError("USAGE", details=f"{_SHARED_CACHES}: {what}: {why}")
+    return SetupError("USAGE", details=f"{_FILE_OPTION}: {what}: {why}")
 
 
 __all__ = ["client_settings", "java_settings", "settings_for_java", "settings_for_librdkafka"]

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
+from ticdc_bridge.schemas.ddl.executor.catalog import FIRST_DATABASE
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
@@ -47,7 +48,6 @@ _PASSED_OVER: Final = (
     "LOCK", "OPTIMIZE", "PREPARE", "PURGE", "REPAIR", "REPLACE", "RESET", "REVOKE", "ROLLBACK", "SAVEPOINT", "SELECT",
     "SHOW", "SPLIT", "START", "STOP", "TRUNCATE", "UNLOCK", "UPDATE", "VALUES", "WITH", "XA",
 )  # fmt: skip
-_EXISTS_ALREADY: Final = "test"  # the database of a new cluster
 # What the mysql client prints of SHOW CREATE TABLE: with \G, in a box, and lines of batch mode (NAME, tab, statement).
 _ROW: Final = re.compile(r"^\*{9,} *\d+\. row *\*{9,}$\n", re.MULTILINE)
 _CREATE: Final = re.compile(
@@ -164,7 +164,7 @@ class _SqlScript:
             parsed = parse(statement, self._mode, self._db)
             if isinstance(parsed, CreateDatabase):
                 name = parsed.name.lower()
-                if name == _EXISTS_ALREADY and name not in self._databases and not parsed.if_not_exists:
+                if name == FIRST_DATABASE and name not in self._databases and not parsed.if_not_exists:
                     yield DdlText(0, "", f"DROP DATABASE {quote_name(parsed.name)}", TYPED, where=entry.where)
                 self._databases.add(name)
             yield entry

@@ -184,7 +184,7 @@ def flag(value: Any) -> bool | None:
     return _FLAGS[word]
 
 
-def any_of(entity: str, *names: str) -> Kind:
+def name_of_enum(entity: str, *names: str) -> Kind:
     """One of the names, or its number in their order; null stays null."""
 
     def read(value: Any) -> str | None:
@@ -283,7 +283,7 @@ METADATA: Final = or_null(
 )
 _ENTITY: Final = object_of(
     "SchemaEntity",
-    {"entityPath": TEXT, "entityType": any_of("EntityType", "sr_record", "sr_field")},
+    {"entityPath": TEXT, "entityType": name_of_enum("EntityType", "sr_record", "sr_field")},
     lambda read: (read.get("entityPath") or "", read.get("entityType") or "sr_field"),
 )
 TAGGED_ENTITY: Final = object_of(
@@ -299,8 +299,8 @@ _RULE: Final = object_of(
     "Rule",
     {
         **dict.fromkeys(("name", "doc", "type", "expr", "onSuccess", "onFailure"), TEXT),
-        "kind": any_of("RuleKind", "TRANSFORM", "CONDITION"),
-        "mode": any_of("RuleMode", "UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
+        "kind": name_of_enum("RuleKind", "TRANSFORM", "CONDITION"),
+        "mode": name_of_enum("RuleMode", "UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
         "tags": or_null(set_of(STRING)), "params": map_of(STRING), "disabled": FLAG,
     },
     dict,
@@ -310,7 +310,7 @@ RULE_SET: Final = or_null(
         "RuleSet",
         {
             **dict.fromkeys(("migrationRules", "domainRules", "encodingRules"), list_of("ArrayList", _RULE)),
-            "enableAt": any_of("ExecutionEnvironment", "ALL", "CLIENT", "GATEWAY", "SERVER", "NONE"),
+            "enableAt": name_of_enum("ExecutionEnvironment", "ALL", "CLIENT", "GATEWAY", "SERVER", "NONE"),
         },
         read_rule_set,
     )

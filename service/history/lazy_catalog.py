@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
-from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
+from ticdc_bridge.schemas.ddl.executor.catalog import FIRST_DATABASE, Catalog, Database, Names, Relation
 from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, UNKNOWN, Charset
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.history.model import DatabaseRow, HistoryPosition, HistoryRows, NameRow, State
 
 V = TypeVar("V")
-_SYSTEM_DATABASES = "test"  # the database of a new cluster
 
 
 class LazyNames(Names[V]):
@@ -66,8 +65,8 @@ def _database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database |
 
 def _implied_database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
     """A database whose CREATE was not seen: known by its tables."""
-    if db == _SYSTEM_DATABASES:
-        return Database(_SYSTEM_DATABASES, DEFAULT)
+    if db == FIRST_DATABASE:
+        return Database(FIRST_DATABASE, DEFAULT)
     row = rows.any_name(db, before)
     return Database(row.id.db, UNKNOWN) if row else None
 

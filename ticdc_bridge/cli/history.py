@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 import typer
 
 from ticdc_bridge.cli.options import DDL_ZONE, DEFINITIONS, INPUT, OUTPUT, StoreOptions, argument, flag, option
-from ticdc_bridge.cli.output import ServiceCommand, any_of, exit_with, load_settings
+from ticdc_bridge.cli.output import ServiceCommand, choose_source, exit_with, load_settings
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.server.logs import print_line
@@ -47,7 +47,7 @@ class Replay(ServiceCommand):
     def run(self) -> None:
         from ticdc_bridge.service.history.table_json import replay
 
-        done, failed, file = 0, 0, any_of("FILE", self.given, self.source)
+        done, failed, file = 0, 0, choose_source("FILE", self.given, self.source)
         try:
             with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as lines:
                 for result in replay(lines, self.mode):

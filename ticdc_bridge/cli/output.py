@@ -26,7 +26,7 @@ def exit_with(reason: str) -> NoReturn:
     raise typer.Exit(CANNOT_START)
 
 
-def any_of(argument: str, given: str | None, value: str | None) -> str:
+def choose_source(argument: str, given: str | None, value: str | None) -> str:
     """What is named by an argument or by --in, which means the same. Leaves with 2 unless it is one of them."""
     if (given is None) == (value is None):
         exit_with(f"give {argument} or --in {argument}, one of them")

@@ -23,7 +23,7 @@ from ticdc_bridge.cli.options import (
     option,
     seconds,
 )
-from ticdc_bridge.cli.output import ServiceCommand, any_of, exit_with, read_settings
+from ticdc_bridge.cli.output import ServiceCommand, choose_source, exit_with, read_settings
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.service.server import logs
 from ticdc_bridge.service.server.logs import print_line
@@ -167,6 +167,6 @@ class Import(Transfer):
     def run(self) -> int:
         from ticdc_bridge.service.migration.transfer import move, verify
 
-        options, source = self.options(), any_of("SOURCE", self.given, self.source)
+        options, source = self.options(), choose_source("SOURCE", self.given, self.source)
         target = self.to or read_settings(store=self.store).store
         return verify(source, target, options) if self.verify else move("import", source, target, options)

@@ -195,11 +195,11 @@ def _letter(byte: int) -> int:
 ) = range(22)  # fmt: skip
 
 # Of a step: its literal in `text`, op, column, a, b, what is noted of a value that changes (an id, REFUSE or SILENT),
-# and whether the row may lack the column (WHOLE: no, LACKS: it must).
+# and whether the row may lack the column (PRESENT: no, LACKS: it must).
 FROM, TO, OP, COLUMN, A, B, NOTE, LACK = range(8)
 WIDTH = 8
 REFUSE, SILENT = -1, -2
-INTEGER_DIGITS, LACKS = range(2)
+PRESENT, LACKS = range(2)
 
 # Of a program: steps of the key and of the value, of their objects, bytes of its literals, and of columns a row.
 (

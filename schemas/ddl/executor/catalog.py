@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, UNKNOWN, Charset
 from ticdc_bridge.schemas.model.table import Table, TableId
@@ -125,6 +125,10 @@ class Catalog:
         return replace(self, databases=self.databases.with_(database.name, database))
 
 
+FIRST_DATABASE: Final = "test"
+"""The one that a new cluster has."""
+
+
 def new_catalog() -> Catalog:
-    """A cluster's first moment: database `test`, empty."""
-    return Catalog().with_database(Database("test", DEFAULT))
+    """A cluster's first moment: its first database, empty."""
+    return Catalog().with_database(Database(FIRST_DATABASE, DEFAULT))
