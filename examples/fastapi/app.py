@@ -5,7 +5,7 @@
     curl localhost:8000/changes?limit=3
     curl localhost:8000/rows/450000000008/1          # the key's columns, with a slash between them
 
-A thread reads the topic from its beginning and decodes each message with `schemas.Decoder`. Values are text as SQL
+A thread reads the topic from its beginning and decodes each message with `ticdc_bridge.Decoder`. Values are text as SQL
 writes them, so no digit is lost. A message that can't be decoded is counted and listed with its reason.
 """
 
@@ -22,8 +22,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Message
 from fastapi import FastAPI, HTTPException
 
-from ticdc_bridge import Decoder, plain_event
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge import Decoder, WireError, plain_event
 
 KAFKA = {
     "bootstrap.servers": os.environ.get("BOOTSTRAP_SERVERS", "localhost:9092"),
