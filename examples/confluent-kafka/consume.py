@@ -5,7 +5,7 @@
 
 Prints a JSON line for each row, ends at the end of the topic, and names messages that it can't read (exit code 1).
 A deleted row has a null value. These readers see what Avro carries: a BIGINT UNSIGNED above 2^63 - 1 is negative, FLOAT
-0.1 is 0.10000000149011612, TIMESTAMP has no zone. `schemas.Decoder` gives TiDB's values: examples/fastapi.
+0.1 is 0.10000000149011612, TIMESTAMP has no zone. `ticdc_bridge.Decoder` gives TiDB's values: examples/fastapi.
 """
 
 from __future__ import annotations

@@ -12,9 +12,8 @@ from typing import Any
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.inputs.definition_files import meta_of
-from ticdc_bridge.schemas.inputs.table_sources import definition_text, source_statements
-from ticdc_bridge.schemas.model.credentials import mask_credentials
-from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.inputs.table_sources import definition_text, read_statements, usage_error
+from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
@@ -44,11 +43,11 @@ class TableDefinitions:
             meta = meta_of(definition_text(source), "steps") if isinstance(source, Path) and source.is_file() else None
             return cls(versions(statements_of(source, db), zone) if meta is None else _of_meta(meta))
         except DdlError as error:
-            raise _usage_error(source, error.detail) from error
+            raise usage_error(source, error.detail) from error
         except (OSError, ValueError) as error:
-            raise _usage_error(source, reason_of(error)) from error
+            raise usage_error(source, reason_of(error)) from error
         except (LookupError, TypeError, AttributeError) as error:
-            raise _usage_error(source, "it is JSON, but neither lines of DDL nor a golden's meta.json") from error
+            raise usage_error(source, "it is JSON, but neither lines of DDL nor a golden's meta.json") from error
 
     def table_ids(self) -> list[TableId]:
         """The tables, each by its newest definition's letters."""
@@ -94,14 +93,7 @@ def statements_of(source: Path | str | None, db: str = "") -> list[DdlText]:
     """The statements of a --ddl source; none where there is none. As `TableDefinitions.read`."""
     if source is None or source == Path("stream"):
         return []
-    try:
-        return source_statements(source, db).statements
-    except (OSError, ValueError) as error:
-        raise _usage_error(source, reason_of(error)) from error
-
-
-def _usage_error(source: Path | str, details: str) -> SetupError:
-    return SetupError("USAGE", details=f"--ddl {mask_credentials(str(source))}: {details}")
+    return read_statements(source, db).statements
 
 
 def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:

@@ -16,6 +16,9 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.definition_files import statements
 from ticdc_bridge.schemas.inputs.live_tables import TableStatements, is_server, live_tables, unescape
 from ticdc_bridge.schemas.inputs.sql_files import sql_statements
+from ticdc_bridge.schemas.model.credentials import mask_credentials
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 _MOST: Final = 1 << 30
 _ENDS: Final = r"\.sql(?:\.(?:gz|bz2|xz|zst|lz4))?\Z"
@@ -39,6 +42,18 @@ def source_statements(source: Path | str, db: str) -> TableStatements:
         return live_tables(source, mysql_client())
     texts = _folder(source, db) if source.is_dir() else statements(definition_text(source), db)
     return TableStatements(texts, None)
+
+
+def read_statements(source: Path | str, db: str) -> TableStatements:
+    """As `source_statements`. SetupError USAGE says what is wrong with --ddl."""
+    try:
+        return source_statements(source, db)
+    except (OSError, ValueError) as error:
+        raise usage_error(source, reason_of(error)) from error
+
+
+def usage_error(source: Path | str, details: str) -> SetupError:
+    return SetupError("USAGE", details=f"--ddl {mask_credentials(str(source))}: {details}")
 
 
 def mysql_client() -> Any:

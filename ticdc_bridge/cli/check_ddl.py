@@ -133,7 +133,7 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
     @contextmanager
     def _open_local(self) -> Iterator[Any]:
         """A function from a question to the JSON form of its answer."""
-        from ticdc_bridge.cli.table_sources import read_tables
+        from ticdc_bridge.schemas.inputs.table_sources import definition_source, read_statements
         from ticdc_bridge.service.ddl_check.request import answer_request, catalog_of, run_check
         from ticdc_bridge.service.ddl_check.subjects import ListedSchemas
         from ticdc_bridge.service.registry.registry import Registry
@@ -152,7 +152,7 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
         level = self.compatibility.upper()
         if level not in LEVELS:
             raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
-        statements = read_tables(str(self.ddl), self.db).statements
+        statements = read_statements(definition_source(str(self.ddl)), self.db).statements
         listed = ListedSchemas.of_entries(_parse_schemas(self.schemas) if self.schemas else (), LEVELS[level])
 
         def answer(request: CheckRequest) -> dict[str, Any]:

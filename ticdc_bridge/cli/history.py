@@ -162,11 +162,11 @@ def _split_table(db: str | None, table: str | None) -> tuple[str, str]:
 
 def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None]:
     """The tables of a source, by name, and of which commit_ts they are. SetupError USAGE."""
-    from ticdc_bridge.cli.table_sources import read_tables
     from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
     from ticdc_bridge.schemas.ddl.executor.versions import apply_text
+    from ticdc_bridge.schemas.inputs.table_sources import definition_source, read_statements
 
-    read, catalog = read_tables(source, db), new_catalog()
+    read, catalog = read_statements(definition_source(source), db), new_catalog()
     try:
         for statement in read.statements:
             catalog, _ = apply_text(catalog, statement)
