@@ -201,8 +201,13 @@ def test_a_lock_that_lasts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
             answers = list(pool.map(lambda n: client.register("s", schema(f"c{n}")), range(8)))
         assert {answer.error for answer in answers} == {TIMED_OUT}
         reported = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-        reasons = ("database is locked", "the writers before it were not done")
-        lines = {f"POST /subjects/s/versions: 500 (50002) Write operation timed out: {reason}" for reason in reasons}
+        # On a busy machine SQLite's own wait may end after the request's: then the request says why it gave up.
+        reasons = (
+            "Write operation timed out: database is locked",
+            "Write operation timed out: the writers before it were not done",
+            "Store operation timed out: the database takes requests and does not answer",
+        )
+        lines = {f"POST /subjects/s/versions: 500 (50002) {reason}" for reason in reasons}
         assert len(reported) == 8
         assert set(reported) <= lines
         assert client.register("s", '"int"').status == 200, "what is known is read"
