@@ -128,7 +128,9 @@ class ListedSchemas:
     def _understand(self, subject: str, content: Content, *, strict: bool = True) -> tuple[ParsedSchema, Content]:
         """A schema, and its content as a registry keeps it. RegistryError INVALID_SCHEMA."""
         try:
-            texts = referenced_texts(self, context_of(subject), content.references) if content.references else ()
+            texts = (
+                referenced_texts(self.version, context_of(subject), content.references) if content.references else ()
+            )
             parsed = KINDS[content.kind](content.text, texts, strict)
         except ValueError as error:
             new = NewSchema(content.text, content.kind, content.references)

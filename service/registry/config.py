@@ -24,10 +24,10 @@ from ticdc_bridge.service.registry.names import (
     chain,
     check_subject,
     context_of,
-    context_text,
     covers,
     name_of,
     normalize_subject,
+    prefix_of,
     qualify,
     scope_of,
 )
@@ -317,7 +317,8 @@ def check_writable(tx: StoreReader, subject: str | None) -> None:
 
 
 def _mode_error(code: str, subject: str | None) -> RegistryError:
-    return RegistryError(code, subject="null" if subject is None else subject, context=context_text(subject))
+    context = prefix_of(context_of(subject or ""))
+    return RegistryError(code, subject="null" if subject is None else subject, context=context)
 
 
 def get_mode(registry: Registry, subject: str | None, *, default_to_global: bool) -> str:

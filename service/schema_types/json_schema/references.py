@@ -57,7 +57,7 @@ _INDEX: Final = re.compile(r"\d{1,9}")
 
 
 def join_uri(base: str, reference: str) -> str:
-    """A URI relative to a base, without an empty fragment. Raises Invalid."""
+    """A URI relative to a base, without an empty fragment. Raises InvalidSchema."""
     try:
         uri = (
             base[: base.rfind("/") + 1] + reference
@@ -101,7 +101,7 @@ class Library:
                 self.named.setdefault(spelling.removesuffix("#"), document)
 
     def find(self, place: SchemaLocation, reference: str) -> Found | None:
-        """The target of a reference at `place`. Raises Invalid for a URI that can't be one."""
+        """The target of a reference at `place`. Raises InvalidSchema for a URI that can't be one."""
         uri = join_uri(place.base, reference)
         address, fragment = urldefrag(uri)
         if reference.startswith("#"):

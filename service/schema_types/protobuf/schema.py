@@ -53,10 +53,6 @@ class ProtobufSchema:
             self._kept["normalized"] = text_of(self.file, scope=self.types().scope(self.file.package))
         return self._kept["normalized"]
 
-    def resolved_text(self) -> str:
-        """References are imports and can't be written out."""
-        return self.text
-
     def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
         """The canonical text: to Confluent, the order of fields and options makes another schema."""
         return self.normalized_text() if normalized else self.text
