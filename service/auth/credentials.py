@@ -99,12 +99,10 @@ def read(text: str, source: str) -> Credentials:
         match = _BCRYPT.fullmatch(hashed)
         if match is None:
             # The hash is not shown: it may be a password that somebody wrote down as it is.
-            reason = "no bcrypt hash of a password ($2y$…) and no SHA-256 of a token ($sha256$…)"
-            if unsafe := next((what for start, what in _UNSAFE.items() if hashed.startswith(start)), ""):
-                reason = (
-                    f"{unsafe} is not safe here; write the line again with htpasswd -B or ticdc-bridge hash-password"
-                )
-            raise SetupError("USAGE", details=f"{where}: {reason}")
+            unsafe = next((what for start, what in _UNSAFE.items() if hashed.startswith(start)), "")
+            advice = "is not safe here; write the line again with htpasswd -B or ticdc-bridge hash-password"
+            unknown = "no bcrypt hash of a password ($2y$…) and no SHA-256 of a token ($sha256$…)"
+            raise SetupError("USAGE", details=f"{where}: {f'{unsafe} {advice}' if unsafe else unknown}")
         if int(match[1]) not in _COSTS:
             raise SetupError("USAGE", details=f"{where}: bcrypt's cost must be {_COSTS[0]} to {_COSTS[-1]}")
         cost = max(cost, int(match[1]))
@@ -131,8 +129,7 @@ def check_name(name: str, where: str = "") -> None:
     """SetupError USAGE for what can't be a user's name."""
     if not _NAME.fullmatch(name) or name == ANONYMOUS:
         what = f"a user has 1 to 255 characters, no colon and no blank, and is not called {ANONYMOUS}"
-        details = f"{where}this name can't be used: {what}"
-        raise SetupError("USAGE", details=details)
+        raise SetupError("USAGE", details=f"{where}this name can't be used: {what}")
 
 
 def hash_of(password: str, cost: int = COST) -> str:

@@ -59,9 +59,8 @@ def metadata_text(metadata: Metadata | None) -> str:
         return "null"
     tags = ", ".join(f"{path}=[{', '.join(names)}]" for path, names in metadata.get("tags", {}).items())
     values = ", ".join(f"{name}={value}" for name, value in properties(metadata).items())
-    return (
-        f"Metadata{{tags={{{tags}}}, properties={{{values}}}, sensitive=[{', '.join(metadata.get('sensitive', ()))}]}}"
-    )
+    sensitive = ", ".join(metadata.get("sensitive", ()))
+    return f"Metadata{{tags={{{tags}}}, properties={{{values}}}, sensitive=[{sensitive}]}}"
 
 
 def properties(metadata: Metadata | None) -> Mapping[str, str]:

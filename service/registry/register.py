@@ -193,10 +193,9 @@ def same_version(
     if new.version in (None, 0, LATEST, lookup.stored.version):
         return lookup
     version = tx.version(subject, new.version or 0)  # an import may bring one schema as several versions
-    same = (
-        version is not None and not version.deleted and (version.id, version.content) == (new.id, lookup.stored.content)
-    )
-    return LookupResult(version) if version and same else None
+    if version is None or version.deleted or (version.id, version.content) != (new.id, lookup.stored.content):
+        return None
+    return LookupResult(version)
 
 
 def parse_for_storage(
