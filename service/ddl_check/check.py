@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import STOPS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Dispatcher
 from ticdc_bridge.service.ddl_check.advice import OTHER_DISPATCHER, OTHER_FILTER, Advice, advise
-from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes, of_introducers
+from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes
 from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 from ticdc_bridge.service.ddl_check.report import (
     REFUSED,
@@ -244,8 +244,7 @@ class _Run:
         if self.session.mode is WIRE:
             return []
         found = refusals(self.catalog, statement, entry.db, SqlModes.of(self.session.sql_mode))
-        found = [r for r in found if not self.session.permits(r.number, r.text)]
-        return [*found, *of_introducers(entry.sql, self.session.mode)]
+        return [r for r in found if not self.session.permits(r.number, r.text)]
 
     def _find_doubt(self, id_: TableId, statement: ddl.Statement) -> str:
         if isinstance(statement, (ddl.CreateTable, ddl.DropTables)):

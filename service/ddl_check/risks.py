@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import Deed, faults
 from ticdc_bridge.service.changefeed.setting_checks import EXPRESSIONS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, text_of, texts
-from ticdc_bridge.service.ddl_check.refusals.definitions import generated_names
+from ticdc_bridge.service.ddl_check.refusals.definitions import generated_names, is_shorter
 from ticdc_bridge.service.ddl_check.subjects import SubjectTarget
 from ticdc_bridge.service.ddl_check.table_changes import TableChange
 
@@ -145,7 +145,6 @@ class PairRule:
 
 _STRINGS = (Kind.TEXT, Kind.BINARY)
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
-_CAPACITY = {"tiny": 255, "": 65_535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
 
 
 def _range(c: Column) -> tuple[int, int]:
@@ -158,21 +157,6 @@ def _is_int_narrowed(old: Column, new: Column) -> bool:
         return False
     (a, b), (c, d) = _range(old), _range(new)
     return c > a or d < b
-
-
-def _room(c: Column) -> int | None:
-    """How much a string column holds, in characters or bytes."""
-    if c.type.name in ("char", "varchar", "binary", "varbinary"):
-        return c.length
-    for end in ("text", "blob"):
-        if c.type.name.endswith(end):
-            return _CAPACITY.get(c.type.name.removesuffix(end))
-    return None
-
-
-def _is_shorter(old: Column, new: Column) -> bool:
-    a, b = _room(old), _room(new)
-    return old.type.kind in _STRINGS and new.type.kind in _STRINGS and a is not None and b is not None and b < a
 
 
 def _decimals(old: Column, new: Column) -> bool:
@@ -208,7 +192,8 @@ PAIR_RULES: Final = (
     PairRule("signedness", "change", lambda o, n: o.unsigned != n.unsigned and o.type.kind is n.type.kind,
              "`{c}` goes from {old} to {new}: the same bits mean another number to a reader that does not know the "
              "new type"),
-    PairRule("shortened", "loss", _is_shorter,
+    PairRule("shortened", "loss",
+             lambda o, n: o.type.kind in _STRINGS and n.type.kind in _STRINGS and is_shorter(o, n),
              "`{c}` goes from {old} to {new}: longer values are refused in strict sql_mode, cut otherwise"),
     PairRule("fewer-digits", "loss",
              lambda o, n: _decimals(o, n) and (n.length or 0) - (n.scale or 0) < (o.length or 0) - (o.scale or 0),
