@@ -337,8 +337,11 @@ def understand(piece: StatementText, session: Session) -> ParsedStatement:
     result = ParsedStatement(
         sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement)
     )
+    clauses = [describe_statement(statement)]
+    if isinstance(statement, ddl.AlterTable):
+        clauses = [CLAUSES[type(c)](c) for c in statement.clauses] or ["nothing that is sent"]
     note = _unsent_reason(statement)
-    return replace(result, clauses=tuple(_words(statement)), reaches=not note, note=note)
+    return replace(result, clauses=tuple(clauses), reaches=not note, note=note)
 
 
 def _not_read(sql: str, line: int, db: str, kind: str, error: DdlError) -> ParsedStatement:
@@ -373,16 +376,6 @@ def _unsent_reason(statement: ddl.Statement) -> str:
         ):
             return "Nothing of it reaches a changefeed, and no column changes"
     return ""
-
-
-def _words(statement: ddl.Statement) -> Iterator[str]:
-    match statement:
-        case ddl.AlterTable():
-            yield from (CLAUSES[type(c)](c) for c in statement.clauses)
-            if not statement.clauses:
-                yield "nothing that is sent"
-        case _:
-            yield describe_statement(statement)
 
 
 # ---- scripts of other programs as plain SQL

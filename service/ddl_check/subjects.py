@@ -247,18 +247,14 @@ def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
 
 def _of_table(table: TableId, view: RegisteredSchemas) -> list[StoredVersion]:
     """Newest versions of the value subjects that hold this table's rows."""
-    return [
-        subject for subject in view.ticdc_subjects(sanitise_name(table.table)) if _holds(subject.content.text, table)
-    ]
-
-
-def _holds(schema: str, table: TableId) -> bool:
-    """True if a schema is of this table: `<keyspace>.<db>` and `<table>`, or Debezium's `<cluster>.<db>` with
-    Envelope."""
-    record = record_of(schema)
-    namespace, name = str(record.get("namespace", "")), str(record.get("name", ""))
-    db, own = table.sanitised
-    return namespace.rpartition(".")[2] == db and name in (own, own + "Envelope")
+    (db, name), found = table.sanitised, list[StoredVersion]()
+    for version in view.ticdc_subjects(name):
+        # `<keyspace>.<db>` and `<table>`, or Debezium's `<cluster>.<db>` with Envelope.
+        record = record_of(version.content.text)
+        is_of_db = str(record.get("namespace", "")).rpartition(".")[2] == db
+        if is_of_db and str(record.get("name", "")) in (name, name + "Envelope"):
+            found.append(version)
+    return found
 
 
 def _detect_target(newest: StoredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
@@ -467,7 +463,12 @@ def _message(change: TableChange, message: str, level: str, schema: str, newest:
     field = _column(path["path"] if path else "", newest if forward else schema)
     match match["type"]:
         case "READER_FIELD_MISSING_DEFAULT_VALUE":
-            return _explain_gone(info, level) if forward else _explain_missing(change, info, level)
+            if not forward:
+                return _explain_missing(change, info, level)
+            return (
+                f"field `{info}` of the old schema is gone and had no default; under {level} a consumer that still "
+                "reads with the old schema could not read the new rows"
+            )
         case "NAME_MISMATCH":
             return _name(change, info, schema, newest)
         case "TYPE_MISMATCH" | "MISSING_UNION_BRANCH":
@@ -507,13 +508,6 @@ def _explain_missing(change: TableChange, name: str, level: str) -> str:
             f"`precise`; {before}"
         )
     return f"column `{name}` is NOT NULL and has no default; under {level} {before}"
-
-
-def _explain_gone(name: str, level: str) -> str:
-    return (
-        f"field `{name}` of the old schema is gone and had no default; under {level} a consumer that still reads with "
-        "the old schema could not read the new rows"
-    )
 
 
 def _name(change: TableChange, info: str, schema: str, newest: str) -> str:
