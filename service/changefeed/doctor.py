@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -84,10 +84,6 @@ class DoctorInput:
             return urlsplit(url)
         except ValueError:
             return urlsplit("")
-
-    @property
-    def levels(self) -> set[str]:
-        return {s.level for s in self.subjects or ()}
 
     # ---- topics
     def rules(self) -> Iterator[Dispatcher | None]:
@@ -555,9 +551,7 @@ class Finding:
     source: str
 
     def form(self) -> dict[str, Any]:
-        return {
-            "id": self.id, "severity": self.severity, "text": self.text, "fix": self.fix, "source": self.source,
-        }  # fmt: skip
+        return asdict(self)
 
 
 def examine(patient: DoctorInput) -> list[Finding]:

@@ -63,7 +63,9 @@ def problems(settings: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]
         yield from _located("sink.dispatchers", number, "error", _of_dispatcher(dispatcher, protocol))
         yield from _located("sink.dispatchers", number, "warning", _passed_over(dispatcher))
     for number, selector in enumerate(lists.get("sink.column-selectors", ()), 1):
-        yield from _located("sink.column-selectors", number, "error", _of_selector(selector))
+        if not keeps_something(texts(selector.get("columns"))):
+            text = "a column selector keeps no column, so no key either: TiCDC refuses its tables; begin with '*'"
+            yield Problem("error", text, f"Change {line_in_file(f'sink.column-selectors.{number}.columns')}")
     for path, members in lists.items():
         for number, member in enumerate(members, 1):
             before = [] if path == "filter.event-filters" else members[: number - 1]
@@ -281,11 +283,6 @@ def _of_matcher(member: Member, before: Sequence[Member]) -> Iterator[Found]:
 def keeps_something(patterns: Sequence[str]) -> bool:
     """True if patterns of tables or columns can fit at all: those with `!` only take out."""
     return any(not p.lstrip().startswith(("!", "#")) for p in patterns if p.strip())
-
-
-def _of_selector(member: Member) -> Iterator[Found]:
-    if not keeps_something(texts(member.get("columns"))):
-        yield "columns", "a column selector keeps no column, so no key either: TiCDC refuses its tables; begin with '*'"
 
 
 # ---- event filters

@@ -166,27 +166,27 @@ class _Run:
                     raise SetupError("USAGE", details=details)
                 waiting = deque(split(self.question.sql, self.session.mode, piece.end))
 
-    def statement(self, one: ParsedStatement, sql: str) -> StatementReport:
+    def statement(self, entry: ParsedStatement, sql: str) -> StatementReport:
         if mode := unknown_mode_set(self.session.assignments(sql)):
             refusal = Refusal(WRONG_VALUE, f"Variable 'sql_mode' can't be set to the value of '{mode}'")
-            return _refused(one, (refusal,))
+            return _refused(entry, (refusal,))
         self.session = self.session.after_statement(sql)
-        if one.refused:
-            return _refused(one, (Refusal(one.refused, one.error),))
-        if one.error:
-            self._lose(one)
+        if entry.refused:
+            return _refused(entry, (Refusal(entry.refused, entry.error),))
+        if entry.error:
+            self._lose(entry)
             reason = (
-                f"The statement is not understood: {one.error}. TiDB refuses what its grammar does not have (error "
+                f"The statement is not understood: {entry.error}. TiDB refuses what its grammar does not have (error "
                 f"{SYNTAX_ERROR}); if yours takes it, it is newer than this check."
             )
-            return StatementReport(one, UNKNOWN, reason)
-        if one.statement is None:
-            return StatementReport(one, SAFE, one.note + ".")
-        if isinstance(one.statement, ddl.NoRowEffect) and one.kind == "FLASHBACK TO TIMESTAMP":
+            return StatementReport(entry, UNKNOWN, reason)
+        if entry.statement is None:
+            return StatementReport(entry, SAFE, entry.note + ".")
+        if isinstance(entry.statement, ddl.NoRowEffect) and entry.kind == "FLASHBACK TO TIMESTAMP":
             return StatementReport(
-                one, UNKNOWN, "FLASHBACK to a time restores tables and rows for which no event is sent."
+                entry, UNKNOWN, "FLASHBACK to a time restores tables and rows for which no event is sent."
             )
-        return self._apply_statement(one, one.statement)
+        return self._apply_statement(entry, entry.statement)
 
     def _apply_statement(self, entry: ParsedStatement, statement: ddl.Statement) -> StatementReport:
         ids: tuple[TableId, ...] = ()
@@ -250,25 +250,25 @@ class _Run:
             doubts = [*of_changed, *doubts]
         return [(id_, why) for id_, why in doubts if why]
 
-    def _lose(self, one: ParsedStatement) -> None:
+    def _lose(self, entry: ParsedStatement) -> None:
         """After a statement that was not read, nobody knows what it made of its table; or of any, if none is named."""
-        why = f"the statement in line {one.line} was not understood"
-        match = _NAMED.search(one.sql)
+        why = f"the statement in line {entry.line} was not understood"
+        match = _NAMED.search(entry.sql)
         if match is None:
             self.lost_all = why
             return
         pieces = [(quoted or plain).replace("``", "`") for quoted, plain in _NAME.findall(match[1])]
-        self.lost[TableId(pieces[0] if len(pieces) > 1 else one.db, pieces[-1]).folded] = why
+        self.lost[TableId(pieces[0] if len(pieces) > 1 else entry.db, pieces[-1]).folded] = why
 
-    def _judge_changes(self, one: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
+    def _judge_changes(self, entry: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
         self.columns += sum(len(t.columns) for c in table_changes for t in (c.before, c.after) if t is not None)
         if self.columns > MAX_COLUMNS:
             details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
             raise SetupError("USAGE", details=details)
-        pieces = [TableCheck(self, change, one).judge() for change in table_changes]
+        pieces = [TableCheck(self, change, entry).judge() for change in table_changes]
         if not pieces:
-            note = one.note or "No table that a changefeed replicates changes"
-            return StatementReport(one, SAFE, note + ".")
+            note = entry.note or "No table that a changefeed replicates changes"
+            return StatementReport(entry, SAFE, note + ".")
         for piece in pieces:
             for subject in piece.subjects:
                 content = subject.rehearsal.content
@@ -279,9 +279,9 @@ class _Run:
         verdict = worst_verdict([p.verdict for p in pieces])
         reasons = [p.reason for p in pieces if p.verdict == verdict]
         return StatementReport(
-            one,
+            entry,
             verdict,
-            (one.note + ". " if one.note else "") + " ".join(dict.fromkeys(reasons)),
+            (entry.note + ". " if entry.note else "") + " ".join(dict.fromkeys(reasons)),
             before=tuple(t for c in table_changes if (t := c.before) is not None),
             after=tuple(t for c in table_changes if (t := c.after) is not None),
             schemas=tuple(s for p in pieces for s in p.schemas),
@@ -326,9 +326,9 @@ def _filled(ours: Table, theirs: Table) -> Table:
     )
 
 
-def _refused(one: ParsedStatement, found: tuple[Refusal, ...]) -> StatementReport:
+def _refused(entry: ParsedStatement, found: tuple[Refusal, ...]) -> StatementReport:
     reason = f"TiDB refuses it: {found[0].text} (error {found[0].number})."
-    return StatementReport(one, REFUSED, reason, refusals=found)
+    return StatementReport(entry, REFUSED, reason, refusals=found)
 
 
 def _not_applicable(error: DdlError, databases_of: Callable[[str], Sequence[str]]) -> str:

@@ -207,13 +207,13 @@ def _lines(table: Form | None) -> list[str]:
 # ---- GitHub Actions
 def github(form: Form, file: str) -> Iterator[str]:
     """Workflow commands: an annotation for each statement, and one for each risk of a loss."""
-    for one in statements(form):
-        line = one["statement"]["line"]
-        title, reason = f"check-ddl: {one['verdict']}", one["reason"]
-        if one["verdict"] == "would stop" and one["advice"]:
-            reason += f" Advice: {one['advice'][0]['text']}."
-        yield annotation(_LEVELS[one["verdict"]], file, line, title, reason)
-        for risk in one["risks"]:
+    for entry in statements(form):
+        line = entry["statement"]["line"]
+        title, reason = f"check-ddl: {entry['verdict']}", entry["reason"]
+        if entry["verdict"] == "would stop" and entry["advice"]:
+            reason += f" Advice: {entry['advice'][0]['text']}."
+        yield annotation(_LEVELS[entry["verdict"]], file, line, title, reason)
+        for risk in entry["risks"]:
             if risk["severity"] != "change":
                 yield annotation("warning", file, line, f"check-ddl: {risk['id']}", risk["text"])
     for note in form["notes"]:
@@ -240,21 +240,18 @@ def summary(form: Form, file: str) -> str:
     """Markdown for the job's summary."""
     lines = [f"### check-ddl{' ' + file if file else ''}: {_SIGNS[form['verdict']]} {form['verdict']}", ""]
     lines += ["| line | statement | tables | verdict | why |", "|---|---|---|---|---|"]
-    for one in statements(form):
-        head = one["statement"]
-        cells = (
-            str(head["line"]), head["kind"], ", ".join(head["tables"]), f"{_SIGNS[one['verdict']]} {one['verdict']}",
-            one["reason"],
-        )  # fmt: skip
+    for entry in statements(form):
+        head, verdict = entry["statement"], f"{_SIGNS[entry['verdict']]} {entry['verdict']}"
+        cells = (str(head["line"]), head["kind"], ", ".join(head["tables"]), verdict, entry["reason"])
         lines.append("| " + " | ".join(_cell(c) for c in cells) + " |")
     risks = [r for r in form["risks"] if r["severity"] != "change"]
     if risks:
         lines += ["", "**Risks**", "", *(f"- {_cell(r['text'])}" for r in risks)]
     if form["advice"]:
         lines += ["", "**Advice**", ""]
-        for one in form["advice"]:
-            lines.append(f"- {_cell(one['text'])}")
-            lines += [f"  - `{_cell(c[:_SHOWN_COMMAND])}`" for c in one["commands"]]
+        for entry in form["advice"]:
+            lines.append(f"- {_cell(entry['text'])}")
+            lines += [f"  - `{_cell(c[:_SHOWN_COMMAND])}`" for c in entry["commands"]]
     return "\n".join(lines) + "\n"
 
 

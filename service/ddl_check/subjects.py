@@ -108,17 +108,20 @@ class ListedSchemas:
             parsed, content = self._understand(subject, Content(b"", schema))
         except RegistryError as error:
             return replace(rehearsal, refusal=error.code, messages=(error.detail,))
-        same = next((one for one in versions if one.content.identity == content.identity), None)
+        same = next((entry for entry in versions if entry.content.identity == content.identity), None)
         if same is not None:
             return replace(rehearsal, same=same)
         rehearsal = replace(rehearsal, content=content)
-        if any(one.identity == content.identity for one in pending):
+        if any(entry.identity == content.identity for entry in pending):
             return rehearsal
         first = versions[-1].version if versions else 0
-        olds = [*versions, *(StoredVersion(subject, first + n, 0, one, 0) for n, one in enumerate(pending, 1))]
+        olds = [
+            *versions,
+            *(StoredVersion(subject, first + n, 0, expected, 0) for n, expected in enumerate(pending, 1)),
+        ]
         earlier = [
-            base.EarlierVersion(one.version, self._understand(subject, one.content, strict=False)[0])
-            for one in (olds if self.level.transitive else olds[-1:])
+            base.EarlierVersion(entry.version, self._understand(subject, entry.content, strict=False)[0])
+            for entry in (olds if self.level.transitive else olds[-1:])
         ]
         if problems := base.check(parsed, earlier, self.level):
             return replace(rehearsal, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
@@ -400,25 +403,25 @@ def judge(
     return verdicts
 
 
-def _reason(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
-    if one.refusal:
-        return explain_refusal(change, one, schema, part)
-    if one.newest is None:
+def _reason(change: TableChange, entry: Rehearsal, schema: str, part: str) -> str:
+    if entry.refusal:
+        return explain_refusal(change, entry, schema, part)
+    if entry.newest is None:
         return "Nothing is registered under the subject, so there is nothing to break."
     before = "the schema of the table before the statement"
-    if one.same is not None and not one.same.version:
+    if entry.same is not None and not entry.same.version:
         return f"The schema is {before}: nothing new is registered."
-    if one.same is not None:
-        if one.same.version == one.newest.version:
-            return f"The schema is the newest registered one (version {one.same.version}): nothing new is registered."
+    if entry.same is not None:
+        if entry.same.version == entry.newest.version:
+            return f"The schema is the newest registered one (version {entry.same.version}): nothing new is registered."
         return (
-            f"The schema is registered already, as version {one.same.version}: the registry gives that version again."
+            f"The schema is registered already, as version {entry.same.version}: the registry gives that version again."
         )
-    if one.level == "NONE":
-        return f"The level is NONE: the registry takes any schema, as version {one.newest.version + 1} or later."
-    if not one.newest.version:
-        return f"Compatible under {one.level} with {before}."
-    return f"Compatible under {one.level} with version {one.newest.version}, the newest registered one."
+    if entry.level == "NONE":
+        return f"The level is NONE: the registry takes any schema, as version {entry.newest.version + 1} or later."
+    if not entry.newest.version:
+        return f"Compatible under {entry.level} with {before}."
+    return f"Compatible under {entry.level} with version {entry.newest.version}, the newest registered one."
 
 
 _PARTS = re.compile(r"errorType:'(?P<type>[A-Z_]+)', description:'(?P<words>.*?)', additionalInfo:'(?P<info>[^']*)'")
@@ -435,22 +438,22 @@ _OTHER = {
 }
 
 
-def explain_refusal(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
+def explain_refusal(change: TableChange, entry: Rehearsal, schema: str, part: str) -> str:
     """Why the registry says no, in plain words."""
-    if one.refusal in _OTHER:
-        return f"{_OTHER[one.refusal]} {'; '.join(one.messages)}".strip()
-    newest = one.newest.content.text if one.newest else "{}"
-    texts = [_message(change, m, one.level, schema, newest) for m in one.messages if "errorType" in m]
+    if entry.refusal in _OTHER:
+        return f"{_OTHER[entry.refusal]} {'; '.join(entry.messages)}".strip()
+    newest = entry.newest.content.text if entry.newest else "{}"
+    texts = [_message(change, m, entry.level, schema, newest) for m in entry.messages if "errorType" in m]
     words = list(dict.fromkeys(s for s in texts if s))
     if not words:
-        words = [m for m in one.messages if not m.startswith("{oldSchema")] or ["the registry refuses it"]
+        words = [m for m in entry.messages if not m.startswith("{oldSchema")] or ["the registry refuses it"]
     version = (
-        f"version {one.newest.version} of the {part} schema"
-        if one.newest and one.newest.version
+        f"version {entry.newest.version} of the {part} schema"
+        if entry.newest and entry.newest.version
         else (f"the {part} schema of the table before the statement")
     )
     summary = "; ".join(words[:8]) + (f"; and {len(words) - 8} more" if len(words) > 8 else "")
-    return f"Not {one.level} compatible with {version}: {summary}."
+    return f"Not {entry.level} compatible with {version}: {summary}."
 
 
 def _message(change: TableChange, message: str, level: str, schema: str, newest: str) -> str:

@@ -212,14 +212,14 @@ def begins(index: tuple[str, ...], columns: tuple[str, ...]) -> bool:
     return tuple(map(str.lower, index[: len(columns)])) == tuple(map(str.lower, columns))
 
 
-def references(catalog: Catalog, table: TableId, *, own: bool) -> list[tuple[Table, ForeignKey]]:
-    """Foreign keys that name a table, with the tables that have them. own: also those of the table itself. None where
-    the tables are read from a store, which keeps no details."""
+def references(catalog: Catalog, table: TableId, *, with_itself: bool) -> list[tuple[Table, ForeignKey]]:
+    """Foreign keys that name a table, with the tables that have them. with_itself: also those of the table itself. []
+    where the tables are read from a store, which keeps no details."""
     return [
         (child, key)
         for child in catalog.described_tables()
         for key in (child.details.foreign_keys if child.details else ())
-        if key.table.folded == table.folded and (own or child.id.folded != table.folded)
+        if key.table.folded == table.folded and (with_itself or child.id.folded != table.folded)
     ]
 
 
@@ -234,7 +234,7 @@ def of_dropped_index(catalog: Catalog, table: Table, index: Index) -> Iterator[R
     if automatic and index.columns[:1] == automatic and not any(i.columns[:1] == automatic for i in others):
         yield AUTO_WITHOUT_KEY
     needed = [key.columns for key in details.foreign_keys] if details else []
-    needed += [key.referenced for _, key in references(catalog, table.id, own=True)]
+    needed += [key.referenced for _, key in references(catalog, table.id, with_itself=True)]
     for columns in needed:
         if begins(index.columns, columns) and not any(begins(i.columns, columns) for i in others):
             yield Refusal(1553, f"Cannot drop index '{index.name}': needed in a foreign key constraint")
@@ -244,7 +244,7 @@ def of_dropped_column(catalog: Catalog, table: Table, name: str) -> Iterator[Ref
     for key in table.details.foreign_keys if table.details else ():
         if name.lower() in map(str.lower, key.columns):
             yield Refusal(1828, f"Cannot drop column '{name}': needed in a foreign key constraint '{key.name}'")
-    for child, key in references(catalog, table.id, own=True):
+    for child, key in references(catalog, table.id, with_itself=True):
         if name.lower() in map(str.lower, key.referenced):
             text = f"needed in a foreign key constraint '{key.name}' of table '{child.id}'"
             yield Refusal(1829, f"Cannot drop column '{name}': {text}")
@@ -253,7 +253,7 @@ def of_dropped_column(catalog: Catalog, table: Table, name: str) -> Iterator[Ref
 def of_retyped_column(catalog: Catalog, table: Table, old: Column, new: Column) -> Iterator[Refusal]:
     """A column of a foreign key, on either side, may not get another type."""
     named = {name.lower() for key in (table.details.foreign_keys if table.details else ()) for name in key.columns}
-    named |= {name.lower() for _, key in references(catalog, table.id, own=True) for name in key.referenced}
+    named |= {name.lower() for _, key in references(catalog, table.id, with_itself=True) for name in key.referenced}
     if old.name.lower() in named and old.type is not new.type:
         text = f"Referencing column '{old.name}' and referenced column in a foreign key constraint are incompatible."
         yield Refusal(3780, text)
@@ -263,7 +263,7 @@ def of_dropped_table(
     catalog: Catalog, table: TableId, gone: Sequence[TableId], *, truncated: bool
 ) -> Iterator[Refusal]:
     """A table that is dropped with others (gone), or truncated."""
-    for child, key in references(catalog, table, own=False):
+    for child, key in references(catalog, table, with_itself=False):
         if truncated:
             text = f"`{child.id.db}`.`{child.id.table}` CONSTRAINT `{key.name}`"
             yield Refusal(1701, f"Cannot truncate a table referenced in a foreign key constraint ({text})")
