@@ -37,7 +37,7 @@ class CraftTableReader:
         self._slots: Any = _slots(self.columns) if COMPILED else None
 
     def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
-        """`TableReader.read`."""
+        """As `json_templates.TemplateReader.read`."""
         first, last = buffers.value_first, buffers.value_last
         if self._plan is None:
             return

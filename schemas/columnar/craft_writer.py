@@ -196,9 +196,9 @@ def _step(
 ) -> tuple[int, int, int]:
     """How a column's values are written: (code, a, b) of `craft_write`."""
     kind = column.type.kind
-    own = shape.columns[cells[column.name]] if column.name in cells else column
+    source = shape.columns[cells[column.name]] if column.name in cells else column
     named = kind in (Kind.ENUM, Kind.SET)
-    if form_of(own) is not form_of(column) or (column.vague and not named and kind is not Kind.BIT):
+    if form_of(source) is not form_of(column) or (column.vague and not named and kind is not Kind.BIT):
         raise ValueError(column.name)
     if named:
         if not column.elements:
