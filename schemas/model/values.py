@@ -80,18 +80,23 @@ def double_text(value: float) -> str:
 
 def float_text(value: float) -> str:
     """Shortest text that reads back to the same float32, in Go's %g notation. ValueError for NaN and infinities."""
+    return _percent_g(value, shortest_float32(value))
+
+
+def shortest_float32(value: float) -> str:
+    """Shortest text that reads back to the same float32, in any notation."""
     text = _FARTHER.get(abs(value))
     if text is not None:
-        return _percent_g(value, text if value > 0 else f"-{text}")
+        return text if value > 0 else f"-{text}"
     # Up to six digits always survive a float32, unless it is subnormal: then look for fewer.
     for digits in range(6 if abs(value) >= 1.2e-38 else 1, 10):
         text = f"{value:.{digits}g}"
         try:
             if as_float32(float(text)) == value:
-                return _percent_g(value, text)
+                return text
         except OverflowError:
             continue  # rounded up past the largest float32: it takes more digits
-    return _percent_g(value, repr(value))
+    return repr(value)
 
 
 # Powers of two, whose neighbours below are nearer than those above. The nearest text of eight digits is the neighbour's
@@ -186,7 +191,7 @@ def check_decimal(text: str) -> None:
 
 @lru_cache(maxsize=4096)
 def decimal_check(precision: int | None, scale: int | None) -> Callable[[str], object]:
-    """What raises ValueError for text that does not fit DECIMAL(precision, scale) without rounding.
+    """A check that raises ValueError for text that does not fit DECIMAL(precision, scale) without rounding.
 
     Where either is not known: for what is no decimal number.
     """
