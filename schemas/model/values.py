@@ -30,6 +30,7 @@ _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,19})\Z", re.ASCII)
 _REAL = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,65}(?:\.\d{1,65})?\Z", re.ASCII)
 _OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
+_FLOAT32 = struct.Struct("<f")
 ZERO_TIMESTAMP = "0000-00-00 00:00:00"
 
 
@@ -92,7 +93,7 @@ def shortest_float32(value: float) -> str:
     for digits in range(6 if abs(value) >= 1.2e-38 else 1, 10):
         text = f"{value:.{digits}g}"
         try:
-            if as_float32(float(text)) == value:
+            if _FLOAT32.unpack(_FLOAT32.pack(float(text)))[0] == value:
                 return text
         except OverflowError:
             continue  # rounded up past the largest float32: it takes more digits
@@ -106,7 +107,7 @@ _FARTHER = {2.0**-96: "1.2621775e-29", 2.0**87: "1.5474251e+26", 2.0**90: "1.237
 
 def as_float32(value: float) -> float:
     """The nearest float32, as a float. OverflowError when it is out of range."""
-    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
 
 
 def parse_float32(text: str) -> float:
