@@ -21,7 +21,7 @@ OPENERS: Final[dict[bytes, Callable[[IO[bytes]], Any]]] = {
 }
 """First bytes of a file → what opens it for its content, of those that Python knows."""
 UNREADABLE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""What reading a file raises that is not there, or whose compressed content is damaged."""
+"""Errors of reading a file that is missing, or whose compressed content is damaged."""
 _JSON = (b"{", b" ", b"\t", b"\r", b"\n")
 _LZ4_GROWTH = 256  # a byte of LZ4 stands for 255 bytes at most
 
@@ -90,38 +90,24 @@ def lz4(data: bytes) -> bytes:
     return bytes(_library().lz4.compress(data))
 
 
-def _unzstd(data: bytes, most: int) -> bytes:
-    try:
-        content = bytes(_library().zstd.decompress(data))
-    except _library().DecompressionError as error:
-        raise ValueError("not a Zstandard file, or a damaged one") from error
+def inflate_file(data: bytes, most: int) -> bytes:
+    """A file's content, as it is where it is not compressed. ValueError for damage, and for more than `most` bytes."""
+    if data.startswith(LZ4_MAGIC):
+        return unlz4(data, most)
+    content: bytes
+    if data.startswith(ZSTD_MAGIC):
+        library = _library()
+        try:
+            content = bytes(library.zstd.decompress(data))
+        except library.DecompressionError as error:
+            raise ValueError("not a Zstandard file, or a damaged one") from error
+    elif opener := next((opener for magic, opener in OPENERS.items() if data.startswith(magic)), None):
+        try:
+            content = opener(io.BytesIO(data)).read(most + 1)
+        except UNREADABLE as error:
+            raise ValueError("the compressed file is cut, or damaged") from error
+    else:
+        return data
     if len(content) > most:
         raise ValueError(f"it inflates to more than {most} bytes")
     return content
-
-
-def _by_file(opened: Callable[[IO[bytes]], Any]) -> Callable[[bytes, int], bytes]:
-    def inflate(data: bytes, most: int) -> bytes:
-        try:
-            content: bytes = opened(io.BytesIO(data)).read(most + 1)
-        except UNREADABLE as error:
-            raise ValueError("the compressed file is cut, or damaged") from error
-        if len(content) > most:
-            raise ValueError(f"it inflates to more than {most} bytes")
-        return content
-
-    return inflate
-
-
-_FILES: dict[bytes, Callable[[bytes, int], bytes]] = {
-    **{magic: _by_file(opened) for magic, opened in OPENERS.items()},
-    ZSTD_MAGIC: _unzstd,
-    LZ4_MAGIC: unlz4,
-}
-"""First bytes of a file → what inflates it."""
-
-
-def inflate_file(data: bytes, most: int) -> bytes:
-    """A file's content, as it is where it is not compressed. ValueError for damage, and for more than `most` bytes."""
-    inflate = next((how for magic, how in _FILES.items() if data.startswith(magic)), None)
-    return data if inflate is None else inflate(data, most)

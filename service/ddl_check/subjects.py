@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.codec.avro_references import record_of
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc
 from ticdc_bridge.schemas.formats.avro import schema
 from ticdc_bridge.schemas.formats.debezium import avro_schema, json_schema
-from ticdc_bridge.schemas.inputs.definition_files import SubjectVersion
+from ticdc_bridge.schemas.inputs.schema_files import RegisteredSchema
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.options import Options
@@ -59,7 +59,7 @@ class ListedSchemas:
     url: str = ""
 
     @classmethod
-    def of_entries(cls, entries: Iterable[SubjectVersion], level: Level) -> ListedSchemas:
+    def of_entries(cls, entries: Iterable[RegisteredSchema], level: Level) -> ListedSchemas:
         """Of the lines of a file. RegistryError for what no registry could have."""
         listed = cls(level)
         for entry in sorted(entries, key=lambda item: (item.subject, item.version)):

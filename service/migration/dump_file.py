@@ -4,7 +4,7 @@
 KEY<TAB>VALUE                                  kafka-console-consumer --property print.key=true; null is no value.
                                                CreateTime:N, Partition:N, Offset:N or an offset may stand before
 {"key_b64":…,"value_b64":…|null,"offset":…}    a message file, as the Spark jobs write it
-{"subject":…,"version":…,"id":…,"schema":…}    a file of --schemas (schemas.inputs.definition_files)
+{"subject":…,"version":…,"id":…,"schema":…}    a file of --schemas (schemas.inputs.schema_files)
 """
 
 from __future__ import annotations
