@@ -15,6 +15,7 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     RowCells,
     RowOut,
     check_utf8,
+    uvarint,
     write_ddl,
     write_resolved,
     write_rows,
@@ -22,8 +23,9 @@ from ticdc_bridge.schemas.formats.craft.layout import (
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.table import Column, Table, Value
+from ticdc_bridge.schemas.model.table import Column, Table, Value, require_text
 from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,15 @@ class CraftEncoder:
         if not event.db or not event.table_name:
             raise WireError("INVALID_VALUE", column="table", details="Craft has no rows without schema and table names")
         extra = event.extra if event.format == "craft" else {}
+        partition = extra.get("partition", NO_PARTITION)
+        if type(partition) is not int or not -(1 << 63) <= partition < 1 << 63:
+            raise WireError("INVALID_VALUE", column="partition", details=f"{partition!r} is no physical table id")
         plan = self._plan(event, extra)
         return RowOut(
             event.db,
             event.table_name,
             commit_ts or 0,
-            _partition(extra),
+            partition,
             self._image(event, plan, after, "after", extra),
             self._image(event, plan, before, "before", extra),
         )
@@ -112,11 +117,8 @@ class CraftEncoder:
         if key in self._plans and self._plans[key][0] is table:
             return self._plans[key][1]
         plan = {}
-        for what, text in (
-            ("database", event.db),
-            ("table", event.table_name),
-            *((c.name, c.name) for c in table.columns),
-        ):
+        names = (("database", event.db), ("table", event.table_name), *((c.name, c.name) for c in table.columns))
+        for what, text in names:
             check_utf8(what, text)
         for column in table.columns:
             if not column.virtual:
@@ -142,7 +144,11 @@ class CraftEncoder:
             if value is None:
                 contents.append(None)
             elif name in raw:
-                contents.append(_bytes_of_hex(name, raw[name]))
+                try:
+                    contents.append(bytes.fromhex(raw[name]))
+                except (ValueError, TypeError) as error:
+                    details = f"{raw[name]!r} is no content in hex"
+                    raise WireError("INVALID_VALUE", column=name, details=details) from error
             else:
                 contents.append(self._content(event, cell, value))
         return RowCells([c.column.name for c in cells], [c.code for c in cells], [c.flags for c in cells], contents)
@@ -174,8 +180,9 @@ class CraftEncoder:
         try:
             if kind in (Kind.ENUM, Kind.SET) and not column.elements:
                 if f"{columns.ENUM_NUMBER}:{column.name}" not in event.flags:
-                    raise columns.no_elements(column)
-                return columns.by_number(column, value)
+                    details = f"the elements of this {kind.name} are not known; give a table definition (--ddl)"
+                    raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+                return uvarint(integer(require_text(value), 64, unsigned=True))
             if kind is Kind.FLOAT and f"{columns.FLOAT_DAMAGED}:{column.name}" in event.flags:
                 return columns.damaged_float(str(value))
             if kind is Kind.TIMESTAMP:
@@ -183,13 +190,6 @@ class CraftEncoder:
             return cell.write(value)
         except (ValueError, TypeError, OverflowError) as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
-
-
-def _partition(extra: Mapping[str, Any]) -> int:
-    partition = extra.get("partition", NO_PARTITION)
-    if type(partition) is not int or not -(1 << 63) <= partition < 1 << 63:
-        raise WireError("INVALID_VALUE", column="partition", details=f"{partition!r} is no physical table id")
-    return partition
 
 
 def _types(extra: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
@@ -204,10 +204,3 @@ def _types(extra: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
             raise WireError("INVALID_VALUE", column=name, details=str(error)) from error
         types[name] = (kind[0], kind[1])
     return types
-
-
-def _bytes_of_hex(name: str, text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except (ValueError, TypeError) as error:
-        raise WireError("INVALID_VALUE", column=name, details=f"{text!r} is no content in hex") from error
