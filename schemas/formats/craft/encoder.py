@@ -20,6 +20,7 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     write_resolved,
     write_rows,
 )
+from ticdc_bridge.schemas.formats.definitions import unknown_type_error
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -123,8 +124,7 @@ class CraftEncoder:
         for column in table.columns:
             if not column.virtual:
                 if not same_format and column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
-                    details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-                    raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+                    raise unknown_type_error(column)
                 kind = types.get(column.name) or columns.type_of(column)
                 plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=same_format))
         self._plans[key] = table, plan

@@ -34,6 +34,7 @@ from ticdc_bridge.schemas.formats.debezium.row_reader import (
     commit_ts_of_source,
 )
 from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, java_text, of_somebody_else
+from ticdc_bridge.schemas.formats.definitions import unknown_type_error
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, frame, json_body, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import members_of, members_text, other_fields
@@ -338,8 +339,7 @@ def _cells(table: Table, options: Options, own: bool) -> Iterator[ColumnTexts]:
     for column in table.columns:
         unsure = column.vague == ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
         if column.vague and (unsure or options.enable_tidb_extension):
-            details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-            raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+            raise unknown_type_error(column)
         if not column.virtual:
             writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag", own)
             yield ColumnTexts(publish.compact_json(column.name) + ":", column, writer)

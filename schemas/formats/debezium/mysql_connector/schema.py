@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.formats.debezium import json_schema as ticdc
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.formats.debezium.connect.values import DECIMAL
 from ticdc_bridge.schemas.formats.debezium.connector import Connector
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
@@ -178,22 +178,13 @@ def _code(char: str) -> str:
     return "".join(f"_u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
 
 
-_TIME, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 _SNAPSHOT = {
     "type": "string", "optional": True, "name": "io.debezium.data.Enum", "version": 1,
     "parameters": {"allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"},
     "default": "false", "field": "snapshot",
 }  # fmt: skip
-_TRANSACTION = {
-    "type": "struct",
-    "fields": [
-        {"type": kind, "optional": False, "field": name}
-        for name, kind in (("id", "string"), ("total_order", "int64"), ("data_collection_order", "int64"))
-    ],
-    "optional": True, "name": "event.block", "version": 1, "field": "transaction",
-}  # fmt: skip
 _OP = {"type": "string", "optional": False, "field": "op"}
-_INT32 = (_TIME + "Date", _TIME + "Time", _CONNECT + "Date", _CONNECT + "Time")
+_INT32 = (TIME + "Date", TIME + "Time", CONNECT + "Date", CONNECT + "Time")
 
 
 def topic(id_: TableId | None, options: Options) -> str:
@@ -233,7 +224,7 @@ def value_schema(
     columns = [c for c in table.columns if not c.virtual]
     if row_names is not None:
         columns = [c if c.name in row_names else replace(c, nullable=True) for c in columns]
-    fields = [_with_default(field(c, options), None if c.nullable else defaults.get(c.name)) for c in columns]
+    fields = [field(c, options, None if c.nullable else defaults.get(c.name)) for c in columns]
     images = [
         {"type": "struct", "fields": fields, "optional": True, "name": name + ".Value", "field": image}
         for image in ("before", "after")
@@ -248,7 +239,7 @@ def envelope(
     times = ({"type": "int64", "optional": True, "field": f"ts_{unit}"} for unit in ("ms", "us", "ns"))
     return {
         "type": "struct",
-        "fields": [*images, _source(connector, has_commit_ts), _TRANSACTION, _OP, *times],
+        "fields": [*images, _source(connector, has_commit_ts), ticdc.TRANSACTION, _OP, *times],
         "optional": False, "name": name, "version": 2,
     }  # fmt: skip
 
@@ -270,11 +261,10 @@ def _source(connector: Connector, has_commit_ts: bool = True) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def field(column: Column, options: Options) -> dict[str, Any]:
-    """Schema of one column. WireError TYPE_UNKNOWN where the type is not certain."""
+def field(column: Column, options: Options, default: Any = None) -> dict[str, Any]:
+    """Schema of one column. default: as JSON has it; None for none. WireError TYPE_UNKNOWN."""
     if column.vague:
-        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        raise unknown_type_error(column)
     connect, name, parameters = connect_type(column, options)
     out: dict[str, Any] = {"type": connect, "optional": column.nullable}
     if name:
@@ -287,12 +277,9 @@ def field(column: Column, options: Options) -> dict[str, Any]:
         out["doc"] = column.comment
     if parameters:
         out["parameters"] = parameters
+    if default is not None:
+        out["default"] = default
     return {**out, "field": column.name}
-
-
-def _with_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
-    name = field.pop("field")
-    return {**field, "field": name} if default is None else {**field, "default": default, "field": name}
 
 
 def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, str]]:
@@ -321,8 +308,7 @@ def _decimal(column: Column, options: Options) -> tuple[str, str, dict[str, str]
     if mode != "precise":
         return mode, "", {}
     if column.length is None or column.scale is None:
-        details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
-        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        raise unknown_sizes_error(column)
     return "bytes", DECIMAL, {"scale": str(column.scale), "connect.decimal.precision": str(column.length)}
 
 
@@ -340,18 +326,18 @@ def temporal_name(column: Column, mode: str) -> str:
     """
     kind, short = column.type.kind, column.scale is not None and column.scale <= 3
     if kind is Kind.TIMESTAMP:
-        return _TIME + "ZonedTimestamp"
+        return TIME + "ZonedTimestamp"
     if mode == "connect":
-        return _CONNECT + {Kind.DATE: "Date", Kind.DATETIME: "Timestamp", Kind.TIME: "Time"}[kind]
+        return CONNECT + {Kind.DATE: "Date", Kind.DATETIME: "Timestamp", Kind.TIME: "Time"}[kind]
     if mode == "isostring":
-        return _TIME + {Kind.DATE: "IsoDate", Kind.DATETIME: "IsoTimestamp", Kind.TIME: "IsoTime"}[kind]
+        return TIME + {Kind.DATE: "IsoDate", Kind.DATETIME: "IsoTimestamp", Kind.TIME: "IsoTime"}[kind]
     if kind is Kind.DATE:
-        return _TIME + "Date"
+        return TIME + "Date"
     if mode == "nanoseconds":
-        return _TIME + {Kind.DATETIME: "NanoTimestamp", Kind.TIME: "NanoTime"}[kind]
+        return TIME + {Kind.DATETIME: "NanoTimestamp", Kind.TIME: "NanoTime"}[kind]
     if kind is Kind.TIME:
-        return _TIME + ("Time" if mode == "adaptive" and short else "MicroTime")
-    return _TIME + ("Timestamp" if mode != "microseconds" and short else "MicroTimestamp")
+        return TIME + ("Time" if mode == "adaptive" and short else "MicroTime")
+    return TIME + ("Timestamp" if mode != "microseconds" and short else "MicroTimestamp")
 
 
 def _source_type(column: Column) -> dict[str, str]:
