@@ -11,7 +11,7 @@ from __future__ import annotations
 from ticdc_bridge.schemas.formats.avro.decoder import AvroDecoder
 from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
 from ticdc_bridge.schemas.formats.base import Format, refuse_encoder
-from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
+from ticdc_bridge.schemas.formats.canal_json.decoder import CanalJsonDecoder
 from ticdc_bridge.schemas.formats.craft.decoder import CraftDecoder
 from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder, DebeziumTidbDecoder

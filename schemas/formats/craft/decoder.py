@@ -9,7 +9,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.craft import columns
+from ticdc_bridge.schemas.formats.craft import values as cell_values
 from ticdc_bridge.schemas.formats.craft.layout import (
     HANDLE_KEY,
     NO_PARTITION,
@@ -41,7 +41,7 @@ class _Layout:
 
     table: Table
     version: TableVersion | None
-    readers: dict[str, columns.Read]
+    readers: dict[str, cell_values.Read]
     numbers: frozenset[str]
     types: dict[str, list[int]]
     key_only: bool
@@ -128,7 +128,7 @@ def _read(
         content = data[pos : pos + length]
         try:
             row[name] = readers[name](content)
-        except columns.RawValue as odd:
+        except cell_values.RawValue as odd:
             row[name] = odd.value
             raw.setdefault(image, {})[name] = content.hex()
             if odd.flag:
@@ -136,7 +136,7 @@ def _read(
         except ValueError as error:
             raise malformed_error(pos, f"column {name!r}: {error}") from error
         if name in layout.numbers:
-            flags[f"{columns.ENUM_NUMBER}:{name}"] = None
+            flags[f"{cell_values.ENUM_NUMBER}:{name}"] = None
         pos += length
     return row
 
@@ -148,8 +148,8 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
         for name, code, flags in zip(head.names, head.types, head.flags, strict=True) if head else ():
             if sent.setdefault(name, (code, flags)) != (code, flags):
                 raise ValueError(f"column {name!r} has another type in the old row than in the new")
-    sent_columns = tuple(columns.column_of(name, *kind) for name, kind in sent.items())
-    version, mismatch = join_definition(id_, version, sent_columns, columns.fits, options)
+    sent_columns = tuple(cell_values.column_of(name, *kind) for name, kind in sent.items())
+    version, mismatch = join_definition(id_, version, sent_columns, cell_values.fits, options)
     table = version.table if version else Table(id_, sent_columns)
     by_name: dict[str, Column] = table.by_name
     numbers = (c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and not c.elements)
@@ -161,9 +161,9 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
     return _Layout(
         table,
         version,
-        {name: columns.reader(by_name[name], *kind) for name, kind in sent.items()},
+        {name: cell_values.reader(by_name[name], *kind) for name, kind in sent.items()},
         frozenset(numbers),
-        {name: list(kind) for name, kind in sent.items() if columns.type_of(by_name[name]) != kind},
+        {name: list(kind) for name, kind in sent.items() if cell_values.type_of(by_name[name]) != kind},
         key_only,
         mismatch,
     )
@@ -218,8 +218,8 @@ class FloatDamage:
         for slot in self._find_damaged(slots, topic):
             row = getattr(slot.event, slot.side)
             if row[slot.name] not in _NOT_FINITE:
-                row[slot.name] = values.double_text(columns.double(slot.content))
-            slot.event.flag(f"{columns.FLOAT_DAMAGED}:{slot.name}")
+                row[slot.name] = values.double_text(cell_values.double(slot.content))
+            slot.event.flag(f"{cell_values.FLOAT_DAMAGED}:{slot.name}")
 
     def _find_damaged(self, slots: list[_Slot], topic: str | None) -> list[_Slot]:
         # The last one is overwritten by the next message's first number.
@@ -254,7 +254,7 @@ def _weigh(slot: _Slot, after: _Slot) -> int:
     if not slot.content[_BYTES:].startswith(head):
         return -1
     weight = sum(byte != 0 for byte in head)
-    return weight + _BYTES if weight and not _is_float32(columns.double(slot.content)) else weight
+    return weight + _BYTES if weight and not _is_float32(cell_values.double(slot.content)) else weight
 
 
 def _is_float32(real: float) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
 from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts
-from ticdc_bridge.schemas.formats.craft import columns
+from ticdc_bridge.schemas.formats.craft import values as cell_values
 from ticdc_bridge.schemas.formats.craft.layout import (
     NO_PARTITION,
     RowCells,
@@ -36,7 +36,7 @@ class _Cell:
     column: Column
     code: int
     flags: int
-    write: columns.Write
+    write: cell_values.Write
 
 
 class CraftEncoder:
@@ -81,7 +81,7 @@ class CraftEncoder:
         return messages
 
     def _row(self, event: RowChange, origin: Message) -> RowOut:
-        refuse_changed(event, self._options, keeps=columns.FLOAT_DAMAGED if event.format == "craft" else "")
+        refuse_changed(event, self._options, keeps=cell_values.FLOAT_DAMAGED if event.format == "craft" else "")
         before, after = event.before, event.after
         if (before if event.op == "d" else after) is None:
             raise WireError("INVALID_VALUE", column="op", details=f"op {event.op!r} without its row")
@@ -125,8 +125,8 @@ class CraftEncoder:
             if not column.virtual:
                 if not same_format and column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
                     raise unknown_type_error(column)
-                kind = types.get(column.name) or columns.type_of(column)
-                plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=same_format))
+                kind = types.get(column.name) or cell_values.type_of(column)
+                plan[column.name] = _Cell(column, *kind, cell_values.writer(column, *kind, own=same_format))
         self._plans[key] = table, plan
         return plan
 
@@ -179,12 +179,12 @@ class CraftEncoder:
         column, kind = cell.column, cell.column.type.kind
         try:
             if kind in (Kind.ENUM, Kind.SET) and not column.elements:
-                if f"{columns.ENUM_NUMBER}:{column.name}" not in event.flags:
+                if f"{cell_values.ENUM_NUMBER}:{column.name}" not in event.flags:
                     details = f"the elements of this {kind.name} are not known; give a table definition (--ddl)"
                     raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
                 return uvarint(integer(require_text(value), 64, unsigned=True))
-            if kind is Kind.FLOAT and f"{columns.FLOAT_DAMAGED}:{column.name}" in event.flags:
-                return columns.damaged_float(str(value))
+            if kind is Kind.FLOAT and f"{cell_values.FLOAT_DAMAGED}:{column.name}" in event.flags:
+                return cell_values.damaged_float(str(value))
             if kind is Kind.TIMESTAMP:
                 value = event.in_zone(column.name, value, self._options.time_zone)
             return cell.write(value)
@@ -199,7 +199,7 @@ def _types(extra: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
         if not (len(kind) == 2 and all(type(n) is int and 0 <= n < 1 << 63 for n in kind)):
             raise WireError("INVALID_VALUE", column=name, details=f"{kind!r} is no type code and flags")
         try:
-            columns.column_of(name, *kind)
+            cell_values.column_of(name, *kind)
         except ValueError as error:
             raise WireError("INVALID_VALUE", column=name, details=str(error)) from error
         types[name] = (kind[0], kind[1])

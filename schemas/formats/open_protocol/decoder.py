@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.open_protocol import values as cell_values
-from ticdc_bridge.schemas.formats.open_protocol.columns import ColumnHeader, describe
+from ticdc_bridge.schemas.formats.open_protocol.schema import ColumnHeader, describe
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import WireError

@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
 from ticdc_bridge.schemas.formats.base import Context, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.open_protocol import frame
-from ticdc_bridge.schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
+from ticdc_bridge.schemas.formats.open_protocol.schema import ColumnHeader, cell_of, check_known, derived_keys
 from ticdc_bridge.schemas.formats.open_protocol.values import Style, Write, writer
 from ticdc_bridge.schemas.formats.other_fields import members_text
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
