@@ -16,7 +16,6 @@ from ticdc_bridge.schemas.codec import avro_schema
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context, commit_ts_of, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.debezium import schema_changes
-from ticdc_bridge.schemas.formats.debezium.connect import avro_schema as connect_avro_schema
 from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectForm, RowValues, plain_writer, row_values
 from ticdc_bridge.schemas.formats.debezium.connector import MYSQL, TIDB, Connector
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import schema as publish
@@ -282,7 +281,7 @@ class ConnectorEncoder:
         if subject.startswith("None-"):
             details = "Avro needs a topic for its subjects, and the message has none: give --topic"
             raise WireError("USAGE", details=details)
-        text = connect_avro_schema.text(schema)
+        text = publish.avro_text(schema)
         write, id_ = avro_schema.writer(avro_schema.parse_schema(text)), self._context.schemas.id_of(subject, text)
 
         def frame_payload(payload: Any) -> bytes:
