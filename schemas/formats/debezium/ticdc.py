@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.formats.debezium import avro_schema as avro_publish
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.formats.debezium import values as fields
-from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectSchema, RowValues, document, row_values
+from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, RowValues, document, row_values
 from ticdc_bridge.schemas.formats.debezium.row_reader import (
     ANY_TYPE,
     DebeziumRowReader,

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
-from ticdc_bridge.schemas.formats.debezium.connect.values import (
+from ticdc_bridge.schemas.formats.debezium.connect import (
     DECIMAL,
     EPOCH_TIMESTAMP,
     ConnectForm,

@@ -24,7 +24,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
 from ticdc_bridge.schemas.codec.json_exact import name_other_form
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectSchema, document
+from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, document
 from ticdc_bridge.schemas.formats.debezium.connector import MYSQL, TIDB
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import values
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumRowReader, MessageContent, commit_ts_of_source

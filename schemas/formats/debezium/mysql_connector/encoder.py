@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.codec import avro_schema
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context, commit_ts_of, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.debezium import schema_changes
-from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectForm, RowValues, plain_writer, row_values
+from ticdc_bridge.schemas.formats.debezium.connect import ConnectForm, RowValues, plain_writer, row_values
 from ticdc_bridge.schemas.formats.debezium.connector import MYSQL, TIDB, Connector
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import schema as publish
 from ticdc_bridge.schemas.formats.framing import frame

@@ -18,7 +18,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.formats.debezium import json_schema as ticdc
 from ticdc_bridge.schemas.formats.debezium import schema_changes
-from ticdc_bridge.schemas.formats.debezium.connect.values import DECIMAL
+from ticdc_bridge.schemas.formats.debezium.connect import DECIMAL
 from ticdc_bridge.schemas.formats.debezium.connector import Connector
 from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model.errors import WireError

@@ -18,7 +18,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.codec.sql_text import pad_fraction, text_or_bytes
 from ticdc_bridge.schemas.formats.debezium import values as fields
-from ticdc_bridge.schemas.formats.debezium.connect.values import BINARY_TEXT, unescaped
+from ticdc_bridge.schemas.formats.debezium.connect import BINARY_TEXT, unescaped
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import (
     CONNECT,
     GEOMETRY,

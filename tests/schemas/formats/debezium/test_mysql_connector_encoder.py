@@ -15,7 +15,7 @@ from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import Registry
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
-from ticdc_bridge.schemas.formats.debezium.connect.values import document
+from ticdc_bridge.schemas.formats.debezium.connect import document
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import avro_text
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
