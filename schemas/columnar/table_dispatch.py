@@ -164,7 +164,7 @@ class OpenTiflowReader(TableDispatcher):
 
 
 class CraftReader(TableDispatcher):
-    """FLOATs that an encoder may have damaged are the decoder's (schemas.formats.craft.damaged_floats), which reads its
+    """FLOATs that an encoder may have damaged are the decoder's (schemas.formats.craft.decoder), which reads its
     messages in order. Here a message is enough to leave all of its topic in the batch.
     """
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ticdc_bridge.schemas.formats.debezium.connect.values import adjusted_year, is_zero_date
+from ticdc_bridge.schemas.formats.debezium.connect import adjusted_year, is_zero_date
 from ticdc_bridge.schemas.formats.format_table import WRITTEN
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.event import Row, RowChange

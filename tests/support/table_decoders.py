@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.open_reader import OpenTableReader
 from ticdc_bridge.schemas.columnar.rows import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, RowShape
 from ticdc_bridge.schemas.formats.base import Context, SingleTable
-from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options

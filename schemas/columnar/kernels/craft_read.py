@@ -285,7 +285,7 @@ def values(
 
 @jit
 def count_overwritten(data: Array, at: int, pos: int, length: int, state: Array) -> None:
-    """Counts FLOATs that the next number was written over, as the decoder does (schemas.formats.craft.damaged_floats):
+    """Counts FLOATs that the next number was written over, as the decoder does (schemas.formats.craft.decoder):
     the FLOAT at `at`, the number at `pos`.
     """
     state[_PAIRS] += 1
