@@ -46,7 +46,6 @@ class RowWriter(Protocol):
 
     def check_key(self, table: Table, exists: bool) -> None:
         """SetupError USAGE or STOPPED for a table whose key, or lack of one, this can't write by."""
-        ...
 
     def write(
         self, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int, summary: Summary
@@ -55,7 +54,6 @@ class RowWriter(Protocol):
 
         forgotten_ts: deletes up to there are not kept by key any more.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,9 @@ _BATCH = 16384  # bytes: the Java producer's batch.size, if nobody says another
 class BatchSink(Protocol):
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         """Takes the rows of micro-batch `number`. by_time: ordered by commit_ts."""
-        ...
 
     def write_nothing(self, number: int) -> None:
         """Micro-batch `number` has no rows for here; an earlier try of it may have had some."""
-        ...
 
 
 class TopicSink:

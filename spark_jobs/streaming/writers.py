@@ -31,7 +31,6 @@ _COLUMNS: dict[Form, tuple[str, ...]] = {
 class RowsWriter(Protocol):
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         """rows: of pieces, `count` of them. How many rows, messages or keys were written."""
-        ...
 
 
 @dataclass(frozen=True)

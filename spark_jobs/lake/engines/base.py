@@ -47,7 +47,6 @@ class LakeTable(Protocol):
     @property
     def location(self) -> str:
         """As --out has it."""
-        ...
 
     def exists(self) -> bool: ...
 
@@ -56,11 +55,9 @@ class LakeTable(Protocol):
 
         SetupError STOPPED where this library can't write it.
         """
-        ...
 
     def column_type(self, kind: str) -> str:
         """The type that a column of this Spark type has in the table. SetupError USAGE where it has none for it."""
-        ...
 
     def read(self) -> DataFrame: ...
 
@@ -68,33 +65,27 @@ class LakeTable(Protocol):
 
     def set_property(self, name: str, value: str) -> None:
         """Sets a table property."""
-        ...
 
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
         clustered_by: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """The table without rows. SetupError USAGE for a layout that this library, or the format, does not have."""
-        ...
 
     def overwrite(self, frame: DataFrame) -> None:
         """The table anew, with the frame's columns; the frame may be made of the table's own rows."""
-        ...
 
     def add_rows(self, frame: DataFrame) -> None:
         """Adds rows. frame: has the table's columns, of its types and in its order."""
-        ...
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         """Before columns of these types come. have: the types of those that are there."""
-        ...
 
     def add(self, column: TableColumn, value: str | None = None, others: str = "false") -> bool:
         """Adds a column. value: SQL, of it in the rows that are there; others: SQL, rows that do not get it.
 
         True: the rows have it, and no file is new; False: no row has it.
         """
-        ...
 
     def rename(self, old: str, new: str) -> None: ...
 
@@ -104,21 +95,17 @@ class LakeTable(Protocol):
 
     def reorder(self, names: Sequence[str]) -> None:
         """Makes these the first columns, in this order, where that changes metadata only; else all stay in place."""
-        ...
 
     def widen(self, name: str, kind: str) -> bool:
         """Another type in place; False: the table must be written anew."""
-        ...
 
     def delete(self, where: str) -> None:
         """where: Spark SQL over the table's columns, as the values of update, by column."""
-        ...
 
     def update(self, values: Mapping[str, str], where: str) -> None: ...
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
         """frame: rows that are the same each time they are read (spark_sql.keep_rows)."""
-        ...
 
 
 Engine = Callable[["SparkSession", str], LakeTable]
