@@ -10,13 +10,11 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from ticdc_bridge.spark_jobs.lake.engines.iceberg_append import APPLICATION, BATCH
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 RESOLVED_TS = "tidb.committed_resolved_ts"
 COMMIT_TS = "bridge.commit_ts"

@@ -7,7 +7,11 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.locations import TableLocation
@@ -18,9 +22,6 @@ from ticdc_bridge.spark_jobs.lake.engines.delta_files import absolute_path, allo
 from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import SparkIceberg
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 from ticdc_bridge.spark_jobs.spark.session import check_running, spark_session
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS: Mapping[str, Mapping[str, str]] = {
     "delta": {
@@ -44,8 +45,6 @@ def session(
     runs already, without Delta or with settings that can't change any more. shared: several tables are written at a
     time, each with a share of the cores.
     """
-    from pyspark.sql import SparkSession
-
     active = SparkSession.getActiveSession()
     if active is None and "SPARK_REMOTE" in os.environ:  # a server that runs already, with Delta or without
         active = spark_session("ticdc-bridge", master=settings.master)
@@ -111,8 +110,6 @@ def has_delta(spark: SparkSession) -> bool:
 
 
 def _is_submitted_with(class_name: str) -> bool:
-    from pyspark import SparkContext
-
     SparkContext._ensure_initialized()
     jvm: Any = SparkContext._jvm
     return type(reduce(getattr, class_name.split("."), jvm)).__name__ == "JavaClass"  # else JavaPackage: none is there
@@ -140,17 +137,11 @@ def append(frame: DataFrame, location: TableLocation, once: tuple[str, int] | No
     """
     if location.format == "iceberg":
         iceberg_append.append(SparkIceberg(frame.sparkSession, location.name), frame, once)
-    else:
-        _append_to_delta(frame, location.name, once)
-
-
-def _append_to_delta(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
-    from pyspark.errors import AnalysisException
-
+        return
+    path, spark = location.name, frame.sparkSession
     writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
     if once is not None:
         writer = writer.option("txnAppId", once[0]).option("txnVersion", once[1])
-    spark = frame.sparkSession
     if not exists(spark, path):
         names = delta_features.field_names(frame.schema)
         for name, value in delta_features.properties_for(spark, path, names).items():

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.plugins import plugins
@@ -106,6 +108,35 @@ class LakeTable(Protocol):
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
         """frame: rows that are the same each time they are read (spark_sql.keep_rows)."""
+
+
+T = TypeVar("T")
+
+
+def convert_errors(error_of: Callable[[Any, Exception], SetupError | None]) -> Callable[[type[T]], type[T]]:
+    """A decorator of classes: what their public methods raise becomes what `error_of` makes of the table and the error;
+    None: it stays as it is.
+    """
+
+    def convert(method: FunctionType) -> Callable[..., Any]:
+        @wraps(method)
+        def call_method(table: Any, /, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(table, *args, **kwargs)
+            except Exception as error:  # Java's as they are, or as pyspark's own
+                if (converted := error_of(table, error)) is None:
+                    raise
+                raise converted from error
+
+        return call_method
+
+    def decorate(table_class: type[T]) -> type[T]:
+        for name in dir(table_class):
+            if isinstance(method := getattr(table_class, name), FunctionType) and not name.startswith("_"):
+                setattr(table_class, name, convert(method))
+        return table_class
+
+    return decorate
 
 
 Engine = Callable[["SparkSession", str], LakeTable]

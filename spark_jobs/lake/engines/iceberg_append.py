@@ -7,13 +7,11 @@ expired are forgotten: a batch comes again soon after a kill or never, so Iceber
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from ticdc_bridge.spark_jobs.lake.engines.base import types_error
 from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import ACCEPTS_ROWS, SparkIceberg
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 APPLICATION, BATCH = "bridge.application", "bridge.batch"
 """Keys of a snapshot's summary."""
