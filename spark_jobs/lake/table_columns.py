@@ -348,7 +348,9 @@ class TableColumns:
         for column in (c for c in columns if c not in changed):
             kind, fill, is_filled = self.values.type_of(column), self.values.fill_sql(step, column), False
             if column.name not in have:
-                is_filled = self._add(column, fill, step)
+                time = self.kind.time_column
+                newer = "false" if step is None else f"{time} > {step.commit_ts} OR {time} IS NULL"
+                is_filled = self.lake_table.add(self._lake_column(column), fill, newer)
             elif have[column.name] != kind:
                 self._retype(column.name, have[column.name], kind)
             if fill is not None and not is_filled:
@@ -356,26 +358,15 @@ class TableColumns:
         if step is not None and fills:
             with report_slow_steps(f"{self.settings.id}: filling {', '.join(fills)} in the rows that are there"):
                 self.lake_table.update(fills, f"{self.kind.time_column} <= {step.commit_ts}")
-        self._comment_types(columns)
+        now = {field.name: field.metadata.get("comment", "") for field in self.lake_table.read().schema.fields}
+        for column in columns:  # a column's comment is its TiDB type, as that is now
+            comment = _comment(column)
+            if comment and comment != now.get(column.name):
+                self.lake_table.comment(column.name, comment)
         names = {c.name for c in columns} | self.kind.metadata_names
         for name in set(have) - names if drop and not self.kind.keeps_past else ():
             self.lake_table.drop(name)
         self.lake_table.reorder([c.name for c in columns])
-
-    def _add(self, column: Column, fill: str | None, step: SchemaChange | None) -> bool:
-        """True if the rows from before the statement have `fill` with that."""
-        if step is None or fill is None:
-            return self.lake_table.add(self._lake_column(column))
-        newer = f"{self.kind.time_column} > {step.commit_ts} OR {self.kind.time_column} IS NULL"
-        return self.lake_table.add(self._lake_column(column), fill, newer)
-
-    def _comment_types(self, columns: list[Column]) -> None:
-        """A column's comment is its TiDB type, as that is now."""
-        now = {field.name: field.metadata.get("comment", "") for field in self.lake_table.read().schema.fields}
-        for column in columns:
-            comment = _comment(column)
-            if comment and comment != now.get(column.name):
-                self.lake_table.comment(column.name, comment)
 
     def _changes(self, step: SchemaChange, column: Column, have: str) -> bool:
         """True if TiDB made other values of the column's, which is not done yet."""

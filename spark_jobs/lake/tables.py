@@ -84,7 +84,10 @@ def _settings_of(active: SparkSession | None, settings: SparkSettings, table_for
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return lake_config([table_format], settings.artifacts)
     # Under spark-submit the jars are the user's (--packages, --jars).
-    if not _is_submitted_with(SETTINGS[table_format]["spark.sql.extensions"]):
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    extension = reduce(getattr, SETTINGS[table_format]["spark.sql.extensions"].split("."), jvm)
+    if type(extension).__name__ != "JavaClass":  # a JavaPackage: the class is not there
         details = f"spark-submit was given no jars of {_NAMES[table_format]}'s: --packages, --jars"
         raise SetupError("USAGE", details=details)
     return SETTINGS[table_format]
@@ -107,12 +110,6 @@ def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> En
 def has_delta(spark: SparkSession) -> bool:
     """True if a session that runs has Delta's extension."""
     return SETTINGS["delta"]["spark.sql.extensions"] in (spark.conf.get("spark.sql.extensions", "") or "")
-
-
-def _is_submitted_with(class_name: str) -> bool:
-    SparkContext._ensure_initialized()
-    jvm: Any = SparkContext._jvm
-    return type(reduce(getattr, class_name.split("."), jvm)).__name__ == "JavaClass"  # else JavaPackage: none is there
 
 
 def lake_config(formats: Iterable[str] = ("delta",), brought: frozenset[str] = frozenset()) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -17,7 +17,7 @@ from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_o
 from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
-from ticdc_bridge.spark_jobs.lake.name_history import shared_names, table_names
+from ticdc_bridge.spark_jobs.lake.name_history import rename_chain, shared_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
 from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind, TableSettings
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -57,7 +57,7 @@ def merge_table(
     """
     with DEFINITIONS_LOCK:
         ordered = sort_statements(statements)
-        steps, names = schema_changes(ordered, id_), table_names(ordered, id_)
+        steps, names = schema_changes(ordered, id_), rename_chain(ordered, id_).names()
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = definition or (newest_table(job.read, id_) if changes is not None else None)
     if table is not None and changes is not None and not steps and job.read.format == "avro":
@@ -102,14 +102,13 @@ def _targets(
 
     targets: list[merge.CurrentTable | changelog.Changelog | row_versions.RowVersions] = []
     if job.current:
-        kind = merge.KIND
-        writer: Callable[[TableColumns], merge.RowWriter] = merge.CommitOrderWriter
-        if by_offset:
-            kind, writer = offset_order.KIND, offset_order.OffsetOrderWriter
         if not has_key and job.without_key == "append":
-            kind, writer = keyless.KIND, keyless.KeylessWriter
-        columns = columns_of(location, kind)
-        targets.append(merge.CurrentTable(columns, writer(columns)))
+            columns = columns_of(location, keyless.KIND)
+            targets.append(merge.CurrentTable(columns, keyless.append_inserts, keyless.check_no_key))
+        elif by_offset:
+            targets.append(merge.CurrentTable(columns_of(location, offset_order.KIND), offset_order.write_by_offset))
+        else:
+            targets.append(merge.CurrentTable(columns_of(location, merge.KIND), merge.write_by_commit_ts))
     if job.changelog is not None:
         targets.append(changelog.Changelog(columns_of(_location(job.changelog), changelog.KIND)))
     if job.versions is not None:

@@ -30,7 +30,7 @@ from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_ro
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
 from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder, order_of
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 
 if TYPE_CHECKING:
@@ -43,15 +43,6 @@ pc: Any = pyarrow.compute
 E = TypeVar("E", bound=BridgeError)
 _LOT = 1 << 18  # bytes of lines in one piece, about
 _CARRIED = ("topic", "partition", "offset", "key", "value", "timestamp", "headers")
-
-
-def message_function(job: Job) -> Callable[[Message], MessageResult]:
-    """Message → what becomes of it. Compiled once a task."""
-    decoder, marked = job.read.decoder(), job.needs_order
-    if job.write is None:
-        return lambda m: decode_message(decoder, m, job.read.verify_checksum, marked, job.read.chosen)
-    encoder = job.write.encoder()
-    return lambda m: transcode_message(decoder, encoder, m, job.topic, marked, job.read.chosen)
 
 
 def row_of_error(error: BridgeError) -> dict[str, str]:
@@ -221,7 +212,12 @@ class TaskCodecs:
             self._batches = ChangeReader(job.read, pa.schema(list(changes)))
         elif lines and not job.needs_order:
             self._batches = LineReader(job.read)
-        self.process_message = self._batches.one if self._batches else message_function(job)
+        self.process_message: Callable[[Message], MessageResult]
+        if self._batches is not None:
+            self.process_message = self._batches.one
+            return
+        decoder, marked = job.read.decoder(), job.needs_order
+        self.process_message = lambda m: decode_message(decoder, m, job.read.verify_checksum, marked, job.read.chosen)
 
     def item(self, row: dict[str, Any]) -> Item | None:
         """A row of the input → its message, or what failed and the line; None for an empty line."""

@@ -17,7 +17,7 @@ from ticdc_bridge.spark_jobs.spark.sql_expressions import is_of
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
 Names = Sequence[tuple[int, TableId | None]]
-"""A table's names by time: spark_jobs.lake.name_history.table_names."""
+"""A table's names by time: spark_jobs.lake.name_history.RenameChain.names."""
 SharedNames = Mapping[TableId, Sequence[NameOwner]]
 """The tables that had a name: spark_jobs.lake.name_history.shared_names."""
 NOT_SHARED: SharedNames = {}

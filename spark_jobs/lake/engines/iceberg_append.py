@@ -29,8 +29,10 @@ def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) 
     if not table.exists():
         table.create_for(frame, dict([ACCEPTS_ROWS]))
     else:
-        if once is not None and newest_batch(table, once[0]) >= once[1]:
-            return
+        if once is not None:
+            batches = (int(s.get(BATCH, -1)) for _, s in table.snapshots() if s.get(APPLICATION) == once[0])
+            if max(batches, default=-1) >= once[1]:
+                return
         if ACCEPTS_ROWS[1] != table.prepare().get(ACCEPTS_ROWS[0]):
             table.set_property(*ACCEPTS_ROWS)
     summary = {} if once is None else {APPLICATION: once[0], BATCH: str(once[1])}
@@ -40,9 +42,3 @@ def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) 
         if (match := _OTHER_TYPE.search(str(error))) is None:
             raise
         raise types_error(table.location, match[0]) from error
-
-
-def newest_batch(table: SparkIceberg, application: str) -> int:
-    """The number of the newest batch of this application that the table has; -1: none."""
-    numbers = (int(s.get(BATCH, -1)) for _, s in table.snapshots() if s.get(APPLICATION) == application)
-    return max(numbers, default=-1)

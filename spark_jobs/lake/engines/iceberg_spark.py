@@ -58,8 +58,13 @@ class SparkIceberg(SqlTable):
 
     def __post_init__(self) -> None:
         catalog = split_iceberg_name(self.name)[0]
-        if self.spark.conf.get(_CATALOG + catalog, None) is None:
-            raise SetupError("USAGE", details=_no_catalog(self.location, catalog))
+        if self.spark.conf.get(name := _CATALOG + catalog, None) is None:
+            details = (
+                f"{self.location}: Spark knows no catalog {catalog}. Configure it (--conf, spark-defaults.conf):"
+                f" {name}=org.apache.iceberg.spark.SparkCatalog, and {name}.type=hadoop with {name}.warehouse=PATH,"
+                f" {name}.type=rest or jdbc with {name}.uri=URI, {name}.type=hive or glue"
+            )
+            raise SetupError("USAGE", details=details)
         # A catalog that keeps tables would show them as they were before another writer's commit.
         cache = f"{_CATALOG}{catalog}.cache-enabled"
         if self.spark.conf.get(cache, None) is None:
@@ -195,12 +200,3 @@ class SparkIceberg(SqlTable):
 
 def _columns_of(frame: DataFrame, type_in_table: Callable[[str], str]) -> list[tuple[str, str]]:
     return [(f.name, type_in_table(f.dataType.simpleString())) for f in frame.schema]
-
-
-def _no_catalog(location: str, catalog: str) -> str:
-    name = _CATALOG + catalog
-    return (
-        f"{location}: Spark knows no catalog {catalog}. Configure it (--conf, spark-defaults.conf):"
-        f" {name}=org.apache.iceberg.spark.SparkCatalog, and {name}.type=hadoop with {name}.warehouse=PATH,"
-        f" {name}.type=rest or jdbc with {name}.uri=URI, {name}.type=hive or glue"
-    )
