@@ -37,7 +37,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import plain_default
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """What one statement did to the table. before, after: None where the table was not there.
+    """The effect of one statement on the table. before, after: None where the table was not there.
 
     renamed: old name → new, other letters of the same name too. emptied: no row from before is the table's (TRUNCATE;
     CREATE, whether or not the DROP before it is known; a DROP alone leaves the copy, which RECOVER TABLE makes right
@@ -54,7 +54,7 @@ class SchemaChange:
     unclear: str = ""
 
     def old_name(self, name: str) -> str | None:
-        """What a column of this name was called before the statement; None: the statement did not rename it."""
+        """The name that a column had before the statement; None: the statement did not rename it."""
         return next((old for old, new in self.renamed.items() if new == name), None)
 
 
@@ -66,7 +66,7 @@ def statements_of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
 
 
 def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaChange]:
-    """What the statements did to one table, in order; each statement once. RENAME TABLE is followed.
+    """The effects of the statements on one table, in order; each statement once. RENAME TABLE is followed.
 
     id_: the table's name at any time (spark_jobs.lake.name_history). SetupError USAGE says which statement can't be
     read.
@@ -136,7 +136,7 @@ _OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")
 
 
 def _unclear_change(statement: Statement, ddl: DdlText, id_: TableId) -> str:
-    """What a statement is called that took rows of the table away or brought some, and does not say which."""
+    """The word for a statement that took rows of the table away or brought some, and does not say which."""
     if isinstance(statement, AlterTable):
         ours = same_table(statement.table.in_db(ddl.db), id_)
         for clause in statement.clauses:
@@ -220,7 +220,7 @@ def added_column(steps: list[SchemaChange], column: str) -> Column | None:
 
 
 def column_before(step: SchemaChange, name: str) -> Column | None:
-    """What a column of the table after a statement was before it."""
+    """A column of the table after a statement as it was before it."""
     return None if step.before is None else step.before.by_name.get(step.old_name(name) or name)
 
 

@@ -1,4 +1,4 @@
-"""What each commit to an Iceberg table says of the changes in it: its snapshot's summary.
+"""The summary of a snapshot: what each commit to an Iceberg table says of the changes in it.
 
 TiCDC's own Iceberg sink writes `tidb.committed_resolved_ts`, so one tool reads both; the other keys are ours. A session
 puts them into every snapshot that it commits, so they hold for all tables of a micro-batch.

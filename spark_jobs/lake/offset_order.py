@@ -29,9 +29,9 @@ _COLUMNS = {
 """Columns of a row's newest change: the field of its KAFKA_POSITION, and the type."""
 
 
-def refuse_truncate(changes: DataFrame, ours: SparkColumn, id_: TableId) -> None:
-    """SetupError STOPPED for a TRUNCATE among the changes. ours: events of the table."""
-    if not changes.where(ours).where(f"kind = 'ddl' AND ddl_type = {_TRUNCATE}").isEmpty():
+def refuse_truncate(changes: DataFrame, is_of_table: SparkColumn, id_: TableId) -> None:
+    """SetupError STOPPED for a TRUNCATE among the changes. is_of_table: events of the table."""
+    if not changes.where(is_of_table).where(f"kind = 'ddl' AND ddl_type = {_TRUNCATE}").isEmpty():
         details = (
             "a TRUNCATE TABLE without a commit_ts: nobody can tell which changes come before it. Begin with another"
             " table, and the changes after it"

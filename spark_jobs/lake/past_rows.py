@@ -1,4 +1,4 @@
-"""What a changelog and a table of row versions share: columns stay, and statements that took rows away are recorded."""
+"""Steps of changelogs and tables of row versions: columns stay, and statements that took rows away are recorded."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class RowVersions:
         types = {field.name: field.dataType for field in events.schema.fields}
         pairs = [*rows.key_pairs, *rows.value_pairs]
         stored = self.columns.lake_table.read().select(
-            *(F.col(quote_name(ours)).cast(types[name]).alias(name) for ours, name in pairs),
+            *(F.col(quote_name(column)).cast(types[name]).alias(name) for column, name in pairs),
             *(F.col(name) for name in (FROM, TO, FROM_TS, TO_TS)), F.col(MESSAGE).alias("stored_message"),
         )  # fmt: skip
         stored = stored.join(events.select(*names).distinct(), names, "left_semi")
@@ -204,7 +204,7 @@ class RowVersions:
         if count:
             keys = {c.name for c in rows.keys}
             pairs = [*rows.key_pairs, (FROM_TS, "ts")]
-            values = [(ours, name) for ours, name in rows.value_pairs if ours not in keys]
+            values = [(column, name) for column, name in rows.value_pairs if column not in keys]
             values += [*pairs, (FROM, "time"), (TO_TS, "to_ts"), (TO, "to_time"), (MESSAGE, "message")]
             self.columns.lake_table.merge(
                 new, Upsert(pairs, values, "NOT s.is_removed", "NOT s.is_removed", "s.is_removed")

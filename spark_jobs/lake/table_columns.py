@@ -58,7 +58,7 @@ class TableKind(NamedTuple):
 
 @dataclass(frozen=True)
 class TableSettings:
-    """What a job says of a table of the lake. id: the table in TiDB; names: its names by time (name_history).
+    """A job's settings of a table of the lake. id: the table in TiDB; names: its names by time (name_history).
 
     zone: of TIMESTAMP text. by_offset: Kafka has the order of the changes, which have no commit_ts. null_values: their
     format has null values after deletes (spark_jobs.lake.null_values). on_lossy: a value that its type can't hold stops
@@ -106,9 +106,9 @@ class TableColumns:
 
     def refuse_names(self, table: Table) -> None:
         """SetupError USAGE for a table with a column that is called as one of ours; deleted keys have more of ours."""
-        ours = self.kind.metadata_names
+        reserved = self.kind.metadata_names
         for column in table.columns:
-            if column.name.lower() in (ours | RESERVED_NAMES if column.handle_key else ours):
+            if column.name.lower() in (reserved | RESERVED_NAMES if column.handle_key else reserved):
                 raise SetupError("USAGE", details=f"table {self.settings.id} has a column {column.name} of its own")
 
     def can_follow(self) -> bool:
@@ -184,7 +184,7 @@ class TableColumns:
         return commit_ts
 
     def _key_conversions(self, step: SchemaChange) -> dict[str, Any]:
-        """What becomes of the values of key columns that got another type: by their old names."""
+        """The new values of key columns that got another type: by their old names."""
         conversions: dict[str, Any] = {}
         for column in step.after.columns if step.after else ():
             old = column_before(step, column.name)

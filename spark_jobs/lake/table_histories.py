@@ -54,7 +54,7 @@ class TableHistories:
         return [*self._now.values(), *(c for c in chains.values() if c.name.folded not in self._now)]
 
     def statements_of(self, chain: RenameChain) -> list[DdlText]:
-        """What the table's history is made of, in order; others may be among them."""
+        """The statements that the table's history is made of, in order; others may be among them."""
         names = {id_.table.lower() for _, id_ in chain.names() if id_ is not None}
         numbers = set[int]().union(*(self._by_word.get(word, ()) for word in _OF_ALL))
         done = set[str]()

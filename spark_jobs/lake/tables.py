@@ -30,7 +30,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
     },
     "iceberg": {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
 }
-"""What a session needs for tables of a format, beside its jars. Iceberg's catalogs are the user's to configure."""
+"""Settings of a session for tables of a format, beside its jars. Iceberg's catalogs are the user's to configure."""
 _NAMES = {"delta": "Delta", "iceberg": "Iceberg"}
 _OTHER_TYPES = ("DELTA_FAILED_TO_MERGE", "DELTA_MERGE_INCOMPATIBLE", "DELTA_SCHEMA_CHANGED", "INCOMPATIBLE_DATA")
 
@@ -73,7 +73,7 @@ def session(
 
 
 def _settings_of(active: SparkSession | None, settings: SparkSettings, table_format: str) -> Mapping[str, str]:
-    """What a session that is yet to start needs for a format. SetupError USAGE where there is one without Delta, or
+    """Settings for a format of a session that is yet to start. SetupError USAGE where there is one without Delta, or
     spark-submit has no jars of it; JAR_MISSING.
     """
     if active is not None:
@@ -94,7 +94,7 @@ def _settings_of(active: SparkSession | None, settings: SparkSettings, table_for
 
 
 def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> Engine:
-    """What writes tables of a format in this session. name: of spark_jobs.lake.engines.base.ENGINES, or "auto".
+    """The engine of a format's tables in this session. name: of spark_jobs.lake.engines.base.ENGINES, or "auto".
 
     SetupError USAGE for an engine that writes another format.
     """

@@ -1,4 +1,4 @@
-"""What a stream keeps beside Spark's own checkpoint: whose it is, DDL it has read, watermarks, rows held, ids seen.
+"""The state of a stream beside Spark's own checkpoint: whose it is, DDL it has read, watermarks, rows held, ids seen.
 
 Everything is written per micro-batch under the batch's number, from the state of the batch before: a batch that Spark
 runs again after a crash finds the same state and writes the same files.
@@ -147,7 +147,7 @@ class Checkpoint:
 
     # ---- the last row of each partition of a name
     def last_rows_before(self, number: int) -> dict[str, dict[str, int | None]]:
-        """What spark_jobs.streaming.row_owners kept last; not every batch has rows."""
+        """The rows that spark_jobs.streaming.row_owners kept last; not every batch has rows."""
         kept = self._last_rows_before(number)
         rows: dict[str, dict[str, int | None]] = json.loads(kept[-1].read_text(encoding="utf-8")) if kept else {}
         return rows
@@ -187,7 +187,7 @@ class Checkpoint:
         remove_folder(self.folder / kind / f"batch={number}")
 
     def _read(self, name: str, default: T) -> T:
-        """What a JSON file has; default: it is not there."""
+        """The content of a JSON file; default: it is not there."""
         path = self.folder / name
         content: T = json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
         return content

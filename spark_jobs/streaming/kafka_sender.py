@@ -41,7 +41,7 @@ from ticdc_bridge.spark_jobs.streaming.pieces import (
 pa: Any = pyarrow  # the stubs know less than the library
 
 SENT = f"`key` binary, value binary, headers {HEADERS}, partition int"
-"""What the workers give, with `topic` where not all goes to one, and _INPUT_ORDER where messages have ids."""
+"""Columns of the workers' rows, with `topic` where not all goes to one, and _INPUT_ORDER where messages have ids."""
 _INPUT_ORDER = "position bigint, part int"
 DEAD = f"{MESSAGE}, position bigint"
 _NOW_WELL = "it failed when it was read first, and not when it was read again for this dead letter: replay it"
@@ -49,7 +49,7 @@ _NOW_WELL = "it failed when it was read first, and not when it was read again fo
 
 @dataclass
 class SendReport:
-    """What the tasks of one try of a micro-batch told.
+    """The counts of the tasks of one try of a micro-batch.
 
     failed: positions of the messages that failed, by code (arrays of int64); fatal: why a worker could not go on.
     """

@@ -71,5 +71,5 @@ def tables_of(
 
 
 def edge(topic: str | None, rows: int) -> dict[str, Any]:
-    """What is told of messages that were not decoded: their topic, and no table."""
+    """The edge of messages that were not decoded: their topic, and no table."""
     return dict(zip(_NAMES, (topic, "", "", None, None), strict=True)) | {"rows": rows}

@@ -39,7 +39,7 @@ _BESIDE = ("changelog", "versions")
 
 @dataclass
 class TableTask:
-    """What a batch does for a table. changes: None: there are none, and its place follows its DDL alone.
+    """The work of a batch for a table. changes: None: there are none, and its place follows its DDL alone.
 
     statements: its history. rows: read of it; newest: their largest commit_ts; out: keys or rows written. layout: of a
     table that is made, if it is not the job's. changelog, versions: the places of these, None for none. refused: why it
@@ -287,10 +287,10 @@ def _run_together(
 
 def _raise_first(errors: dict[TableId, Exception], count: int) -> None:
     """One of ours first: it comes again at each try."""
-    ours = [(id_, error) for id_, error in errors.items() if isinstance(error, BridgeError)]
-    for id_, error in ours:
+    known = [(id_, error) for id_, error in errors.items() if isinstance(error, BridgeError)]
+    for id_, error in known:
         print(f"error table {id_}: {error.detail}", file=sys.stderr)
     if count > len(errors):
         text = f"{count - len(errors)} of {count} tables of the batch are written; they are not written twice"
         print(f"{text}, {len(errors)} failed", file=sys.stderr)
-    raise ours[0][1] if ours else next(iter(errors.values()))
+    raise known[0][1] if known else next(iter(errors.values()))

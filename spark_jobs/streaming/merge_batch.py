@@ -43,7 +43,7 @@ _UNTIMED_HINTS = dict.fromkeys(
     ("avro", "canal-json", "debezium", "debezium-avro"), _ENABLE_EXTENSION_HINT + _OFFSET_ORDER_HINT
 )
 _VERSIONS_HINT = "row versions are made of changes that have it"
-"""What to do about changes that nothing orders, by the format read."""
+"""Hints what to do about changes that nothing orders, by the format read."""
 
 
 def merge_table(
@@ -73,12 +73,12 @@ def merge_table(
             for target in targets:
                 target.follow(definition, steps)
         return 0
-    ours, counts = changes, list[int]()
+    taken, counts = changes, list[int]()
     if owners is not None:
-        ours = take_table(changes, names, summary, owners, shared_names(ordered))
+        taken = take_table(changes, names, summary, owners, shared_names(ordered))
     for number, target in enumerate(targets):
         counted = Summary() if number else summary  # what one of them counts of the changes is so for all
-        counts.append(target.merge(ours, table, steps, counted))
+        counts.append(target.merge(taken, table, steps, counted))
         if counted.skipped[REPEATED] and number:
             summary.skipped[REPEATED] += counted.skipped[REPEATED]
     return counts[0]
@@ -136,10 +136,10 @@ def take_table(
 ) -> DataFrame:  # fmt: skip
     """The rows of one table. What is left out is counted, and what is the table's, or not, by an estimate."""
     marked, is_row = owners.mark(changes, shared), F.col("kind") == "row"
-    ours = F.coalesce(is_row & is_of_names(names), F.lit(False))
+    is_taken = F.coalesce(is_row & is_of_names(names), F.lit(False))
     named = reduce(or_, (is_of_name(id_) for _, id_ in names))
     if shared and (count := marked.where(named & F.col(IS_ESTIMATED)).count()):
         summary.flags[TABLE_ESTIMATED] += count
-    for row in marked.where(~ours).groupBy("kind").count().collect():
+    for row in marked.where(~is_taken).groupBy("kind").count().collect():
         summary.skipped[OTHER_TABLE if row["kind"] == "row" else row["kind"]] += row["count"]
-    return marked.where(ours).drop(OWNED_AT, IS_ESTIMATED)
+    return marked.where(is_taken).drop(OWNED_AT, IS_ESTIMATED)

@@ -1,5 +1,5 @@
-"""What runs in Spark's Python workers for jobs, batch and stream: each message's pieces, as rows that sinks take, and
-what the driver counts and tells.
+"""The part of jobs that runs in Spark's Python workers: each message's pieces, as rows that sinks take, and what
+the driver counts and tells.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def error_of_row(kind: type[E], row: Any) -> E:
 
 
 Form = Literal["message", "line", "change", "text"]
-"""What a piece has of an event; `text`: the lines of a file, of messages or of the plain form, many in one piece."""
+"""The form of an event in a piece; `text`: the lines of a file, of messages or of the plain form, many in one piece."""
 HEADERS = "array<struct<key:string,value:binary>>"
 MESSAGE = f"topic string, partition int, `key` binary, value binary, timestamp timestamp, headers {HEADERS}"
 _PIECES = (
@@ -124,7 +124,7 @@ class PieceBatches:
             yield pa.RecordBatch.from_pylist([counts_row], schema=self.schema)
 
     def _kernel_pieces(self, chunk: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
-        """What the kernels wrote or read, as pieces."""
+        """The results of the kernels, as pieces."""
         if fast is None:
             return None
         count, zeros = len(fast.origin), pa.array(np.zeros(len(fast.origin), np.int32))

@@ -31,7 +31,7 @@ from ticdc_bridge.spark_jobs.streaming.pieces import Form, PieceBatches, error_o
 
 @dataclass
 class BatchResult:
-    """What one micro-batch did: its counts, and the newest offset read of each partition."""
+    """The result of one micro-batch: its counts, and the newest offset read of each partition."""
 
     summary: Summary = field(default_factory=Summary)
     offsets: dict[int, int] = field(default_factory=dict)
@@ -41,8 +41,10 @@ class BatchResult:
 
 @dataclass
 class MicroBatch:
-    """What its stages hand on. job: as it knows the tables of this batch. checkpoint: None in a batch job. partitions:
-    of the topic, where a stage asks for them. in_order: its rows are to be written in the order of the input.
+    """A micro-batch as its stages hand it on.
+
+    job: as it knows the tables of this batch. checkpoint: None in a batch job. partitions: of the topic, where a stage
+    asks for them. in_order: its rows are to be written in the order of the input.
     """
 
     number: int
@@ -192,7 +194,7 @@ def _newest_watermarks(batch: MicroBatch) -> dict[int, int]:
 
 
 def commit_facts(batch: MicroBatch, kafka: KafkaClient, commit_ts: int | None) -> dict[str, str]:
-    """What a commit says of the batch (summary_of_commit). Watermarks go on from batch to batch in the checkpoint.
+    """The facts of a commit of the batch (summary_of_commit). Watermarks go on from batch to batch in the checkpoint.
 
     Of a file or several topics nothing tells which partitions there are.
     """

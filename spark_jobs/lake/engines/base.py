@@ -1,4 +1,4 @@
-"""What `merge` asks of a table of the lake, whichever library writes it: one file a library, one entry in ENGINES.
+"""Tables of the lake as `merge` needs them, whichever library writes them: one file and one entry in ENGINES each.
 
 Other distributions add an EngineEntry by entry points of the group `ticdc_bridge.engines`.
 """

@@ -1,4 +1,4 @@
-"""What both Delta engines ask of a table's folder."""
+"""Questions of both Delta engines about a table's folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 _NO_TABLE = frozenset(("DELTA_PATH_DOES_NOT_EXIST", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE",
                        "DELTA_SCHEMA_NOT_SET", "PATH_NOT_FOUND"))  # fmt: skip
-"""What Delta says of a path without a table: nothing is there, other files, a log without a commit."""
+"""Delta's errors for a path without a table: nothing is there, other files, a log without a commit."""
 
 
 def sql_name(path: str) -> str:

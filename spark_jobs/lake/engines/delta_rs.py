@@ -39,7 +39,7 @@ _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
 def _error_of(table: Deltalake, error: Exception) -> SetupError | None:
-    """What deltalake can't do."""
+    """SetupError STOPPED for what deltalake can't do."""
     if not isinstance(error, DeltaError | OSError):
         return None
     return SetupError("STOPPED", where=table.location, details=f"deltalake: {error}")
@@ -176,8 +176,8 @@ class Deltalake:
         self.overwrite(frame.withColumns(columns))
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
-        on = " AND ".join(f"t.{_quote(ours)} = s.{_quote(theirs)}" for ours, theirs in upsert.keys)
-        values = {_quote(ours): f"s.{_quote(theirs)}" for ours, theirs in upsert.values}
+        on = " AND ".join(f"t.{_quote(column)} = s.{_quote(source)}" for column, source in upsert.keys)
+        values = {_quote(column): f"s.{_quote(source)}" for column, source in upsert.values}
         with self._rows_of(frame) as rows:
             merger = self._table().merge(rows, predicate=on, source_alias="s", target_alias="t")
             if upsert.delete:
@@ -195,7 +195,7 @@ class Deltalake:
 
     @property
     def _options(self) -> dict[str, str]:
-        """What deltalake does not take from the environment by itself."""
+        """Options that deltalake does not take from the environment by itself."""
         endpoint = s3_endpoint() or ""
         return {"allow_http": "true"} if endpoint.startswith("http://") and "://" in self._location else {}
 

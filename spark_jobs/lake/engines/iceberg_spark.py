@@ -32,7 +32,7 @@ _NO_CLASS = re.compile(r"Cannot find catalog plugin class|ClassNotFoundException
 
 
 def _error_of(table: SparkIceberg, error: Exception) -> SetupError | None:
-    """What Iceberg, or the catalog, says; None for an error of the query's own."""
+    """The error of Iceberg, or of the catalog, as a SetupError; None for an error of the query's own."""
     text = str(error)
     if _NO_CLASS.search(text):
         details = (
