@@ -287,7 +287,7 @@ TAGGED_ENTITY: Final = object_of(
         "schemaEntity": Kind(lambda value: _ENTITY.read(value or {}), _ENTITY.schema),
         "tags": list_of("ArrayList", STRING),
     },
-    lambda read: TaggedEntity(*read.get("schemaEntity", ("", "")), tags=tuple(read.get("tags") or ())),
+    lambda read: TaggedEntity(*(*read.get("schemaEntity", ("", "")), tuple(read.get("tags") or ()))),
 )
 _TAGGED_ENTITIES: Final = list_of("ArrayList", TAGGED_ENTITY)
 _RULE: Final = object_of(
