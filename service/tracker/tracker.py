@@ -20,7 +20,7 @@ from ticdc_bridge.service.history.model import Batch
 from ticdc_bridge.service.history.table_schemas import tables_by_avro_name
 from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.view import StoreSchemas
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS
 from ticdc_bridge.service.tracker.progress import Progress

@@ -140,7 +140,7 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
         from ticdc_bridge.service.registry.view import RegistryView
         from ticdc_bridge.service.schema_types.base import LEVELS
         from ticdc_bridge.service.store import open_store, store_exists
-        from ticdc_bridge.service.store.history_reader import HistoryStore
+        from ticdc_bridge.service.store.history_store import HistoryStore
 
         if self.store:
             if not store_exists(self.store):  # opening one makes it: a command that only reads must not

@@ -20,7 +20,7 @@ from ticdc_bridge.service.server.logs import print_line
 if TYPE_CHECKING:
     from ticdc_bridge.schemas.model.table import Table
     from ticdc_bridge.service.registry.view import RegistryView
-    from ticdc_bridge.service.store.history_reader import HistoryStore
+    from ticdc_bridge.service.store.history_store import HistoryStore
 
 _DB: Final[Any] = option(INPUT, "DATABASE", "Only the tables of this database.")
 _INCLUSIVE: Final[Any] = flag(None, "--inclusive", "With the DDL at that very commit_ts, as rows after it have it.")
@@ -73,7 +73,7 @@ class HistoryCommand(StoreOptions, ServiceCommand):
         from ticdc_bridge.service.registry.registry import Registry
         from ticdc_bridge.service.registry.view import RegistryView
         from ticdc_bridge.service.store import open_store, store_exists
-        from ticdc_bridge.service.store.history_reader import HistoryStore
+        from ticdc_bridge.service.store.history_store import HistoryStore
 
         settings = load_settings(store=self.store)
         if reads and not store_exists(settings.store):  # opening one makes it
