@@ -54,7 +54,8 @@ _INT64 = _Rule(lambda value: type(value) is int and -(1 << 63) <= value < 1 << 6
 _TEXT = _Rule(_is_text, "a text")
 _OTHERS = {
     OTHER_FIELDS: _Rule(
-        lambda v: _all_values(v, lambda part: isinstance(part, dict)), "an object of objects by part of the message"
+        lambda v: _all_values(v, lambda members: isinstance(members, dict)),
+        "an object of objects by part of the message",
     )
 }
 _OPEN = {

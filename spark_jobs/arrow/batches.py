@@ -75,8 +75,8 @@ def merge_rows(
 
 
 # ---------------------------------------------------------------------------------------------- into kernels
-def reader_of(config: CodecConfig, bare: bool = False, complete: bool = False) -> RowsReader:
-    """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only.
+def reader_of(config: CodecConfig, without_extra: bool = False, complete: bool = False) -> RowsReader:
+    """without_extra: without what an Avro message has beside its row, which is of account to Avro's own encoder only.
 
     complete: what other messages have beside their rows can be told (schemas.columnar.plain_lines), and their columns'
     order is.
@@ -86,7 +86,8 @@ def reader_of(config: CodecConfig, bare: bool = False, complete: bool = False) -
         from ticdc_bridge.schemas.columnar.avro_reader import CompiledSchemas
 
         zone = config.options.time_zone
-        more = {"bare": bare, "compiled": get_cached((CompiledSchemas, zone), lambda: CompiledSchemas(zone))}
+        compiled = get_cached((CompiledSchemas, zone), lambda: CompiledSchemas(zone))
+        more = {"without_extra": without_extra, "compiled": compiled}
     reader: RowsReader = instantiate(READERS[config.format], config, **more)
     return reader
 
@@ -276,7 +277,7 @@ class BatchReader(ABC):
     """One task's decoders, plain and compiled. Not for several threads at once."""
 
     def __init__(self, config: CodecConfig, fits: bool, place: frozenset[str]) -> None:
-        """fits: whether the compiled ones read what the side does. place: columns that a batch of messages needs."""
+        """fits: whether the compiled ones read what the side does. start: columns that a batch of messages needs."""
         self._config, self._fits, self._place = config, fits, place
         self._table = table_columns_of(config)
 

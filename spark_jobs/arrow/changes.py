@@ -76,7 +76,7 @@ class ChangeReader(BatchReader):
         config = self._config
         if self._is_typed and config.tables is None:  # a table's other columns are of no account to a delete by its key
             config = replace(config, schemas=_NoNewest(config.schemas))  # type: ignore[arg-type]
-        return cells.reader_of(config, bare=True)  # a change event says nothing beside the row
+        return cells.reader_of(config, without_extra=True)  # a change event says nothing beside the row
 
     def _build_output(
         self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None

@@ -116,7 +116,7 @@ class Transcoder(BatchReader):
 
     @cached_property
     def _reader(self) -> RowsReader:
-        return reader_of(self._config, bare=self._write.format != "avro")
+        return reader_of(self._config, without_extra=self._write.format != "avro")
 
     @cached_property
     def _writer(self) -> RowsWriter:

@@ -121,7 +121,7 @@ def warm_changes(read: str, in_view: bool = False) -> bool:
     if not (COMPILED and read in columnar.READERS):
         return False
     reading, batch = _sample(read)
-    rows, _, _ = cells.read_rows(cells.reader_of(reading, bare=True), batch)
+    rows, _, _ = cells.read_rows(cells.reader_of(reading, without_extra=True), batch)
     plain_texts(rows)
     return not in_view or warm_table_rows(read)
 
