@@ -57,11 +57,11 @@ class Tracker:
         sent = (changefeed.settings or ChangefeedSettings()).sent_table
         tables = partial(tables_by_avro_name, history, name)
         self._observer = RowValidator(name, partial(history.version_at, name), sent, tables)
-        offsets = history.places().get(name, {})
+        offsets = history.partitions().get(name, {})
         claims = ClaimFolder.of(changefeed.claim_check_dir) if changefeed.claim_check_dir else None
         context = Context(schemas, None, Options.of({}, time_zone=changefeed.time_zone), claims)
         self._reader = EventReader(name, changefeed.format, context, self._observer, self.progress, offsets)
-        self._source.start({place: offset for place, (offset, _) in offsets.items()})
+        self._source.start({partition: offset for partition, (offset, _) in offsets.items()})
 
     def stop(self) -> None:
         self._stopping.set()
