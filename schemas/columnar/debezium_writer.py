@@ -363,8 +363,8 @@ class _Batch:
             lists.append([indexes.get(c.name, -1) for c in unsized_columns(shape.table)][:_MOST_UNSIZED])
         if not any(lists):
             return None
-        ends = np.cumsum([len(indexes) for indexes in lists], dtype=np.int64)
-        columns = np.array([index for indexes in lists for index in indexes], np.int64)
+        ends = np.cumsum([len(numbers) for numbers in lists], dtype=np.int64)
+        columns = np.array([number for numbers in lists for number in numbers], np.int64)
         sizes = np.zeros(self._count, np.int64)
         kernel.mark_unsized(
             self._cells,

@@ -31,14 +31,14 @@ class DecodeBatches:
     schema, key: as of spark_jobs.arrow.changes.ChangeReader.
     """
 
-    side: CodecConfig
+    config: CodecConfig
     schema: Any
     key: tuple[str, ...] | None = None
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
 
-        reader = ChangeReader(self.side, self.schema, self.key)
+        reader = ChangeReader(self.config, self.schema, self.key)
         rows = partial(all_rows, view=reader.view)
         return _process_batches("decode", reader, batches, self.schema, rows, lambda fast, _: fast.rows)
 
@@ -77,12 +77,12 @@ def _process_batches(
 
     def read_row(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         message = message_of_row(row)
-        result = result_in_python(codecs.one(message), function)
+        result = result_in_python(codecs.process_message(message), function)
         warn_of_mismatches(result)
         return rows(result, message)
 
     for batch in batches:
-        for chunk, fast, rest in codecs.parts(batch):
+        for chunk, fast, rest in codecs.process_batch(batch):
             yield merge_in_order(
                 chunk, rest, schema, read_row, None if fast is None else build(fast, chunk), fast and fast.origin
             )
@@ -108,8 +108,8 @@ def rescue(config: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, 
             pairs = tuple((header["key"], header["value"]) for header in named or ())
             message = Message(key, value, topic or None, headers=pairs)
             row = next(change_rows(result_in_python(decode_message(decoder, message), "decode"), message, view))
-            ours = row["kind"] in ("error", "watermark") or view.has(TableId(row["db"], row["table"]))
-            out.append(row if ours else {"kind": "other"})
+            is_kept = row["kind"] in ("error", "watermark") or view.has(TableId(row["db"], row["table"]))
+            out.append(row if is_kept else {"kind": "other"})
         structs: pa.Array[Any] = pa.array(out, kind)
         return structs
 

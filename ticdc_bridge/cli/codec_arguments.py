@@ -148,7 +148,7 @@ def choose_tables(args: Decode | Merge | Transcode) -> TableChoice | None:
         check_rule(args.out)
     if table is not None:
         args.table, args.tables = (None, [table]) if many else (table, [])
-        return TableChoice.one(table_id(table)) if many else None
+        return TableChoice.of_table(table_id(table)) if many else None
     choice = TableChoice.of(args.tables) if args.tables else None
     if files := [pattern for pattern in args.tables if DEFINITION_FILE.search(pattern)]:
         print(f"warning: --tables {files[0]} is a filter of tables; definitions are given by --ddl", file=sys.stderr)
@@ -239,7 +239,7 @@ def spark_settings(args: SparkConf, used: bool, *locations: str | None) -> Spark
         ):
             raise SetupError("USAGE", details="--reader-features full goes with delta:PATH, written by delta-spark")
         settings = settings.over(FULL)
-    return replace(settings, places=tuple(filter(None, locations)))
+    return replace(settings, locations=tuple(filter(None, locations)))
 
 
 def offset(text: str) -> int:

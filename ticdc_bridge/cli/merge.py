@@ -113,7 +113,7 @@ class Merge(TableSelection, JobOptions):
         read = replace(read_config(self, "error", warn=zoned), view=view_of(self), chosen=chosen)
         job = Job(
             read, None, None, self.on_error, merge=self.engine, at_once=self.at_once, current=self.current is not None,
-            changelog=self.changelog, versions=self.versions, without_key=self.without_key, places=self.places,
+            changelog=self.changelog, versions=self.versions, without_key=self.without_key, outputs=self.places,
             order=self.order, layout=TableLayout.of(self.partition_by, self.cluster_by),
         )  # fmt: skip
         return run_job(self, job, statements_of(self.ddl, default_database(self)))

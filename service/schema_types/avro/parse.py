@@ -309,12 +309,12 @@ class _Parser:
             namespace, _, name = name.rpartition(".")
         elif namespace is None:
             namespace = space
-        for name in namespace.split(".") if namespace else ():
-            self.check_name(name, f'Namespace part "{name}" is invalid: ')
+        for word in namespace.split(".") if namespace else ():
+            self.check_name(word, f'Namespace part "{word}" is invalid: ')
         self.check_name(name)
         aliases = [f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases_of(value)]
-        for name in (name for alias in aliases for name in alias.split(".")):
-            self.check_name(name)
+        for word in (word for alias in aliases for word in alias.split(".")):
+            self.check_name(word)
         return name, namespace, optional_text(value, "doc"), aliases
 
     def definition_of(self, node: model.NamedType) -> model.NamedType | None:
