@@ -38,10 +38,10 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, TableView, ta
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
-    from ticdc_bridge.cli.decode import Decode
-    from ticdc_bridge.cli.encode import Encode
-    from ticdc_bridge.cli.merge import Merge
-    from ticdc_bridge.cli.transcode import Transcode
+    from ticdc_bridge.cli.jobs.decode import Decode
+    from ticdc_bridge.cli.jobs.encode import Encode
+    from ticdc_bridge.cli.jobs.merge import Merge
+    from ticdc_bridge.cli.jobs.transcode import Transcode
 
 # These learn tables from the DDL they read; decode does with --ddl stream.
 _LEARN = ("transcode", "encode", "explain", "verify", "merge")
