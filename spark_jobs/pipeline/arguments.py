@@ -12,6 +12,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.clients.registry import HttpSchemas, Schemas
+from ticdc_bridge.schemas.formats.base import Format
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
@@ -30,10 +31,11 @@ Function = Literal["decode", "transcode", "encode", "Decoder", "Encoder"]
 """The Python functions by whose parameters errors name what to give; merge's and changelog's are decode's."""
 _PARAMETERS = {
     Hint.CHANGEFEED: "HistoryTables(url, changefeed)", Hint.CHANGELOG: "changelog=", Hint.CLAIM_CHECKS: "claim_checks=",
-    Hint.DDL_TIME_ZONE: "ddl_time_zone=", Hint.DDL: "ddl=", Hint.ENGINE: "engine=", Hint.FORMAT: "format=",
-    Hint.HISTORY: "history=", Hint.ON_LOSSY_FLAG: 'on_lossy="flag"', Hint.READ_OPTIONS: "options=",
-    Hint.REGISTRY: "registry=", Hint.SCHEMAS: "schemas=", Hint.TABLE: "table=", Hint.TIME: "time=",
-    Hint.TOPIC: "topic=", Hint.TYPES: 'types="', Hint.WITHOUT_KEY_APPEND: 'without_key="append"',
+    Hint.DDL: "ddl=", Hint.DDL_FILE: "ddl=", Hint.DDL_TIME_ZONE: "ddl_time_zone=", Hint.ENGINE: "engine=",
+    Hint.FORMAT: "format=", Hint.HISTORY: "history=", Hint.HISTORY_URL: "history=",
+    Hint.ON_LOSSY_FLAG: 'on_lossy="flag"', Hint.READ_OPTIONS: "options=", Hint.REGISTRY: "registry=",
+    Hint.REGISTRY_URL: "registry=", Hint.SCHEMAS: "schemas=", Hint.SCHEMAS_FILE: "schemas=", Hint.TABLE: "table=",
+    Hint.TIME: "time=", Hint.TOPIC: "topic=", Hint.TYPES: 'types="', Hint.WITHOUT_KEY_APPEND: 'without_key="append"',
 }  # fmt: skip
 _FLAG_OPTION = {Hint.ON_LOSSY_FLAG: 'options={"on_lossy": "flag"}'}
 _WORDS: Mapping[Function, Mapping[Hint, str]] = {
@@ -89,21 +91,49 @@ def check_choices(**given: tuple[Any, Iterable[Any]]) -> None:
             raise SetupError("USAGE", details=f"{name}={value!r}: choose {' or '.join(filter(None, choices))}")
 
 
+def definitions(
+    source: Any, history: str | None, changefeed: str | None = None, zone: str | None = None, db: str = "",
+    wait: float = 5.0,
+) -> TableSource | None:  # fmt: skip
+    """Table definitions of a file, folder or server (`source`), or of the service at the URL `history`.
+
+    zone: of literal TIMESTAMP defaults. db: that of names in SQL that have none. wait: seconds to try.
+    SetupError USAGE, REGISTRY_UNREACHABLE.
+    """
+    if history is not None:
+        if source is not None:
+            raise SetupError("USAGE", details=f"{Hint.DDL_FILE} and {Hint.HISTORY_URL} both define tables: give one")
+        return HistoryTables(history, changefeed, zone, wait).check()
+    return None if source is None else TableDefinitions.read(source, zone, db)
+
+
+def schemas_at(format: Format, registry: str | None, file: Path | None, name: str, wait: float = 5.0) -> Schemas:
+    """Schemas of a file, else of the registry where the format has a use for it.
+
+    name: the format's, in the error. wait: seconds to try. SetupError USAGE, REGISTRY_UNREACHABLE.
+    """
+    if file is not None:
+        return FileSchemas.read(file)
+    if (format.needs_schemas and registry is not None) or (format.uses_schemas and registry):
+        return HttpSchemas(registry, wait).check()
+    if format.needs_schemas:
+        raise SetupError("USAGE", details=f"{name} needs schemas: give {Hint.REGISTRY_URL} or {Hint.SCHEMAS_FILE}")
+    return FileSchemas([])
+
+
 def tables_of(ddl: File | TableSource | None, history: str | None, table: str | None = None) -> TableSource | None:
     """Table definitions: a file, a folder or a server's URL as --ddl takes them, a source of them, or the URL of a
     service that has their history.
 
     table: its database is that of names in SQL that have none.
     """
-    if history is not None:
-        if ddl is not None:
-            raise SetupError("USAGE", details="ddl= and history= both define tables: give one")
-        return HistoryTables(history).check()
     if isinstance(ddl, str | os.PathLike):
         source = definition_source(os.fspath(ddl))
         source = path_of(source) if isinstance(source, Path) else source
-        return TableDefinitions.read(source, db=(table or "").partition(".")[0])
-    if ddl is not None and not callable(getattr(ddl, "at", None)):
+        return definitions(source, history, db=(table or "").partition(".")[0])
+    if ddl is None or history is not None:
+        return definitions(ddl, history)
+    if not callable(getattr(ddl, "at", None)):
         raise SetupError("USAGE", details=f"ddl={type(ddl).__name__}: a file or a TableSource is needed")
     return ddl
 
@@ -115,15 +145,9 @@ def claims_of(folder: File | None) -> ClaimFolder | None:
 def schemas_of(format: str, registry: str | None, schemas: Schemas | File | None) -> Schemas:
     if registry is not None and schemas is not None:
         warnings.warn("registry= and schemas= are given: schemas= is used, the registry is not asked", stacklevel=4)
-    if isinstance(schemas, str | os.PathLike):
-        return FileSchemas.read(path_of(schemas))
-    if schemas is not None and not callable(getattr(schemas, "by_id", None)):
+    if schemas is None or isinstance(schemas, str | os.PathLike):
+        file = None if schemas is None else path_of(schemas)
+        return schemas_at(format_named(format), registry, file, f"format {format}")
+    if not callable(getattr(schemas, "by_id", None)):
         raise SetupError("USAGE", details=f"schemas={type(schemas).__name__}: a file or Schemas are needed")
-    if schemas is not None:
-        return schemas
-    format_ = format_named(format)
-    if not format_.needs_schemas and not (format_.uses_schemas and registry):
-        return FileSchemas([])
-    if registry is None:
-        raise SetupError("USAGE", details=f"format {format} needs schemas: give registry= or schemas=")
-    return HttpSchemas(registry).check()
+    return schemas
