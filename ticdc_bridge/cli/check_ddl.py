@@ -119,9 +119,9 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
             "schema_registry": self.schema_registry, "ticdc_version": self.ticdc_version,
         }  # fmt: skip
         sources = {"--registry": self.registry, "--store": self.store, "--ddl": self.ddl}
-        if len(given := [name for name, value in sources.items() if value]) > 1:
+        if len(used := [name for name, value in sources.items() if value]) > 1:
             ways = "--registry URL, --store URL or --ddl SOURCE"
-            raise SetupError("USAGE", details=f"the tables come from one place: {ways}, not {' and '.join(given)}")
+            raise SetupError("USAGE", details=f"the tables come from one place: {ways}, not {' and '.join(used)}")
         if self.store or self.ddl:
             with self._open_local() as answer:
                 form: dict[str, Any] = answer(CheckRequest(**request, changefeed=read_files(**feed)))

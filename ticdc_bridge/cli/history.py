@@ -38,7 +38,7 @@ class Replay(ServiceCommand):
       ticdc-bridge history replay ddl.jsonl --mode typed
     """
 
-    given: str | None = argument("FILE", "JSON lines of a recorded DDL history; - is standard input.")
+    file: str | None = argument("FILE", "JSON lines of a recorded DDL history; - is standard input.")
     source: str | None = option(INPUT, "FILE", "The same.", "--in")
     mode: Literal["wire", "typed"] = option(
         None, None, "wire: the statements as TiCDC sends them; typed: as they were typed.", default="wire"
@@ -47,7 +47,7 @@ class Replay(ServiceCommand):
     def run(self) -> None:
         from ticdc_bridge.service.history.table_json import replay
 
-        done, failed, file = 0, 0, choose_source("FILE", self.given, self.source)
+        done, failed, file = 0, 0, choose_source("FILE", self.file, self.source)
         try:
             with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as lines:
                 for result in replay(lines, self.mode):
