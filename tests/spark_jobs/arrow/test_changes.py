@@ -133,7 +133,7 @@ def _same_lines(messages: list[Message], config: CodecConfig) -> int:
     start = 0
     for piece, fast, rest in reader.process_batch(_batch(messages), reported):
         if fast is not None:
-            for at, number, line in zip(fast.origin, fast.part, fast.lines.to_pylist(), strict=True):
+            for at, number, line in zip(fast.origin, fast.number, fast.lines.to_pylist(), strict=True):
                 assert number == len(got[start + at])
                 got[start + at].append(line)
             taken += len(set(fast.origin.tolist()))
