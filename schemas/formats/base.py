@@ -123,7 +123,7 @@ class Format:
     writes: it has an encoder.
     protocols: what TiCDC calls it in `protocol=` of a sink URI; none where TiCDC does not write it, or calls it by
     another format's name.
-    own_topics: its encoder has `topic_of`.
+    names_topics: its encoder has `topic_of`.
     in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
     """
 

@@ -255,7 +255,7 @@ def _ask_python(events: DataFrame, answer: Column, metric_name: str, columns: It
     python = sql.execution.python.ArrowEvalPythonExec(
         seq([function]), seq([asked.output().last()]), scan, function.evalType()
     )
-    avro_jvm.instance(spark, avro_jvm.class_of(spark, "RefusedRowsStrategy"), spark._jsparkSession.experimental())
+    avro_jvm.plan_operators(spark)
     refused_rows = avro_jvm.class_of(spark, "RefusedRows")
     rows = avro_jvm.instance(spark, refused_rows, python.evaluatorFactory(), asked.output(), made.expressions())
     # All columns are named, so that none is pruned below the operator, which knows them by their places.
