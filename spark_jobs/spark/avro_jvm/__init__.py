@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _CONSTANTS = {"Steps": avro_codes, "Codes": program_codes}
 """Java's constants are Python's numbers."""
-_SOURCES = (
+_SOURCES: tuple[str, ...] = (
     "ArrowRowWriter.java", "AvroInput.java", "AvroRows.java", "BinaryRows.java", "OperatorStrategy.java",
     "Refused.java", "RefusedRows.java", "RefusedRowsExec.java", "RowValues.java", "TunedWorkerExec.java",
     "TunedWorkerRunner.java",
 )  # fmt: skip
-_KAFKA_SOURCES = ("KafkaSend.java",)
+_KAFKA_SOURCES: tuple[str, ...] = ("KafkaSend.java",)
 """In an archive of their own: Kafka's classes are not in each session."""
 _log = logging.getLogger(__name__)
 
