@@ -311,7 +311,7 @@ class TemplateReader(ABC):
     def _is_complete(self, sample: _Sample) -> bool:
         """True if a template of it says everything: commit_ts, and each column's value once.
 
-        A compressed value, which its decoder reads too, has no places at all.
+        In a compressed value, which its decoder reads too, no value stands anywhere.
         """
         width = len(self.columns)
         wanted_slots = [

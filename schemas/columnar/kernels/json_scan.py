@@ -61,7 +61,7 @@ class MessageRows(NamedTuple):
 
 
 class ValuePositions(NamedTuple):
-    """What was found, by row. starts, lengths: [slot][row]; a length is NULL or ABSENT too. taken: by row given."""
+    """What was found, by row. starts, lengths: [slot][row]; a length is NULL or ABSENT too."""
 
     starts: Array
     lengths: Array
