@@ -74,8 +74,8 @@ class ApiSchemas:
 
 @router.get("")
 async def ask(request: Request) -> Response:
-    fields = {name: request.query_params.get(name, text) for name, text in _FILLED_IN.items()}
-    return _page(request, fields, None)
+    asked = {name: request.query_params.get(name, _FILLED_IN[name]) for name in ("place", "format")}
+    return _page(request, {**_FILLED_IN, **asked}, None)
 
 
 @router.post("")

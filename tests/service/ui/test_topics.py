@@ -131,6 +131,13 @@ def test_a_message_without_a_time(url: str, kafka: Kafka) -> None:
     assert (status, "CREATE TABLE `d`.`t` (`a` INT)" in page) == (200, True)
 
 
+def test_links_fill_in_the_place_and_the_format_alone(url: str) -> None:
+    fields = {"place": "t@0:7", "format": "open", **dict.fromkeys(("key", "value", "topic", "zone", "context"), "zq7")}
+    status, page = Browser(url).get(f"/ui/explain?{urlencode(fields)}")
+    assert (status, 'value="t@0:7"' in page, "<option selected>open" in page) == (200, True, True)
+    assert "zq7" not in page
+
+
 def test_for_those_who_may_see_messages(kafka: Kafka, topic: str, tmp_path: Path) -> None:
     rules = ADMIN + rule(["u"], ["messages"]) + rule(["ticdc"], ["history", "metrics"])
     statuses = {"root": 200, "u": 200, "ticdc": 403, None: 401}
