@@ -485,7 +485,7 @@ def _of_together(table: Table, clauses: Sequence[ddl.Clause]) -> Iterator[Refusa
             yield Refusal(8200, "Unsupported multi schema change for add partition")
     seen = set[tuple[str, str]]()
     uses = [use for clause in counted for use in _uses(table, clause)]
-    for use, what, name in sorted(uses, key=lambda entry: entry[0]):
+    for use, what, name in sorted(uses, key=lambda entry: (entry[1], entry[0])):  # columns, then indexes
         if (what, name.lower()) in seen:
             yield Refusal(8200, f"Unsupported multi schema change: operate same {what} '{name.lower()}'")
         elif use not in (_Use.PLACED, _Use.NEEDED):

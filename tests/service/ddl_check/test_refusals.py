@@ -324,6 +324,13 @@ def test_statements_that_tidb_refuses_and_takes() -> None:
     check_rows(ACCEPTED.strip().split("\n"), check_accepted)
 
 
+def test_what_tidb_says_first_of_clauses_that_do_not_go_together() -> None:
+    """It looks at the columns before the indexes, as refusals() does: the first one is the reason that is shown."""
+    sql = "ALTER TABLE orders ADD INDEX z (tags), ADD INDEX z (qty), DROP COLUMN note, DROP COLUMN note"
+    texts = [r.text for r in refusals(tables(), parse(sql, db="shop"), "shop", SqlModes.of(None)) if r.number == 8200]
+    assert [text.rpartition("operate ")[2] for text in texts] == ["same column 'note'", "same index 'z'"]
+
+
 # sql_mode '' takes what strict mode refuses.
 LENIENT = ("x TEXT DEFAULT ''", "x VARCHAR(2) DEFAULT 'abc'", "x VARCHAR(70000)", "x DATE DEFAULT '0000-00-00'")
 
