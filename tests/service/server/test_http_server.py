@@ -131,18 +131,19 @@ CLOSE = b"Connection: close\r\n"
 AT_ONCE: dict[str, bytes] = {
     "one": GET + CLOSE + b"\r\n",
     "the first at once": (GET + b"\r\n") * 2 + GET + CLOSE + b"\r\n",
-    "behind one of the app": b"GET /subjects/s/versions/1 HTTP/1.1\r\nX-Request-Id: 1\r\n\r\n" + GET + CLOSE + b"\r\n",
-    "before one of the app": GET + b"\r\n" + b"GET /subjects/none/versions HTTP/1.1\r\n" + CLOSE + b"\r\n",
+    "behind one of the app": GET.replace(b"schemas/ids", b"subjects/s/versions") + b"X-Request-Id: 1\r\n\r\n"
+    + GET + CLOSE + b"\r\n",
+    "before one of the app": GET + b"\r\n" + b"GET /subjects/none/versions HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n",
     "HTTP/1.0": b"GET /schemas/ids/1 HTTP/1.0\r\n\r\n",
     "HTTP/1.0 kept alive": b"GET /schemas/ids/1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + GET + CLOSE + b"\r\n",
     "with a body": GET + b"Content-Length: 3\r\n\r\nabc" + GET + CLOSE + b"\r\n",
     "with chunks": GET + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n" + GET + CLOSE + b"\r\n",
     "expecting": GET + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\na" + GET + CLOSE + b"\r\n",
     "upgrading": GET + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
-    "HEAD": b"HEAD /schemas/ids/1 HTTP/1.1\r\n\r\n" + GET + CLOSE + b"\r\n",
-    "an absolute URL": b"GET http://x/schemas/ids/1 HTTP/1.1\r\n" + CLOSE + b"\r\n",
-    "an escape": b"GET /schemas/ids/%31 HTTP/1.1\r\n" + CLOSE + b"\r\n",
-    "a fragment": b"GET /schemas/ids/1#a HTTP/1.1\r\n" + CLOSE + b"\r\n",
+    "HEAD": b"HEAD /schemas/ids/1 HTTP/1.1\r\nHost: x\r\n\r\n" + GET + CLOSE + b"\r\n",
+    "an absolute URL": b"GET http://x/schemas/ids/1 HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n",
+    "an escape": b"GET /schemas/ids/%31 HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n",
+    "a fragment": b"GET /schemas/ids/1#a HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n",
     "more heads than one may have bytes": (GET + b"\r\n") * (2 * LARGEST_HEAD // len(GET)) + GET + CLOSE + b"\r\n",
 }  # fmt: skip
 
@@ -173,7 +174,10 @@ def test_answers_at_hand_are_those_of_the_app() -> None:
 
 def test_500_slow_clients_stop_nobody(tmp_path: Path) -> None:
     """Heads and bodies that never end; whoever sends whole requests is served, and at the end all is there."""
-    begun = (b"GET /subjects HTTP/1.1\r\nX: ", b"POST /subjects/s/versions HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")
+    begun = (
+        b"GET /subjects HTTP/1.1\r\nHost: x\r\nX: ",
+        b"POST /subjects/s/versions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{",
+    )
     with process_service(tmp_path) as (_, client), ExitStack() as stack:
         slow = [stack.enter_context(raw(client.url)) for _ in range(500)]
         for number, entry in enumerate(slow):
