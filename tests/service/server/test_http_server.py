@@ -172,6 +172,36 @@ def test_answers_at_hand_are_those_of_the_app() -> None:
         check_rows(AT_ONCE, check)
 
 
+def test_web_pages_may_ask_where_they_are_allowed_to(tmp_path: Path) -> None:
+    """CORS: a preflight needs no credentials; its origin, method and headers have to be allowed."""
+    users = tmp_path / "users"
+    users.write_text("")
+    page = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "authorization"}
+    settings = {"cors_methods": "GET, PUT", "cors_headers": "Authorization", "auth_file": str(users)}
+
+    def origin(client: Client, path: str, method: str, name: str, **headers: str) -> tuple[int, str | None, str | None]:
+        answer = client.send(method, path, headers={"Origin": name, **headers})
+        allowed = (answer.headers.get(f"access-control-allow-{of}") for of in ("origin", "credentials"))
+        return (answer.status, *allowed)  # type: ignore[return-value]
+
+    with running_service(cors_origins="https://a.example, https://*.b.example", **settings) as url:
+        client = Client(url)
+        for name in ("https://a.example", "https://x.b.example"):
+            assert origin(client, "/config", "OPTIONS", name, **page) == (200, name, "true")
+            assert origin(client, "/subjects", "GET", name) == (401, name, "true")
+        for name in ("https://b.example.evil", "https://aXexample", "null"):
+            assert origin(client, "/config", "OPTIONS", name, **page)[:2] == (400, None)
+            assert origin(client, "/subjects", "GET", name)[1] is None
+        page["Access-Control-Request-Method"] = "DELETE"
+        assert origin(client, "/config", "OPTIONS", "https://a.example", **page)[0] == 400
+    with running_service(cors_origins="*") as url:
+        client = Client(url)
+        for _ in range(2):  # the second may be at hand
+            assert origin(client, "/schemas/types", "GET", "https://any") == (200, "*", None)
+    with running_service() as url:
+        assert origin(Client(url), "/schemas/types", "GET", "https://any") == (200, None, None)
+
+
 def test_500_slow_clients_stop_nobody(tmp_path: Path) -> None:
     """Heads and bodies that never end; whoever sends whole requests is served, and at the end all is there."""
     begun = (
