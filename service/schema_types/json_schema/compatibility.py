@@ -16,12 +16,12 @@ from collections.abc import Generator
 from itertools import chain
 from typing import Any, Final
 
+from ticdc_bridge.service.schema_types.base import ComparisonTooLarge
 from ticdc_bridge.service.schema_types.java_text import hash_order
 from ticdc_bridge.service.schema_types.json_schema import model
 from ticdc_bridge.service.schema_types.json_schema.differences import (
     LENIENT,
     ORDER,
-    ComparisonTooLarge,
     SchemaDifference,
     alternatives,
     are_bytes,

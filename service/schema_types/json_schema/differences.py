@@ -129,10 +129,6 @@ def render(type_: str, path: Iterable[str], reader: str, writer: str) -> str:
     return f'{{errorType:"{type_}", description:"{what}\'}}'
 
 
-class ComparisonTooLarge(Exception):
-    """The comparison would take too much; the message says of what."""
-
-
 # A path is a chain from the last step to the first: (step, rest), so that differences can share its end.
 _Path = tuple[str, Any] | None
 

@@ -230,6 +230,9 @@ def test_schemas_and_references_have_limits() -> None:
             answer = client.send("POST", path, {"schema": record("B"), "references": many})
             assert (answer.status, answer.json["error_code"]) == (422, 42201), path
             assert answer.json["message"] == "The schema has 3 references; at most 2 are allowed"
+            # Counted before any of them is read.
+            answer = client.send("POST", path, {"schema": record("B"), "references": [7] * 100_000})
+            assert answer.json["message"] == "The schema has 100000 references; at most 2 are allowed"
         deep = json.dumps({"schema": "[" * 1900})
         assert client.send("POST", "/subjects/c/versions", deep.encode()).error == (422, 42201)
         assert client.send("POST", "/subjects/c/versions", b"[" * 1_000_000).error == (400, 400)
