@@ -182,10 +182,11 @@ class _SchemaNodes:
             self.node_for(model.Array).limits |= {"minContains": 1, **counts(fields)}
 
     def unevaluated(self) -> None:
-        for keyword, kind in (("unevaluatedItems", model.Array), ("unevaluatedProperties", model.Object)):
-            schema = self.fields.schema(keyword)
-            if schema is not None:
-                self.node_for(kind).unevaluated = schema
+        items, properties = (self.fields.schema(f"unevaluated{of}") for of in ("Items", "Properties"))
+        if items is not None:
+            self.node_for(model.Array).unevaluated = items
+        if properties is not None:
+            self.node_for(model.Object).unevaluated = properties
 
 
 def rest(schema: model.SchemaLocation | None) -> tuple[bool, model.SchemaLocation | None]:
