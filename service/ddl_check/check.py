@@ -266,7 +266,10 @@ class _Run:
         if self.columns > MAX_COLUMNS:
             details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
             raise SetupError("USAGE", details=details)
-        pieces = [TableCheck(self, change, entry).judge() for change in table_changes]
+        checks = [TableCheck(self, change, entry) for change in table_changes]
+        for check in checks if len(checks) > 1 else ():
+            check.assume_before()  # of a swap, too: a table's rows come under the name that another had
+        pieces = [check.judge() for check in checks]
         if not pieces:
             note = entry.note or "No table that a changefeed replicates changes"
             return StatementReport(entry, SAFE, note + ".")
@@ -427,11 +430,18 @@ class TableCheck:
         outputs = targets(self.run.changefeed, None, change.before, self.run.view)
         out.risks = self._risks(outputs)
         out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", lambda _: "")]
-        for target in outputs or [usual_target(change.before.id, self.run.changefeed)]:
-            self._registry_state(target, self._publish_before(target))
+        self.assume_before()
         word = "is gone" if change.after is None else "leaves what the changefeed replicates"
         out.reason = f"{change.before.id} {word}: no schema is registered for it."
         return out
+
+    def assume_before(self) -> None:
+        """Take the schemas of the table before the statement as registered, where that is to be assumed."""
+        before, run = self.change.before, self.run
+        if before is None or not run.question.assume or not run.changefeed.replicates(before.id):
+            return
+        for target in targets(run.changefeed, None, before, run.view) or [usual_target(before.id, run.changefeed)]:
+            self._registry_state(target, self._publish_before(target))
 
     def _judge_written(self, after: Table) -> TableFinding:
         run, change, out = self.run, self.change, self.out
@@ -529,7 +539,8 @@ class TableCheck:
             self._say(STOP, f"TiCDC can't write {sent.id} any more: {schemas.error}.")
         before = self._publish_before(target)
         standing = self._registry_state(target, before)
-        verdicts = judge(change, target, before, schemas, standing) if not schemas.error else []
+        old = before if self._old_subjects(target) == target.subjects else None
+        verdicts = judge(change, target, old, schemas, standing) if not schemas.error else []
         out.subjects += verdicts
         for verdict in verdicts:
             if not verdict.compatible:
@@ -554,15 +565,19 @@ class TableCheck:
 
     def _registry_state(self, target: SubjectTarget, before: TargetSchema | None) -> RegistryState:
         """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
-        assumed, table, feed = self.run.assumed, self.change.before, self.run.changefeed
-        subjects: Sequence[str] | None = target.subjects
-        if self.run.question.assume and before is not None and table is not None and subjects is not None:
-            if self.change.is_renamed:  # the topic may be named after the table
-                subjects = feed.subjects_of(table.id) if feed.protocol else usual_target(table.id, feed).subjects
-            for subject, schema in zip(subjects or (), (before.key, before.value), strict=False):
+        assumed = self.run.assumed
+        if self.run.question.assume and before is not None and target.subjects is not None:
+            for subject, schema in zip(self._old_subjects(target) or (), (before.key, before.value), strict=False):
                 if schema is not None:
                     assumed.setdefault(subject, schema)
         return RegistryState(self.run.view, self.run.pending, assumed)
+
+    def _old_subjects(self, target: SubjectTarget) -> Sequence[str] | None:
+        """Where the table's rows went before the statement: the topic may be named after the table."""
+        table, feed = self.change.before, self.run.changefeed
+        if table is None or not self.change.is_renamed:
+            return target.subjects
+        return feed.subjects_of(table.id) if feed.protocol else usual_target(table.id, feed).subjects
 
     def _judge_unregistered(self, sent: Table) -> TableFinding:
         """No settings, and no subject that holds the table: what could be is shown."""

@@ -44,6 +44,7 @@ class _TableDraft:
 
     def __init__(self, table: Table, fallback: Charset) -> None:
         self.table = table
+        self.indexes_before = table.indexes
         self.charset = Charset(table.charset, table.collate)
         self.conversion: Charset | None = None
         self.fallback = fallback
@@ -72,7 +73,7 @@ def _add_columns(draft: _TableDraft, clause: statements.AddColumns) -> Table:
         new_column = convert_charset(new_column, draft.conversion) if draft.conversion else new_column
         draft.with_columns(_position_column(draft, draft.table.columns, new_column, at))
         draft.table = executor_indexes.with_indexes(draft.table, executor_indexes.column_indexes([defined]))
-    return executor_indexes.with_indexes(draft.table, clause.indexes)
+    return executor_indexes.with_indexes(draft.table, clause.indexes, draft.indexes_before)
 
 
 def _last_id(table: Table) -> int:
@@ -156,7 +157,7 @@ def _set_default(draft: _TableDraft, clause: statements.SetDefault) -> Table:
 def _add_index(draft: _TableDraft, clause: statements.AddIndex) -> Table:
     if clause.if_not_exists and executor_indexes.find(draft.table.indexes, clause.index.name):
         return draft.table
-    return executor_indexes.with_indexes(draft.table, [clause.index])
+    return executor_indexes.with_indexes(draft.table, [clause.index], draft.indexes_before)
 
 
 def _drop_index(draft: _TableDraft, clause: statements.DropIndex) -> Table:

@@ -37,9 +37,10 @@ def column_indexes(columns: Iterable[ColumnDef]) -> list[IndexDef]:
     return indexes
 
 
-def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
+def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index] | None = None) -> Table:
     """The table with more indexes, in order; one without a name is called after its first column.
 
+    before: the indexes before an ALTER TABLE, the only ones that a foreign key of it looks at.
     DDL_NOT_APPLICABLE for an unknown column, a second primary key, or a name that is taken.
     """
     indexes = list(table.indexes)
@@ -64,7 +65,7 @@ def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
     for number, entry in enumerate((item for item in added if item.kind == "foreign"), 1):
         # A foreign key gets an index of its own where none begins with its columns.
         names = tuple(_column(table, name).name for name in entry.parts)
-        if any(i.columns[: len(names)] == names for i in indexes):
+        if any(i.columns[: len(names)] == names for i in (indexes if before is None else before)):
             continue
         used_names = {i.name.lower() for i in indexes}
         while f"fk_{number}" in used_names:
