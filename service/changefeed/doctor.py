@@ -566,7 +566,7 @@ def examine(patient: DoctorInput) -> list[Finding]:
         findings.append(Finding(kind, problem.severity, problem.text, fix, source))
     for fault in faults(patient.protocol, patient.feed):
         # Where nobody says which release runs, it may have the fix.
-        severity: Severity = "warning" if patient.feed.ticdc_version or not fault.until else "info"
+        severity: Severity = "warning" if patient.feed.ticdc_version or not (fault.until or fault.deed) else "info"
         findings.append(Finding(fault.id, severity, f"{fault.text} ({fault.versions})", fault.fix, fault.source))
     for rule in RULES:
         answer = rule.when(patient)
