@@ -72,7 +72,8 @@ def _add_columns(draft: _TableDraft, clause: statements.AddColumns) -> Table:
         new_column = replace(column(defined, draft.charset), id=1 + _last_id(draft.table))
         new_column = convert_charset(new_column, draft.conversion) if draft.conversion else new_column
         draft.with_columns(_position_column(draft, draft.table.columns, new_column, at))
-        draft.table = executor_indexes.with_indexes(draft.table, executor_indexes.column_indexes([defined]))
+        added = executor_indexes.column_indexes([defined])
+        draft.table = executor_indexes.with_indexes(draft.table, added, draft.indexes_before)
     return executor_indexes.with_indexes(draft.table, clause.indexes, draft.indexes_before)
 
 
@@ -112,7 +113,7 @@ def _change_column(draft: _TableDraft, clause: statements.ChangeColumn) -> Table
     added = executor_indexes.column_indexes([replace(clause.column, name=old.name)])
     if any(i.name == executor_indexes.PRIMARY for i in draft.table.indexes):
         added = [entry for entry in added if entry.kind != "primary"]
-    return executor_indexes.with_indexes(draft.table, added)
+    return executor_indexes.with_indexes(draft.table, added, draft.indexes_before)
 
 
 def _rename_column(draft: _TableDraft, clause: statements.RenameColumn) -> Table:

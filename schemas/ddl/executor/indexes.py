@@ -9,6 +9,7 @@ from typing import TypeVar
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Index, Table
+from ticdc_bridge.schemas.model.types import Kind
 
 Named = TypeVar("Named", Column, Index)
 PRIMARY = "PRIMARY"
@@ -28,18 +29,18 @@ def is_hidden(column: str) -> bool:
 
 def column_indexes(columns: Iterable[ColumnDef]) -> list[IndexDef]:
     """The indexes that columns declare for themselves."""
-    indexes = []
+    indexes: list[IndexDef] = []
     for column in columns:
-        if column.primary_key:
-            indexes.append(IndexDef("primary", "", (column.name,)))
-        if column.unique_key:
-            indexes.append(IndexDef("unique", "", (column.name,)))
+        primary = IndexDef("primary", "", (column.name,), clustered=column.clustered)
+        keys = [primary] * column.primary_key + [IndexDef("unique", "", (column.name,))] * column.unique_key
+        indexes += reversed(keys) if column.unique_first else keys  # the first is called after the column
     return indexes
 
 
 def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index] | None = None) -> Table:
     """The table with more indexes, in order; one without a name is called after its first column.
 
+    A primary key that is the handle itself (of one integer, in CREATE TABLE) is the first (upstream `PKIsHandle`).
     before: the indexes before an ALTER TABLE, the only ones that a foreign key of it looks at.
     DDL_NOT_APPLICABLE for an unknown column, a second primary key, or a name that is taken.
     """
@@ -61,7 +62,9 @@ def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index
             _column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(entry.parts)
         )
         index = Index(name, names, entry.kind != "index")
-        indexes.insert(0, index) if entry.kind == "primary" else indexes.append(index)
+        is_handle = entry.kind == "primary" and before is None and entry.clustered is not False and len(names) == 1
+        first = is_handle and _column(table, names[0]).type.kind is Kind.INTEGER
+        indexes.insert(0, index) if first else indexes.append(index)
     for number, entry in enumerate((item for item in added if item.kind == "foreign"), 1):
         # A foreign key gets an index of its own where none begins with its columns.
         names = tuple(_column(table, name).name for name in entry.parts)

@@ -120,7 +120,7 @@ def _default(column: Column) -> str:
     if column.type.kind in _TIMES and default.upper().startswith(_CLOCK):
         digits = f"({column.scale})" if column.scale and "(" not in default else ""
         return f" DEFAULT {default}{digits}"
-    if column.default_is_expr or (column.type.kind is Kind.DATE and default.upper() == "CURRENT_DATE"):
+    if column.default_is_expr or (column.type.kind in _TIMES and default.upper() == "CURRENT_DATE"):
         return f" DEFAULT ({default})"
     if column.type.kind is Kind.BIT:
         return f" DEFAULT {default}"

@@ -174,7 +174,8 @@ def _with_option(c: Cursor, column: ColumnDef) -> ColumnDef | None:
             c.expect("KEY")
             word = c.accept_any("CLUSTERED", "NONCLUSTERED")
             c.accept_any("GLOBAL", "LOCAL")
-            return replace(column, primary_key=True, clustered=word == "CLUSTERED" if word else None)
+            clustered = word == "CLUSTERED" if word else None
+            return replace(column, primary_key=True, unique_first=column.unique_key, clustered=clustered)
         case "UNIQUE":
             c.advance()
             c.accept("KEY")
