@@ -141,8 +141,10 @@ def _drop_column(draft: _TableDraft, clause: statements.DropColumn) -> Table:
     if clause.if_exists and executor_indexes.find(draft.table.columns, clause.name) is None:
         return draft.table
     name = draft.find(clause.name).name
-    left = (replace(i, columns=tuple(n for n in i.columns if n != name)) for i in draft.table.indexes)
-    indexes = tuple(i for i in left if i.columns)
+    left = ((i, [part for part in i.parts if part[0] != name]) for i in draft.table.indexes)
+    indexes = tuple(
+        replace(i, columns=tuple(n for n, _ in parts), lengths=tuple(n for _, n in parts)) for i, parts in left if parts
+    )
     columns = tuple(c for c in draft.table.columns if c.name != name)
     return replace(draft.table, columns=columns, indexes=indexes, last_column_id=_last_id(draft.table))
 

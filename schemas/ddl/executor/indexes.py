@@ -61,7 +61,7 @@ def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index
         names = tuple(
             _column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(entry.parts)
         )
-        index = Index(name, names, entry.kind != "index")
+        index = Index(name, names, entry.kind != "index", _lengths(table, entry))
         is_handle = entry.kind == "primary" and before is None and entry.clustered is not False and len(names) == 1
         first = is_handle and _column(table, names[0]).type.kind is Kind.INTEGER
         indexes.insert(0, index) if first else indexes.append(index)
@@ -75,6 +75,13 @@ def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index
             number += 1
         indexes.append(Index(entry.name or f"fk_{number}", names))
     return replace(table, indexes=tuple(indexes))
+
+
+def _lengths(table: Table, entry: IndexDef) -> tuple[int | None, ...]:
+    """The prefixes' lengths; one as long as the column is none."""
+    pairs = zip(entry.parts, entry.lengths, strict=True) if any(entry.lengths) else ()
+    lengths = tuple(n if part and n != _column(table, part).length else None for part, n in pairs)
+    return lengths if any(lengths) else ()
 
 
 def _free_name(table: Table, name: IndexDef, used_names: set[str]) -> str:
