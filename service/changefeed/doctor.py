@@ -187,8 +187,6 @@ def _kept_back(p: DoctorInput) -> list[str]:
     """What keeps rows back."""
     found = ["ignore-txn-start-ts"] if p.feed.get("filter.ignore-txn-start-ts") else []
     for filter_ in p.feed.event_filters:
-        if not keeps_something(texts(filter_.get("matcher"))):
-            continue
         found += [event for event in texts(filter_.get("ignore-event")) if event in _OF_ROWS]
         found += [name for name in (*EXPRESSIONS, "ignore-update-only-columns") if filter_.get(name)]
     return list(dict.fromkeys(found))

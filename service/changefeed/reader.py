@@ -320,7 +320,11 @@ class _Reader:
             origins=self.origins,
             dispatchers=tuple(self._dispatchers(sensitive)),
             selectors=tuple(self._selectors(sensitive)),
-            event_filters=tuple(self.lists.get("filter.event-filters", ())),
+            event_filters=tuple(  # those that fit no table keep nothing back
+                entry
+                for entry in self.lists.get("filter.event-filters", ())
+                if setting_checks.keeps_something(texts(entry.get("matcher")))
+            ),
             tables=self._filter(self.values.get("filter.rules", ("*.*",)), sensitive, "filter.rules"),
             keyspace=keyspace or "default",
             time_zone=time_zone,
