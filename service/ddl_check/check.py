@@ -109,6 +109,10 @@ _NAME = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
 )
+_OF_TABLES = re.compile(
+    r"\s*(?:(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)|RENAME|TRUNCATE|FLASHBACK|RECOVER|IMPORT|RESTORE)\b",
+    re.IGNORECASE,
+)
 
 
 def check(question: CheckInput, view: RegisteredSchemas) -> CheckReport:
@@ -252,11 +256,12 @@ class _Run:
         return [(id_, why) for id_, why in doubts if why]
 
     def _lose(self, entry: ParsedStatement) -> None:
-        """After a statement that was not read, nobody knows what it made of its table; or of any, if none is named."""
+        """After a statement that was not read, nobody knows what it made of its table; or of any, if it names none and
+        begins as one that changes tables."""
         why = f"the statement in line {entry.line} was not understood"
         match = _NAMED.search(entry.sql)
         if match is None:
-            self.lost_all = why
+            self.lost_all = why if _OF_TABLES.match(entry.sql) else self.lost_all
             return
         pieces = [(quoted or plain).replace("``", "`") for quoted, plain in _NAME.findall(match[1])]
         self.lost[TableId(pieces[0] if len(pieces) > 1 else entry.db, pieces[-1]).folded] = why
