@@ -92,6 +92,12 @@ def sql_statements(text: str, db: str = "") -> list[DdlText]:
     return ddl_texts
 
 
+def table_called(name: str, db: str) -> TableId:
+    """The table of a name as it is written, with or without its database and backticks."""
+    names = [(quoted or plain).replace("``", "`") for quoted, plain in _NAME.findall(name)]
+    return TableId(names[0] if len(names) > 1 else db, names[-1])
+
+
 # ---- what the mysql client prints
 def _printed(text: str, db: str) -> Iterator[DdlText]:
     """The statements of SHOW CREATE TABLE as the client prints them; none where the text is something else."""
@@ -181,9 +187,7 @@ class _SqlScript:
 
     def _defining(self, statement: str, line: int) -> Iterator[DdlText]:
         match = _NAMED.match(statement)
-        parts = _NAME.findall(match["name"]) if match else [("", "")]
-        names = [(quoted or plain).replace("``", "`") for quoted, plain in parts]
-        named = TableId(names[0] if len(names) > 1 else self._db, names[-1]).folded
+        named = table_called(match["name"], self._db).folded if match else None
         try:
             entries = list(_checked(statement, self._mode, self._db, f"line {line}", self._zone))
             parsed = parse(statement, self._mode, self._db)
@@ -191,7 +195,7 @@ class _SqlScript:
                 apply(new_catalog(), parsed, self._db)
         except DdlError as error:
             reason = f"the statement of line {line}: {error.detail}"
-            if match is None or named in self._known or not (match["create"] or named in self.unknown):
+            if match is None or named is None or named in self._known or not (match["create"] or named in self.unknown):
                 raise ValueError(reason) from error
             self.unknown.setdefault(named, reason)
             return

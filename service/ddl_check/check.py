@@ -15,6 +15,7 @@ from ticdc_bridge.schemas.ddl.executor.indexes import find
 from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.inputs.sql_files import table_called
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
@@ -105,7 +106,6 @@ MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
 WRONG_VALUE = 1231
 MAX_CHANGES = 20
-_NAME = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
 )
@@ -263,8 +263,7 @@ class _Run:
         if match is None:
             self.lost_all = why if _OF_TABLES.match(entry.sql) else self.lost_all
             return
-        pieces = [(quoted or plain).replace("``", "`") for quoted, plain in _NAME.findall(match[1])]
-        self.lost[TableId(pieces[0] if len(pieces) > 1 else entry.db, pieces[-1]).folded] = why
+        self.lost[table_called(match[1], entry.db).folded] = why
 
     def _judge_changes(self, entry: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
         self.columns += sum(len(t.columns) for c in table_changes for t in (c.before, c.after) if t is not None)

@@ -73,9 +73,8 @@ def create_app(
     files = FileWatcher(settings.auth_file, settings.acl_file)
     waiting, connections = settings.store_wait_seconds, settings.store_connections
     opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
-    registry = Registry(
-        view(opened), settings.compatibility, settings.logical_types == STRICT, settings.mode_mutability
-    )
+    strict = settings.logical_types == STRICT
+    registry = Registry(view(opened), settings.compatibility, strict, settings.mode_mutability)
 
     histories = HistoryStore(opened)
     tracked: list[TrackedChangefeed] = []
@@ -141,16 +140,12 @@ def allow_pages(app: ASGIApp, settings: Settings) -> ASGIApp:
 
     Their browsers send credentials of their own accord only from origins that are named.
     """
-    origins, methods, headers = (
-        [entry.strip() for entry in text.split(",") if entry.strip()]
-        for text in (settings.cors_origins, settings.cors_methods, settings.cors_headers)
-    )
-    if not origins:
-        return app
-    anywhere = "*" in origins
-    pattern = None if anywhere else "|".join(re.escape(origin).replace(r"\*", ".*") for origin in origins)
-    allowed = ["*"] if anywhere else []
-    return CORSMiddleware(app, allowed, methods, headers, allow_credentials=not anywhere, allow_origin_regex=pattern)
+    lists = (settings.cors_origins, settings.cors_methods, settings.cors_headers)
+    origins, methods, headers = (text.replace(",", " ").split() for text in lists)
+    if not origins or "*" in origins:
+        return CORSMiddleware(app, ["*"], methods, headers) if origins else app
+    pattern = "|".join(re.escape(origin).replace(r"\*", ".*") for origin in origins)
+    return CORSMiddleware(app, (), methods, headers, allow_credentials=True, allow_origin_regex=pattern)
 
 
 def wrap_served(app: FastAPI, settings: Settings) -> ASGIApp:

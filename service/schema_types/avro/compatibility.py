@@ -105,11 +105,11 @@ class _Comparison:
                 return names(reader, writer, path) + self.fields(reader, writer, path)
             case model.Union(), _:
                 self.spend(len(reader.branches))
-                branches = reader.branches
-                if len(branches) > _MANY_BRANCHES and isinstance(writer, model.NamedType):
-                    # A name alone tells; with fewer, Avro's own way, which remembers what it took for granted.
-                    branches = [entry for entry in branches if not named_otherwise(entry, writer)]
-                fits = any(not self.compare(branch, writer, path) for branch in branches)
+                # Of many a name alone tells; with fewer, Avro's own way, which remembers what it took for granted.
+                skip = named_otherwise if len(reader.branches) > _MANY_BRANCHES else lambda _, __: False
+                fits = any(
+                    not skip(entry, writer) and not self.compare(entry, writer, path) for entry in reader.branches
+                )
                 return [] if fits else [lacking_branch(writer, path)]
         if reader.kind == writer.kind or writer.kind in _PROMOTIONS.get(reader.kind, ()):
             return []
@@ -172,8 +172,10 @@ def names(reader: model.NamedType, writer: model.NamedType, path: tuple[str, ...
     return [AvroIncompatibility("NAME_MISMATCH", (*path, "name"), f"expected: {writer.fullname}")]
 
 
-def named_otherwise(reader: model.Node, writer: model.NamedType) -> bool:
-    return isinstance(reader, model.NamedType) and bool(names(reader, writer, ()))
+def named_otherwise(reader: model.Node, writer: model.Node) -> bool:
+    return (
+        isinstance(reader, model.NamedType) and isinstance(writer, model.NamedType) and names(reader, writer, ()) != []
+    )
 
 
 def sizes(reader: model.Fixed, writer: model.Fixed, path: tuple[str, ...]) -> list[AvroIncompatibility]:

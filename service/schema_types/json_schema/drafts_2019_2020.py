@@ -32,26 +32,11 @@ _TYPES: Final[dict[str, Callable[[], _Typed | model.Simple]]] = {
     "boolean": lambda: model.Simple("boolean"), "null": lambda: model.Simple("null"), "array": model.Array,
     "object": model.Object,
 }  # fmt: skip
-_KNOWN: Final = frozenset(
-    {*_STRINGS, *_BOOLEANS, *_NUMBERS, *_LIMITS, *model.CRITERIA, "$id", "$anchor", "$dynamicRef", "$dynamicAnchor"}
-    | {"$ref", "$defs", "$schema", "$vocabulary", "properties", "patternProperties", "additionalProperties", "default"}
-    | {"propertyNames", "required", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "enum", "const"}
-    | {
-        "type",
-        "not",
-        "if",
-        "then",
-        "else",
-        "pattern",
-        "prefixItems",
-        "items",
-        "contains",
-        "uniqueItems",
-        "true",
-        "false",
-    }
-    | {"unevaluatedItems"}
-)
+_KNOWN: Final = frozenset((*_STRINGS, *_BOOLEANS, *_NUMBERS, *_LIMITS, *model.CRITERIA, *"""
+    $id $anchor $dynamicRef $dynamicAnchor $ref $defs $schema $vocabulary type enum const not if then else default true
+    false properties patternProperties additionalProperties propertyNames required dependentRequired dependentSchemas
+    unevaluatedProperties pattern prefixItems items contains uniqueItems unevaluatedItems
+""".split()))  # fmt: skip
 """The keywords that json-sKema knows."""
 _N = TypeVar("_N", bound=_Typed)
 

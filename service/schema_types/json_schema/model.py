@@ -291,14 +291,8 @@ _KEYWORDS: Final[dict[type[Node], frozenset[str]]] = {
     Numeric: frozenset({"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
     Object: frozenset(
         {"type", "properties", "required", "patternProperties", "additionalProperties", "propertyNames"}
-        | {
-            "unevaluatedProperties",
-            "dependencies",
-            "dependentRequired",
-            "dependentSchemas",
-            "minProperties",
-            "maxProperties",
-        }
+        | {"dependencies", "dependentRequired", "dependentSchemas", "minProperties", "maxProperties"}
+        | {"unevaluatedProperties"}
     ),
     Array: frozenset(
         {"type", "items", "prefixItems", "additionalItems", "contains", "uniqueItems", "minItems", "maxItems"}
