@@ -92,3 +92,9 @@ async def metadata_version(call: Called) -> Response:
 @router.declare("GET", "/v1/metadata/deployment")
 async def deployment(call: Called) -> Response:
     return call.answer({"attributes": []})
+
+
+@router.declare("GET", "/associations/subjects/{name}")
+async def associations(call: Called) -> Response:
+    """Nothing is ever associated here. The other paths of associations are not there."""
+    return call.answer([])

@@ -29,7 +29,7 @@ MOST_READ: Final = 16 * LIMIT
 """More than is read on of a body that is too large, so that its client sees the answer."""
 
 NOT_HELD: Final = (
-    (r"/(|v1/metadata/.*|openapi\.json)", "needs no store"),
+    (r"/(|v1/metadata/.*|associations/.*|openapi\.json)", "needs no store"),
     (r"/health/.*", "says how the store is, now"),
     (r"/metrics", "is answered while the store is away"),
     (r"/ui.*", "asks the routes that are held"),
