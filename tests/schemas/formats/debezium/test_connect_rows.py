@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from typing import Any
+
+import pytest
 
 from tests.schemas.formats.debezium import connect_messages as connect
 from tests.schemas.formats.debezium.connect_messages import envelope, field, keyed, message, with_schema
@@ -13,6 +16,7 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import adjusted_names
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.jobs.verify import binlog_position
@@ -302,6 +306,47 @@ def test_reasons_for_an_envelope_that_is_none() -> None:
         assert case[1] in connect.shown(result)
 
     check_rows(rows, check)
+
+
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+def test_what_stands_for_values_that_were_not_sent() -> None:
+    """Such a column is absent, and flagged: of text and bytes, in each handling mode, with schema or definition."""
+    plain = base64.b64encode(PLACEHOLDER.encode()).decode()
+    rows = [
+        ("TEXT", PLACEHOLDER, None, {}), ("TEXT", PLACEHOLDER, STRING, {}), ("", PLACEHOLDER, STRING, {}),
+        ("", PLACEHOLDER, None, {}), ("JSON", PLACEHOLDER, None, {}), ("JSON", PLACEHOLDER, STRING, {}),
+        ("BLOB", plain, field("v", "bytes"), {}), ("BLOB", plain, None, {}), ("", plain, field("v", "bytes"), {}),
+        ("BLOB", PLACEHOLDER.encode().hex(), None, {"binary_handling_mode": "hex"}),
+        ("BLOB", base64.urlsafe_b64encode(PLACEHOLDER.encode()).decode(), STRING,
+         {"binary_handling_mode": "base64-url-safe"}),
+        ("TEXT", "-", None, {"unavailable_value_placeholder": "-"}),
+        ("BLOB", "AP8=", field("v", "bytes"), {"unavailable_value_placeholder": "hex:00ff"}),
+    ]  # fmt: skip
+
+    def check(case: tuple[str, str, Field | None, dict[str, Any]]) -> None:
+        sql_type, value, of, options = case
+        ddl = f"CREATE TABLE orders (id INT PRIMARY KEY, v {sql_type})" if sql_type else ()
+        for op in ("c", "u", "d", "flattened"):
+            row, old = {"id": 1, "v": value}, op in ("u", "d")
+            body: Any = envelope(row if op != "d" else None, row if old else None, op)
+            body = {**row, **NAMES, "__op": "u"} if op == "flattened" else body
+            body = with_schema(body, of) if of is not None and op != "flattened" else body
+            [result] = connect.read([message(body, {"id": 1})], ddl, **options)
+            images = connect.shown(result)[3:]
+            assert [i for i in images if i is not None] == [{"id": "1"}] * (2 if op == "u" else 1)
+            assert [f for f in connect.flags(result) if f.endswith(":v")] == ["value_not_sent:v"]
+        other = {"unavailable_value_placeholder": "?"}
+        if "unavailable_value_placeholder" not in options and sql_type != "JSON":
+            [result] = connect.read(
+                [message(with_schema(envelope(row), of) if of else envelope(row))], ddl, **options | other
+            )
+            assert "v" in connect.shown(result)[4]
+
+    check_rows(rows, check)
+    with pytest.raises(SetupError, match="hexadecimal digits"):
+        connect.decoder(unavailable_value_placeholder="hex:0")
 
 
 ORDERS = "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20))"
