@@ -86,7 +86,9 @@ def _kinds_of(function: Callable[..., Any]) -> dict[str, tuple[type, ...]]:
     for name, hint in get_type_hints(function).items():
         types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         classes = tuple(str if get_origin(t) is Literal else get_origin(t) or t for t in types)
-        if name not in _CHECKED_BELOW and all(isinstance(c, type) and not getattr(c, "_is_protocol", False) for c in classes):
+        if name not in _CHECKED_BELOW and all(
+            isinstance(c, type) and not getattr(c, "_is_protocol", False) for c in classes
+        ):
             kinds[name] = classes
     return kinds
 

@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
 from ticdc_bridge.schemas.ddl.parser.lexer import mode_of
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.formats.base import Decoder, commit_ts_of
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message
 from ticdc_bridge.schemas.model.ports import TableSource, TableSpans, TableVersions
@@ -31,12 +31,19 @@ class StreamDefinitions:
         self._versions: dict[TableId, list[tuple[int, TableVersion | None]]] = {}
 
     def learn(self, event: DdlEvent) -> None:
-        """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known."""
-        key = (event.commit_ts or 0, event.db, event.table, event.query)
-        if not event.query or event.commit_ts is None or key in self._seen:
+        """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known.
+
+        Without a commit_ts its commit's millisecond counts, as for rows that have no more; without that, its place.
+        """
+        commit_ts = commit_ts_of(event)
+        key = (commit_ts or 0, event.db, event.table, event.query)
+        if not event.query or key in self._seen:
             return
         self._seen.add(key)
-        entry = (event.commit_ts, len(self._events), event)
+        if commit_ts is None:
+            commit_ts = self._events[-1][0] if self._events else 0
+        event = replace(event, commit_ts=commit_ts)
+        entry = (commit_ts, len(self._events), event)
         late = bool(self._events) and entry[0] < self._events[-1][0]
         insort(self._events, entry, key=lambda e: (e[0], e[1]))
         if not late:

@@ -291,6 +291,7 @@ def _read_row(layout: _Layout, image: Mapping[str, Any], flags: list[str]) -> Ro
         except KeyError:
             raise ValueError(f"column {name!r} is not in the schema") from None
         if read is None:
+            flags.append(f"virtual_left_out:{name}")
             continue
         column_name = layout.column_names.get(name, name)
         if value is None:

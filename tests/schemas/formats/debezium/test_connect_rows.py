@@ -292,13 +292,13 @@ def test_reasons_for_an_envelope_that_is_none() -> None:
     rows = [
         ({"op": "c", "after": row, "source": {}}, "source has no db or no table"),
         ({"op": "c", "after": row, "source": {"db": "shop"}}, "source has no db or no table"),
-        ({"op": "c", "after": row, "source": {"db": "shop", "table": None}}, "table is no string"),
+        ({"op": "c", "after": row, "source": {"db": "shop", "table": None}}, "source has no db or no table"),
         (envelope(row, op="x"), 'op "x" is not c, u, d or r'),
         (envelope(row) | {"op": None}, "op null is not c, u, d or r"),
         (envelope([1]), "op 'c' without its row"),
         (envelope({}), "a row without columns"),
         (envelope(None, {}, "d"), "a row without columns"),
-        (envelope(row, table=""), "an empty db or table"),
+        (envelope(row, table=""), "source has no db or no table"),
     ]
 
     def check(case: tuple[Any, str]) -> None:
