@@ -87,8 +87,8 @@ class TableVersions(TableSource, Protocol):
     """A TableSource that can list versions."""
 
     def with_columns(self, table: TableId, columns: tuple[str, ...]) -> list[TableVersion]:
-        """All versions that have these columns alone, by names as Avro sanitises them; the oldest first. Where none has:
-        those whose key they are.
+        """All versions that have these columns alone, by names as Avro sanitises them; the oldest first. Where none
+        has: those whose key they are.
         """
         ...
 

@@ -27,6 +27,17 @@ def is_kafka_away(error: Exception) -> bool:
     return not any(word in text for word in (*losses, *_REFUSED)) and any(word in text for word in away)
 
 
+_UNKNOWN_TOPIC = re.compile(r"UnknownTopicOrPartition|Topic (\S+) not present in metadata")
+
+
+def unknown_topic(error: Exception) -> SetupError | None:
+    """That a topic is not there, as far as Kafka's client can tell; None where it is another error."""
+    if (match := _UNKNOWN_TOPIC.search(str(error))) is None:
+        return None
+    details = f"there is no such topic, and the broker makes none: {shorten_message(error)}"
+    return SetupError("UNKNOWN_TOPIC", topic=match[1] or "written or read", details=details)
+
+
 _REFUSED = (
     "RecordTooLargeException", "RecordBatchTooLargeException", "InvalidTopicException", "AuthorizationException",
     "AuthenticationException", "InvalidRecordException", "PolicyViolationException", "SerializationException",
@@ -204,6 +215,8 @@ def error_of(error: Exception) -> SetupError | None:
             return SetupError("STOPPED", where="a Spark task", details=f"{why}: {shorten_message(error)}")
     if (refusal := kafka_refusal(error)) is not None:
         return SetupError("STOPPED", where="Kafka", details=refusal)
+    if "kafka" in text.lower() and (unknown := unknown_topic(error)) is not None:
+        return unknown
     if is_kafka_away(error) and "kafka" in text.lower():
         return SetupError("KAFKA_UNREACHABLE", servers="the brokers given", details=shorten_message(error))
     return None
