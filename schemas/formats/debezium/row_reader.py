@@ -117,15 +117,20 @@ class DebeziumRowReader:
         if not all(id_):
             raise ValueError("its source has an empty db or table, so nothing says of which table it is")
         before, after = payload.get("before"), payload.get("after")
-        image = before if after is None else after
-        if not isinstance(image, dict) or not isinstance(before, dict | None):
+        if not isinstance(after, dict | None) or not isinstance(before, dict | None):
             raise ValueError(f"op {op!r} without its row")
+        image = after or before  # {} is null: a side that is not there
         if not image:
-            raise ValueError("a row without columns")
+            raise ValueError("a row without columns" if image is not None else f"op {op!r} without its row")
         version = self._tables.at(id_, commit_ts) if self._tables else None
         layout = self._layout(id_, change, version, image)
         flags: list[str] = []
-        images = [None if row_image is None else _read_row(layout, row_image, flags) for row_image in (before, after)]
+        try:
+            images = [_read_row(layout, row_image, flags) if row_image else None for row_image in (before, after)]
+        except ValueError as error:
+            if layout.version is None:
+                raise
+            raise ValueError(f"{reason_of(error)}, by the definition of table {layout.table.id}") from error
         if (images[0] is None and op == "d") or (images[1] is None and op != "d"):
             raise ValueError(f"op {op!r} without its row")
         event = RowChange(
