@@ -121,7 +121,7 @@ class DebeziumRowReader:
             raise ValueError(f"op {op!r} without its row")
         image = after or before  # {} is null: a side that is not there
         if not image:
-            raise ValueError("a row without columns" if image is not None else f"op {op!r} without its row")
+            raise ValueError(f"op {op!r} without its row")
         version = self._tables.at(id_, commit_ts) if self._tables else None
         layout = self._layout(id_, change, version, image)
         flags: list[str] = []

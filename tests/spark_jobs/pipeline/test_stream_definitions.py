@@ -8,7 +8,7 @@ from tests.support.ddl_histories import recorded
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
-from ticdc_bridge.schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.event import DdlEvent, ms_to_tso
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import StreamDefinitions
 
@@ -75,6 +75,22 @@ def test_repeated_and_late_events_give_the_same_history() -> None:
         for id_ in (TableId(event.db, event.table), TableId(event.db.upper(), event.table)):
             for ts in (event.commit_ts, (event.commit_ts or 0) + 1, None):
                 assert in_order.at(id_, ts) == shuffled.at(id_, ts)
+
+
+def test_ddl_without_a_commit_ts() -> None:
+    """Its commit's millisecond counts (es, source.ts_ms); without that, its place in the stream."""
+    canal, mysql = ({"es": ms} for ms in (5, 9)), ({"source": {"ts_ms": ms}} for ms in (5, 9))
+    queries = "CREATE TABLE t (a INT)", "ALTER TABLE t ADD COLUMN b INT"
+    for format_, extras in (("canal-json", canal), ("debezium-mysql", mysql)):
+        found = StreamDefinitions()
+        for query, extra in zip(queries, extras, strict=True):
+            found.learn(DdlEvent(format_, "d", "t", None, None, query, extra))
+        assert columns(found.at(T, ms_to_tso(5) + 1)) == ["a"]
+        assert columns(found.at(T, ms_to_tso(9) + 1)) == columns(found.at(T, None)) == ["a", "b"]
+    found = StreamDefinitions()
+    for n, query in enumerate(queries, 1):
+        found.learn(DdlEvent("canal-json", "d", "t", None, None, query))
+        assert columns(found.at(T, None)) == ["a", "b"][:n]
 
 
 def test_wire_mode_is_for_ticdc_only() -> None:

@@ -374,7 +374,7 @@ class DebeziumMysqlDecoder:
             if table is None:
                 raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_name_it()}")
             if is_bare:
-                op = "d" if payload.get("after") is None else "c" if payload.get("before") is None else "u"
+                op = "d" if not payload["after"] else "u" if payload["before"] else "c"
                 content = content._replace(payload={**payload, "op": op})
             event = self._rows.read(content.message_content(table._asdict()), None, _times(content.payload))
             event.untimed = True

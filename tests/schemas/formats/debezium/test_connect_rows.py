@@ -20,6 +20,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.jobs.verify import binlog_position
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 # ---- Values as other settings and custom converters of the connector write them: exact, flagged, or refused by column.
@@ -295,9 +296,9 @@ def test_reasons_for_an_envelope_that_is_none() -> None:
         ({"op": "c", "after": row, "source": {"db": "shop", "table": None}}, "source has no db or no table"),
         (envelope(row, op="x"), 'op "x" is not c, u, d or r'),
         (envelope(row) | {"op": None}, "op null is not c, u, d or r"),
-        (envelope([1]), "op 'c' without its row"),
-        (envelope({}), "a row without columns"),
-        (envelope(None, {}, "d"), "a row without columns"),
+        (envelope([1]), "without its row"),
+        (envelope({}), "without its row"),
+        (envelope(None, {}, "d"), "without its row"),
         (envelope(row, table=""), "source has no db or no table"),
     ]
 
@@ -306,6 +307,57 @@ def test_reasons_for_an_envelope_that_is_none() -> None:
         assert case[1] in connect.shown(result)
 
     check_rows(rows, check)
+
+
+def test_envelopes_of_stream_processors() -> None:
+    """Flink CDC's and RisingWave's (no connector), of a table without database, Materialize's (sides alone)."""
+    row, old = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}
+    source: dict[str, Any] = {"db": "shop", "table": "orders"}
+    new, both, gone = (None, row), (old, row), (old, None)
+    sides = [("c", new), ("u", both), ("d", gone), ("c", ({}, row)), ("d", (old, {}))]
+
+    def check(case: tuple[str, Any]) -> None:
+        op, (before, after) = case
+        bodies: list[tuple[dict[str, Any], dict[str, Any]]] = [
+            ({"before": before, "after": after, "op": op, "source": source}, {}),
+            ({"before": before, "after": after, "op": op, "source": {**source, "db": None}}, SHOP),
+            ({"before": before, "after": after, "op": op, "source": {**source, "db": None}}, {"table": "shop.x"}),
+            ({"before": before, "after": after, "op": op}, SHOP), ({"before": before, "after": after}, SHOP),
+            ({"before": before, "after": after}, BY_TOPIC),
+        ]  # fmt: skip
+        for body, options in bodies:
+            for format_ in ("debezium-mysql", "auto"):
+                record = message(body, {"id": 1}, "srv.shop.orders")
+                result = decode_message(connect.decoder(ORDERS, format_, **options), record)
+                want = [None if not image else {k: str(v) for k, v in image.items()} for image in (before, after)]
+                assert connect.shown(result) == (op, "shop.orders", ["id"], *want)
+            if options:
+                said = connect.shown(decode_message(connect.decoder(ORDERS, "auto"), record))
+                assert "option table" in said
+                assert "no format that is known" not in said
+
+    check_rows(sides, check)
+
+
+def test_the_option_table_is_refused_where_it_has_no_effect() -> None:
+    for format_ in ("avro", "open", "open-tiflow", "craft", "simple", "debezium", "debezium-avro"):
+        for options in (SHOP, BY_TOPIC):
+            with pytest.raises(SetupError, match="say of which table they are"):
+                CodecConfig(format_, FileSchemas([]), Options.of(options))
+
+
+def test_a_uuid_is_text_and_virtual_columns_are_flagged() -> None:
+    text = "f47ac10b-58cc-4372-a567-0e02b2c3d479"
+    body = with_schema(envelope({"id": 1, "v": text}), field("v", "string", "io.debezium.data.Uuid"))
+    for ddl in ((), *(f"CREATE TABLE orders (id INT PRIMARY KEY, v {t})" for t in ("CHAR(36)", "VARCHAR(36)", "TEXT"))):
+        [result] = connect.read([message(body, {"id": 1})], ddl)
+        assert connect.shown(result)[4] == {"id": "1", "v": text}
+        assert connect.flags(result) == []
+    unknown = with_schema(envelope({"id": 1, "v": text}), field("v", "string", "io.debezium.data.Ltree"))
+    assert "leave the column out" in connect.shown(connect.read([message(unknown, {"id": 1})])[0])
+    virtual = "CREATE TABLE orders (id INT PRIMARY KEY, v INT AS (id * 2))"
+    [result] = connect.read([message(envelope({"id": 1, "v": 2}, {"id": 1, "v": 2}, "u"), {"id": 1})], virtual)
+    assert (connect.shown(result)[4], connect.flags(result)) == ({"id": "1"}, ["virtual_left_out:v"])
 
 
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -459,7 +511,7 @@ REFUSED: list[Case] = [
     ("no db", [message({**ROW, "__op": "c", "__table": "orders"}, {"id": 1})], (), {}, ["nothing says of which table"]),
     ("nothing", [message(ROW, {"id": 1})], (), {}, ["set table or table_from_topic"]),
     ("a topic of another form", [message(ROW, {"id": 1}, "orders")], (), BY_TOPIC, ["set table or table_from_topic"]),
-    ("no columns", [message({"__op": "c", **NAMES}, {"id": 1})], (), {}, ["a row without columns"]),
+    ("no columns", [message({"__op": "c", **NAMES}, {"id": 1})], (), {}, ["without its row"]),
     ("no operation of a row", [message({**ROW, **NAMES, "__op": "x"}, {"id": 1})], (), {}, ['"x" of a flattened row']),
 ]  # fmt: skip
 
