@@ -131,6 +131,9 @@ _STOPPED = {
     "OutOfMemoryError": "a JVM has too little memory (spark.driver.memory, spark.executor.memory)",
     "No space left on device": "a disk is full",
 }
+_CONFLICTS = re.compile(
+    r"DELTA_CONCURRENT_\w+|io\.delta\.exceptions\.\w+|CommitFailed(?:Exception|Error)|Found conflicting files"
+)
 _NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Invalid master URL")
 
 _NO_FILE_SYSTEM = re.compile(r'Class \S*FileSystem\S* not found|No FileSystem for scheme "?\w+"?')
@@ -210,6 +213,9 @@ def error_of(error: Exception) -> SetupError | None:
         return SetupError("STORE_UNREACHABLE", place=match[0] if match else "an object store", details=why)
     if any(words in text for words in _NO_MASTER):
         return SetupError("USAGE", details=f"--master: {shorten_message(error)}")
+    if (conflict := _CONFLICTS.search(f"{type(error).__name__}: {text}")) is not None:
+        details = f"another job wrote it at the same time ({conflict[0]}): run this one again; nothing is written twice"
+        return SetupError("STOPPED", where="a table of the lake", details=details)
     for words, why in _STOPPED.items():
         if words in text:
             return SetupError("STOPPED", where="a Spark task", details=f"{why}: {shorten_message(error)}")

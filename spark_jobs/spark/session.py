@@ -143,13 +143,14 @@ def _no_orphan() -> Iterator[None]:
     """
     from pyspark import java_gateway
 
-    started, popen = list[subprocess.Popen[bytes]](), java_gateway.Popen
+    module: Any = java_gateway
+    started, popen = list[subprocess.Popen[bytes]](), module.Popen
 
     def start(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
         started.append(popen(*args, **kwargs))
         return started[-1]
 
-    java_gateway.Popen = start  # type: ignore[misc, assignment]
+    module.Popen = start
     try:
         yield
     except KeyboardInterrupt:
@@ -157,7 +158,7 @@ def _no_orphan() -> Iterator[None]:
             process.kill()
         raise
     finally:
-        java_gateway.Popen = popen  # type: ignore[misc]
+        module.Popen = popen
 
 
 def _expect_lost_connections() -> None:

@@ -97,8 +97,8 @@ def test_avro_without_ddl_and_keys_from_before_a_rename(
         keys = column(key, "int", nullable=False, handle_key=True, primary_key=True)
         of = Table(TableId("shop", name), (keys, *(column(m, "int") for m in more)))
         row: dict[str, Any] = {key: str(id_), **dict.fromkeys(more)}
-        sides = (None, row) if op == "c" else (row, None)
-        event = RowChange("made", of, "c" if op == "c" else "d", _TS + n, *sides, (key,), "UTC")
+        before, after = (None, row) if op == "c" else (row, None)
+        event = RowChange("made", of, "c" if op == "c" else "d", _TS + n, before, after, (key,), "UTC")
         encoder = format_named("avro").encoder(Context(registry, Tables(of), options))
         [made] = encoder.encode(event, Message(None, None, name))
         return Message(made.key, made.value, name, 0, n, 1_767_348_247_683 + n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from tests.support.ddl_histories import recorded
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
@@ -79,7 +80,8 @@ def test_repeated_and_late_events_give_the_same_history() -> None:
 
 def test_ddl_without_a_commit_ts() -> None:
     """Its commit's millisecond counts (es, source.ts_ms); without that, its place in the stream."""
-    canal, mysql = ({"es": ms} for ms in (5, 9)), ({"source": {"ts_ms": ms}} for ms in (5, 9))
+    canal: list[dict[str, Any]] = [{"es": ms} for ms in (5, 9)]
+    mysql: list[dict[str, Any]] = [{"source": {"ts_ms": ms}} for ms in (5, 9)]
     queries = "CREATE TABLE t (a INT)", "ALTER TABLE t ADD COLUMN b INT"
     for format_, extras in (("canal-json", canal), ("debezium-mysql", mysql)):
         found = StreamDefinitions()

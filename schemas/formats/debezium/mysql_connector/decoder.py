@@ -395,11 +395,11 @@ class DebeziumMysqlDecoder:
         check_connector(source, self.connector.format)
         if not (source.get("db") and source.get("table")):  # a stream processor's, of a table without database
             headers = self._flattened.headers(content.message)
-            table = self._flattened.table(source, headers, content.message.topic)
-            if table is None:
+            named = self._flattened.table(source, headers, content.message.topic)
+            if named is None:
                 details = "its source has no db or no table, so nothing says of which table it is"
                 raise ValueError(f"{details}; set the option table or table_from_topic ({Hint.READ_OPTIONS})")
-            source = {**source, **table._asdict()}
+            source = {**source, **named._asdict()}
         commit_ts = commit_ts_of_source(source)
         extra: dict[str, Any] = {"source": json_exact.python(source), **_times(payload)}
         extra |= other_fields(payload=(payload, _ENVELOPE))
