@@ -164,6 +164,8 @@ def _completed(body: dict[str, Any], kind: str, by_option: TableId | None) -> di
     data, old = body.get("data"), body.get("old")
     if data is None and kind == "DELETE":
         data, old = old, None
+    if isinstance(data, dict) and name_other_form(body, "canal-json"):
+        raise ValueError("its rows are no list")
     images = {"data": [data] if isinstance(data, dict) else data, "old": [old] if isinstance(old, dict) else old}
     if body.get("database") and body.get("table"):
         return {**body, **images}
