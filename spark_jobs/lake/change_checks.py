@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
+from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import TableSettings
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import CLOCKS_AGREE, is_since
@@ -78,6 +79,7 @@ def count_changes(
     of a change is written.
     """
     stays, is_delete = is_since(emptied), F.col("op") == "d"
+    since = values.steps[0].commit_ts if values.steps else MAX_TSO
     row = stays & ~is_delete
     no_ts = F.col("commit_ts").isNull()
     conditions = {
@@ -99,11 +101,7 @@ def count_changes(
         F.when(stays, F.expr(_INEXACT_KEY)).alias("inexact_key"),
         (values.bad_column() if keeps_past else F.lit(None).cast("string")).alias("bad"),
         # Of registered schemas an older one need not have all columns, nor a row from before all definitions.
-        (
-            F.when(row & is_since(values.steps[0].commit_ts if keeps_past else -1), values.lacking_column())
-            if values.steps
-            else F.lit(None).cast("string")
-        ).alias("lacking"),
+        F.when(row & (F.col("commit_ts") > since), values.lacking_column()).alias("lacking"),
     )
     row_of_counts = kinds.agg(
         *(F.count_if(name).alias(name) for name in conditions),

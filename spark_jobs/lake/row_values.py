@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import or_
@@ -116,24 +116,23 @@ class RowValues:
 
         To write NULL would lose a value. An insert can lack what is NULL in rows that are older than a definition.
         """
-        names, checks = list[str](), list[SparkColumn]()
-        for column in self.columns:
-            until = names_over_time(self.steps, column.name)
-            dropped_at = self.dropped.get(column.name)
-            if not until and dropped_at is None:
-                names.append(column.name)
-                continue
-            is_there = F.expr(self._text("after", column)[1])
-            for time, name in until:
-                is_there |= F.coalesce(F.col("commit_ts") <= time, F.lit(False)) if name is None else F.lit(False)
-            if dropped_at is not None:
-                is_there |= F.col("commit_ts") > dropped_at
-            checks.append(F.when(~is_there, F.lit(column.name)))
-        have, may_be_null = F.map_keys("after"), {c.name for c in self.columns if c.nullable and c.default is None}
-        needed = F.array_except(_texts(n for n in names if n not in may_be_null), have)
         is_insert = F.expr("op IN ('c', 'r') AND NOT array_contains(flags, 'op_unknown')")
-        lacking = F.when(is_insert, needed).otherwise(F.array_except(_texts(names), have))
-        return F.when(F.col("after").isNotNull(), F.coalesce(F.get(lacking, 0), *checks))
+        needed, others, checks = list[str](), list[str](), list[SparkColumn]()
+        for column in self.columns:
+            may_be_null = column.nullable and column.default is None
+            until, dropped_at = names_over_time(self.steps, column.name), self.dropped.get(column.name)
+            if not until and dropped_at is None:
+                (others if may_be_null else needed).append(column.name)
+                continue
+            is_missing = ~F.expr(self._text("after", column)[1]) & ~(is_insert & F.lit(may_be_null))
+            if until and until[0][1] is None:  # it was not there yet
+                is_missing &= F.col("commit_ts") > until[0][0]
+            if dropped_at is not None:
+                is_missing &= F.col("commit_ts") <= dropped_at
+            checks.append(F.when(is_missing, F.lit(column.name)))
+        names = F.when(is_insert, _texts(needed)).otherwise(_texts([*needed, *others]))
+        lacking = F.get(F.array_except(names, F.map_keys("after")), 0)
+        return F.when(F.col("after").isNotNull(), F.coalesce(lacking, *checks))
 
     def is_unfit(self) -> SparkColumn:
         """Whether a value is none that its column's type can hold: such a zero date has no Spark type but text."""
@@ -226,7 +225,7 @@ class RowValues:
         return SetupError("STOPPED", where=str(self.of_column.id), details=details)
 
 
-def _texts(names: Iterable[str]) -> SparkColumn:
+def _texts(names: Sequence[str]) -> SparkColumn:
     return F.array(*map(F.lit, names)).cast("array<string>")
 
 

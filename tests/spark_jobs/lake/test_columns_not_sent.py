@@ -61,6 +61,7 @@ def test_a_column_that_was_not_sent_is_not_written_as_null(
         ("an insert without what is needed", [(1, _CREATE)], False, "c", {"id": 2, "note": "b"}, "name"),
         ("before it was added", [(1, _CREATE), (later, _ADD)], False, "u", {**_A, "name": "b"}, ""),
         ("after it was added", [(1, _CREATE), (_TS + 1, _ADD)], False, "u", {**_A, "name": "b"}, "more"),
+        ("inserted after it was added", [(1, _CREATE), (_TS + 1, _ADD)], False, "c", {"id": 2, "name": "b"}, ""),
     ]  # fmt: skip
 
     def check(case: tuple[str, list[tuple[int, str]], bool, str, dict[str, Any], str]) -> None:
