@@ -294,7 +294,8 @@ JSON_FORMS: tuple[JsonForm, ...] = (
     JsonForm("Canal-JSON", _fields("isDdl type", "mysqlType type database"), "canal-json"),
     JsonForm(
         "Canal-JSON of Flink or SeaTunnel", _fields("data type"), "canal-json",
-        holds=lambda body: body["type"] in ("INSERT", "UPDATE", "DELETE"),  # Maxwell's are in small letters
+        # Maxwell's types are in small letters, and Simple has a version.
+        holds=lambda body: body["type"] in ("INSERT", "UPDATE", "DELETE") and "version" not in body,
     ),
     JsonForm(
         "Maxwell's JSON",
