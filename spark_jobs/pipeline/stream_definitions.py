@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, insort
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ class StreamDefinitions:
     def __init__(self, tables: TableSource | None = None) -> None:
         self._defined = tables
         self._seen: set[tuple[int, str, str, str]] = set()
+        self._has_warned = False
         self._events: list[tuple[int, int, DdlEvent]] = []
         self._catalog: Catalog = new_catalog()
         self._versions: dict[TableId, list[tuple[int, TableVersion | None]]] = {}
@@ -33,15 +35,19 @@ class StreamDefinitions:
     def learn(self, event: DdlEvent) -> None:
         """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known.
 
-        Without a commit_ts its commit's millisecond counts, as for rows that have no more; without that, its place.
+        Without a commit_ts Canal's `es` counts, the commit's millisecond, as for its rows; without that it is not used.
         """
-        commit_ts = commit_ts_of(event)
+        commit_ts = event.commit_ts if "es" not in event.extra else commit_ts_of(event)
         key = (commit_ts or 0, event.db, event.table, event.query)
         if not event.query or key in self._seen:
             return
         self._seen.add(key)
         if commit_ts is None:
-            commit_ts = self._events[-1][0] if self._events else 0
+            if not self._has_warned:
+                details = "which rows come after it is not known; give the definitions as a file"
+                print(f"warning: DDL of the stream without a commit_ts is not used: {details}", file=sys.stderr)
+            self._has_warned = True
+            return
         event = replace(event, commit_ts=commit_ts)
         entry = (commit_ts, len(self._events), event)
         late = bool(self._events) and entry[0] < self._events[-1][0]

@@ -54,7 +54,7 @@ class DdlBatches:
             if isinstance(event, DdlEvent):
                 yield {
                     "position": input_row["position"], "number": number, "db": event.db, "table": event.table,
-                    "commit_ts": commit_ts_of(event), "query": event.query,
+                    "commit_ts": commit_ts_of(event) if "es" in event.extra else event.commit_ts, "query": event.query,
                 }  # fmt: skip
 
 

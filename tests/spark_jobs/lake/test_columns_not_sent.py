@@ -77,7 +77,7 @@ def test_a_column_that_was_not_sent_is_not_written_as_null(
         found = {entry["id"]: entry["note"] for entry in rows(spark, place)}
         if lacking:
             assert code == 2
-            assert f"STOPPED: shop.t: column {lacking}: " in capsys.readouterr().err
+            assert f"STOPPED: stopped at shop.t: column {lacking}: " in capsys.readouterr().err
             assert (found, len(rows(spark, log))) == ({1: "x"}, 1)
         else:
             assert (code, found) == (0, {1: "x"} if op == "u" else {1: "x", 2: None})
