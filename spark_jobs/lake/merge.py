@@ -94,7 +94,7 @@ class CurrentTable:
         self.columns.refuse_names(table)
         rows = RowValues(self.columns.values, table, [] if settings.by_offset else steps)
         if settings.by_offset:  # no offset is before or after a statement
-            rows.refuse_other_columns(changes)
+            rows.refuse_other_columns(changes, bool(steps))
         emptied = emptied_at(rows.steps)
         rows.refuse_older_key(changes.where(is_since(emptied)))
         unsure = unsure_step(rows.steps, emptied)

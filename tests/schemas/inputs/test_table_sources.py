@@ -299,7 +299,7 @@ def test_files_of_definitions(text: str, db: str, tables: dict[str, str]) -> Non
     ("hello", ["line 1", "'hello' begins no SQL statement"]),
     ("id,name\n1,2\n", ["line 1", "begins no SQL statement"]),
     ("SET NAMES utf8;", ["it has no CREATE TABLE"]),
-    ("\n\nCREATE TABLE orders (id INT);", ["line 3", "orders has no database", "USE db", "--table"]),
+    ("\n\nCREATE TABLE orders (id INT);", ["line 3", "orders has no database", "USE db"]),
     ("CREATE TABLE a.t (x INT;", ["the statement of line 1"]),
     ("USE ;CREATE TABLE t (x INT)", ["line 1", "USE wants"]),
     ("CREATE TABLE a.t (x INT);\nSOURCE other.sql", ["line 2", "'SOURCE other.sql' begins no SQL statement"]),
