@@ -1,0 +1,210 @@
+"""Rows of Dumpling's SQL and CSV files as Arrow columns of texts and bytes.
+
+Upstream `dumpling/export/writer_util.go` and `sql_type.go` say how values are written: `'…'` with backslash escapes or
+doubled quotes, x'…' for bytes, numbers bare; in CSV whatever the options name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow
+
+from ticdc_bridge.schemas.columnar.kernels import dump_text
+from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORMED, Cells, CsvMarks
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+BLOCK: Final = 8 << 20
+"""Bytes of a file that are looked at together."""
+_MOST: Final = 256 << 20
+"""Bytes of a row; TiDB's own limit (txn-entry-size-limit) is 120 MiB, which escapes may double."""
+_ROWS: Final = 1 << 16
+_HEAD: Final = re.compile(rb"INSERT INTO `((?:[^`]|``)+)`\s*(?:\(((?:`(?:[^`]|``)+`,?)+)\)\s*)?VALUES", re.ASCII)
+_PASSED_OVER: Final = re.compile(rb"\s+|/\*[^;]*?\*/;?|--[^\n]*\n")
+_NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
+_SQL_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"Z": b"\x1a", b"\\": b"\\", b"'": b"'", b'"': b'"'}
+_CSV_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"\\": b"\\"}
+_BYTES: Final = (Kind.BIT, Kind.BINARY)
+
+
+@dataclass(frozen=True)
+class CsvDialect:
+    """Dumpling's options: --csv-separator, --csv-delimiter, --csv-line-terminator, --csv-null-value, --no-header.
+
+    binary: raw, hex or base64 (--csv-output-dialect).
+    """
+
+    separator: bytes = b","
+    quote: bytes = b'"'
+    terminator: bytes = b"\r\n"
+    null: bytes = b"\\N"
+    has_header: bool = True
+    binary: str = "raw"
+
+    @property
+    def marks(self) -> CsvMarks:
+        return CsvMarks(*(_array(mark) for mark in (self.separator, self.quote, self.terminator, self.null)))
+
+
+class DumpRows(NamedTuple):
+    """Rows that stand together in a file. columns: texts or bytes, NULL where the value is."""
+
+    columns: list[Any]
+    count: int
+
+
+class DumpTextError(ValueError):
+    """What stands in a file is not what Dumpling writes with the options that are known."""
+
+
+def sql_rows(read: Callable[[int], bytes], columns: Sequence[Column], has_escapes: bool) -> Iterator[DumpRows]:
+    """The rows of a SQL file.
+
+    Args:
+        read: the next bytes of the file, inflated, b"" at its end.
+        columns: those of the table that the dump has, in the table's order.
+        has_escapes: a backslash escapes (Dumpling's default); else quotes are doubled.
+    Raises:
+        DumpTextError: says at which byte.
+    """
+    buffer, at, before, in_rows, order = b"", 0, 0, False, list(range(len(columns)))
+    names = {column.name.lower(): n for n, column in enumerate(columns)}
+    cells, state = _cells(len(columns)), np.zeros(2, np.int64)
+    reader = _ColumnReader(columns, _escapes(_SQL_ESCAPES) if has_escapes else _NO_ESCAPES, b"'")
+    while True:
+        data, rows, needs_more = np.frombuffer(buffer, np.uint8), 0, False
+        while not needs_more:
+            if not in_rows:
+                while (blank := _PASSED_OVER.match(buffer, at)) is not None:
+                    at = blank.end()
+                head = _HEAD.match(buffer, at)
+                if head is None:
+                    needs_more = True
+                    continue
+                listed = _order(head[2], names) if head[2] else list(range(len(columns)))
+                if listed != order and rows:
+                    break  # these rows' values stand in another order
+                order, at, in_rows = listed, head.end(), True
+            rows = dump_text.scan_sql(data, at, len(buffer), len(order), has_escapes, cells, rows, state)
+            at = int(state[1])
+            if state[0] == MALFORMED:
+                raise DumpTextError(_wrong(buffer, at, before))
+            in_rows = state[0] != ENDED
+            if state[0] not in (ENDED, CUT):
+                break
+            needs_more = state[0] == CUT
+        if rows:
+            yield reader.read(data, cells, rows, order, before)
+        if needs_more:
+            more = read(BLOCK)
+            if not more:
+                if in_rows or buffer[at:].strip():
+                    raise DumpTextError(f"it ends within a statement, after byte {before + at}: the file is cut")
+                return
+            before += at
+            buffer, at = buffer[at:] + more, 0
+            if len(buffer) > _MOST:
+                raise DumpTextError(f"a row of more than {_MOST} bytes, or none of Dumpling's, at byte {before}")
+
+
+def csv_rows(
+    read: Callable[[int], bytes], columns: Sequence[Column], dialect: CsvDialect, has_escapes: bool
+) -> Iterator[DumpRows]:
+    """The rows of a CSV file. As `sql_rows`."""
+    buffer, at, before, is_last, is_header = b"", 0, 0, False, dialect.has_header
+    order, names = list(range(len(columns))), {column.name.lower(): n for n, column in enumerate(columns)}
+    cells, state, marks = _cells(len(columns)), np.zeros(2, np.int64), dialect.marks
+    sign = (dialect.quote or dialect.separator)[:1]  # what else would end a text
+    table = _escapes(_CSV_ESCAPES | {sign: sign}) if has_escapes else _NO_ESCAPES
+    reader = _ColumnReader(columns, table, dialect.quote)
+    while not (is_last and at >= len(buffer)):
+        data, more = np.frombuffer(buffer, np.uint8), False
+        rows = dump_text.scan_csv(data, at, len(buffer), len(columns), has_escapes, marks, is_last, cells, state)
+        if state[0] == MALFORMED:
+            details = f" (a row of {len(columns)} columns is expected)"
+            raise DumpTextError(_wrong(buffer, int(state[1]), before) + details)
+        first = 0
+        if rows and is_header:
+            header = [buffer[cells.starts[n] : cells.ends[n]].decode("utf-8", "replace") for n in range(len(columns))]
+            if sorted(name.lower() for name in header) != sorted(names):
+                raise DumpTextError(f"its first line is not the header of the table's columns: {', '.join(header)}")
+            order, first, is_header = [names[name.lower()] for name in header], 1, False
+        if rows > first:
+            yield reader.read(data, cells, rows, order, before, first)
+        more = rows < cells.starts.shape[0] // len(columns)
+        at = int(state[1])
+        if more and is_last and state[0] == CUT:
+            raise DumpTextError(f"it ends within a row, after byte {before + at}: the file is cut")
+        if more and not is_last:
+            block = read(BLOCK)
+            before, is_last = before + at, not block
+            buffer, at = buffer[at:] + block, 0
+            if len(buffer) > _MOST:
+                raise DumpTextError(f"a row of more than {_MOST} bytes at byte {before}: another dialect?")
+
+
+class _ColumnReader:
+    def __init__(self, columns: Sequence[Column], escapes: Any, quote: bytes) -> None:
+        self._columns, self._escapes, self._quote = columns, escapes, _array(quote)
+
+    def read(
+        self, data: Any, cells: Cells, rows: int, order: list[int], before: int, first: int = 0
+    ) -> DumpRows:  # fmt: skip
+        """order: which column each value of a row is of. before: bytes of the file before `data`."""
+        count, width = rows - first, len(order)
+        cells = Cells(*(array[first * width : rows * width] for array in cells))
+        arrays: list[Any] = [None] * width
+        sizes = (cells.ends - cells.starts).reshape(count, width).sum(axis=0)
+        for place, n in enumerate(order):
+            out, offsets = np.empty(int(sizes[place]) + 1, np.uint8), np.empty(count + 1, np.int32)
+            valid = np.empty(count, np.uint8)
+            bad = dump_text.fill_texts(
+                data, cells, place, width, count, self._escapes, self._quote, out, offsets, valid
+            )
+            if bad >= 0:
+                at = before + int(cells.starts[bad * width + place])
+                raise DumpTextError(f"column {self._columns[n].name}: the value at byte {at} has an unknown escape")
+            bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
+            kind = pa.binary() if self._columns[n].type.kind in _BYTES else pa.string()
+            arrays[n] = pa.Array.from_buffers(kind, count, [bits, pa.py_buffer(offsets), pa.py_buffer(out)])
+        return DumpRows(arrays, count)
+
+
+_NO_ESCAPES: Final = np.empty(0, np.int64)
+
+
+def _escapes(meanings: dict[bytes, bytes]) -> Any:
+    table = np.full(256, 256, np.int64)
+    for sign, meaning in meanings.items():
+        if sign:
+            table[sign[0]] = meaning[0]
+    return table
+
+
+def _array(data: bytes) -> Any:
+    return np.frombuffer(data, np.uint8)
+
+
+def _cells(columns: int) -> Cells:
+    size = max(_ROWS // max(columns, 1), 64) * columns
+    return Cells(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint8))
+
+
+def _order(listed: bytes, names: dict[str, int]) -> list[int]:
+    """Which columns an INSERT lists."""
+    given = [name.replace("``", "`").lower() for name in _NAME.findall(listed.decode("utf-8", "replace"))]
+    if sorted(given) != sorted(names):
+        raise DumpTextError(f"its columns are not those of the table's definition: {', '.join(given)}")
+    return [names[name] for name in given]
+
+
+def _wrong(buffer: bytes, at: int, before: int) -> str:
+    """What stands where a value can't; values of rows stay out of texts."""
+    return f"byte {before + at} can't stand there: the file is damaged, or was written with other options"
