@@ -6,6 +6,7 @@ doubled quotes, x'…' for bytes, numbers bare; in CSV whatever the options name
 
 from __future__ import annotations
 
+import binascii
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _SQL_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"Z": b"\x1a", b"\\": b"\\", b"'": b"'", b'"': b'"'}
 _CSV_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"\\": b"\\"}
 _BYTES: Final = (Kind.BIT, Kind.BINARY)
+_NUMBERS: Final = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,24 @@ class DumpTextError(ValueError):
     """What stands in a file is not what Dumpling writes with the options that are known."""
 
 
-def sql_rows(read: Callable[[int], bytes], columns: Sequence[Column], has_escapes: bool) -> Iterator[DumpRows]:
+class DumpCut(DumpTextError):
+    """A file ends in the middle."""
+
+
+def sql_rows(read: Callable[[int], bytes], columns: Sequence[Column], escapes: bool) -> Iterator[DumpRows]:
     """The rows of a SQL file.
 
     Args:
         read: the next bytes of the file, inflated, b"" at its end.
         columns: those of the table that the dump has, in the table's order.
-        has_escapes: a backslash escapes (Dumpling's default); else quotes are doubled.
+        escapes: a backslash escapes (Dumpling's default); False: quotes are doubled.
     Raises:
         DumpTextError: says at which byte.
     """
     buffer, at, before, in_rows, order = b"", 0, 0, False, list(range(len(columns)))
     names = {column.name.lower(): n for n, column in enumerate(columns)}
     cells, state = _cells(len(columns)), np.zeros(2, np.int64)
-    reader = _ColumnReader(columns, _escapes(_SQL_ESCAPES) if has_escapes else _NO_ESCAPES, b"'")
+    reader = _ColumnReader(columns, _escape_table(_SQL_ESCAPES, escapes), b"'", None)
     while True:
         data, rows, needs_more = np.frombuffer(buffer, np.uint8), 0, False
         while not needs_more:
@@ -92,7 +98,7 @@ def sql_rows(read: Callable[[int], bytes], columns: Sequence[Column], has_escape
                 if listed != order and rows:
                     break  # these rows' values stand in another order
                 order, at, in_rows = listed, head.end(), True
-            rows = dump_text.scan_sql(data, at, len(buffer), len(order), has_escapes, cells, rows, state)
+            rows = dump_text.scan_sql(data, at, len(buffer), len(order), escapes, cells, rows, state)
             at = int(state[1])
             if state[0] == MALFORMED:
                 raise DumpTextError(_wrong(buffer, at, before))
@@ -106,7 +112,7 @@ def sql_rows(read: Callable[[int], bytes], columns: Sequence[Column], has_escape
             more = read(BLOCK)
             if not more:
                 if in_rows or buffer[at:].strip():
-                    raise DumpTextError(f"it ends within a statement, after byte {before + at}: the file is cut")
+                    raise DumpCut(f"it ends within a statement, after byte {before + at}: the file is cut")
                 return
             before += at
             buffer, at = buffer[at:] + more, 0
@@ -115,18 +121,17 @@ def sql_rows(read: Callable[[int], bytes], columns: Sequence[Column], has_escape
 
 
 def csv_rows(
-    read: Callable[[int], bytes], columns: Sequence[Column], dialect: CsvDialect, has_escapes: bool
+    read: Callable[[int], bytes], columns: Sequence[Column], dialect: CsvDialect, escapes: bool
 ) -> Iterator[DumpRows]:
     """The rows of a CSV file. As `sql_rows`."""
     buffer, at, before, is_last, is_header = b"", 0, 0, False, dialect.has_header
     order, names = list(range(len(columns))), {column.name.lower(): n for n, column in enumerate(columns)}
     cells, state, marks = _cells(len(columns)), np.zeros(2, np.int64), dialect.marks
     sign = (dialect.quote or dialect.separator)[:1]  # what else would end a text
-    table = _escapes(_CSV_ESCAPES | {sign: sign}) if has_escapes else _NO_ESCAPES
-    reader = _ColumnReader(columns, table, dialect.quote)
+    reader = _ColumnReader(columns, _escape_table(_CSV_ESCAPES | {sign: sign}, escapes), dialect.quote, dialect.binary)
     while not (is_last and at >= len(buffer)):
         data, more = np.frombuffer(buffer, np.uint8), False
-        rows = dump_text.scan_csv(data, at, len(buffer), len(columns), has_escapes, marks, is_last, cells, state)
+        rows = dump_text.scan_csv(data, at, len(buffer), len(columns), escapes, marks, is_last, cells, state)
         if state[0] == MALFORMED:
             details = f" (a row of {len(columns)} columns is expected)"
             raise DumpTextError(_wrong(buffer, int(state[1]), before) + details)
@@ -141,7 +146,7 @@ def csv_rows(
         more = rows < cells.starts.shape[0] // len(columns)
         at = int(state[1])
         if more and is_last and state[0] == CUT:
-            raise DumpTextError(f"it ends within a row, after byte {before + at}: the file is cut")
+            raise DumpCut(f"it ends within a row, after byte {before + at}: the file is cut")
         if more and not is_last:
             block = read(BLOCK)
             before, is_last = before + at, not block
@@ -151,36 +156,67 @@ def csv_rows(
 
 
 class _ColumnReader:
-    def __init__(self, columns: Sequence[Column], escapes: Any, quote: bytes) -> None:
-        self._columns, self._escapes, self._quote = columns, escapes, _array(quote)
+    """binary: as CsvDialect has it; None: bytes are x'…'."""
 
-    def read(
-        self, data: Any, cells: Cells, rows: int, order: list[int], before: int, first: int = 0
-    ) -> DumpRows:  # fmt: skip
+    def __init__(self, columns: Sequence[Column], escapes: Any, quote: bytes, binary: str | None) -> None:
+        self._columns, self._escapes, self._quote, self._binary = columns, escapes, _array(quote), binary
+        bare = dump_text.NOT_BARE if quote else dump_text.ANY
+        self._rules = [
+            dump_text.ANY if c.type.kind in _NUMBERS or (binary is None and c.type.kind in _BYTES)
+            else bare if quote or c.nullable else dump_text.NOT_NULL
+            for c in columns
+        ]  # fmt: skip
+
+    def read(self, data: Any, cells: Cells, rows: int, order: list[int], before: int, first: int = 0) -> DumpRows:
         """order: which column each value of a row is of. before: bytes of the file before `data`."""
         count, width = rows - first, len(order)
         cells = Cells(*(array[first * width : rows * width] for array in cells))
         arrays: list[Any] = [None] * width
         sizes = (cells.ends - cells.starts).reshape(count, width).sum(axis=0)
-        for place, n in enumerate(order):
-            out, offsets = np.empty(int(sizes[place]) + 1, np.uint8), np.empty(count + 1, np.int32)
+        for position, n in enumerate(order):
+            out, offsets = np.empty(int(sizes[position]) + 1, np.uint8), np.empty(count + 1, np.int32)
             valid = np.empty(count, np.uint8)
             bad = dump_text.fill_texts(
-                data, cells, place, width, count, self._escapes, self._quote, out, offsets, valid
+                data, cells, position, width, count, self._rules[n], self._escapes, self._quote, out, offsets, valid
             )
             if bad >= 0:
-                at = before + int(cells.starts[bad * width + place])
-                raise DumpTextError(f"column {self._columns[n].name}: the value at byte {at} has an unknown escape")
+                at = before + int(cells.starts[bad * width + position])
+                raise DumpTextError(
+                    f"column {self._columns[n].name}: the value at byte {at} is not written as the others are:"
+                    " the file is damaged, or is of another dialect (--dump-options)"
+                )
             bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
-            kind = pa.binary() if self._columns[n].type.kind in _BYTES else pa.string()
-            arrays[n] = pa.Array.from_buffers(kind, count, [bits, pa.py_buffer(offsets), pa.py_buffer(out)])
+            is_bytes = self._columns[n].type.kind in _BYTES
+            kind = pa.binary() if is_bytes else pa.string()
+            array = pa.Array.from_buffers(kind, count, [bits, pa.py_buffer(offsets), pa.py_buffer(out)])
+            arrays[n] = self._decode(array, self._columns[n]) if is_bytes else _checked(array, self._columns[n])
         return DumpRows(arrays, count)
 
+    def _decode(self, array: Any, column: Column) -> Any:
+        decode = _DECODERS.get(self._binary or "")
+        if decode is None:
+            return array
+        try:
+            return pa.array([value and decode(value) for value in array.to_pylist()], pa.binary())
+        except ValueError as error:
+            raise DumpTextError(f"column {column.name}: bytes that are not {self._binary}: {error}") from error
 
-_NO_ESCAPES: Final = np.empty(0, np.int64)
+
+_DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {"hex": binascii.unhexlify, "base64": binascii.a2b_base64}
 
 
-def _escapes(meanings: dict[bytes, bytes]) -> Any:
+def _checked(array: Any, column: Column) -> Any:
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise DumpTextError(f"column {column.name}: a text that is not UTF-8") from error
+    return array
+
+
+def _escape_table(meanings: dict[bytes, bytes], escapes: bool) -> Any:
+    """What a byte after a backslash stands for, 256 for an unknown one; empty where quotes are doubled."""
+    if not escapes:
+        return np.empty(0, np.int64)
     table = np.full(256, 256, np.int64)
     for sign, meaning in meanings.items():
         if sign:

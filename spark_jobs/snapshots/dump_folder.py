@@ -24,13 +24,19 @@ from ticdc_bridge.spark_jobs.io.object_paths import path_of
 
 PREFIX: Final = "dumpling:"
 _COMPRESSED: Final = r"(?:\.(?:gz|zst|snappy))?"
-_DATA: Final = re.compile(rf"(?P<name>.+)\.(?P<kind>sql|csv){_COMPRESSED}\Z|(?P<stem>.+?)(?:\.\w+)?\.(?P<parquet>parquet)\Z")
+_DATA: Final = re.compile(
+    rf"(?P<name>.+)\.(?P<kind>sql|csv){_COMPRESSED}\Z|(?P<stem>.+?)(?:\.\w+)?\.(?P<parquet>parquet)\Z"
+)
 _SCHEMA: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+)-schema\.sql{_COMPRESSED}\Z")
 _OTHER: Final = re.compile(
-    r"(?P<name>.+)-schema-(?P<what>create|view|sequence|trigger|post|placement-policy-create)\.sql" + _COMPRESSED + r"\Z"
+    r"(?P<name>.+)-schema-(?P<what>create|view|sequence|trigger|post|placement-policy-create)\.sql"
+    + _COMPRESSED
+    + r"\Z"
 )
 _DEFAULT_NAME: Final = re.compile(r"(?P<db>[^./]+)\.(?P<table>[^./]+)\.\d{9,}\Z")
-_POSITION: Final = re.compile(r"^SHOW (?:MASTER|BINARY LOG) STATUS:.*?^\s*Pos:[ \t]*(\S[^\n]*)$", re.MULTILINE | re.DOTALL)
+_POSITION: Final = re.compile(
+    r"^SHOW (?:MASTER|BINARY LOG) STATUS:.*?^\s*Pos:[ \t]*(\S[^\n]*)$", re.MULTILINE | re.DOTALL
+)
 _LEFT_ALONE: Final = {"view": "views", "sequence": "sequences", "trigger": "triggers", "post": "routines"}
 
 
@@ -80,7 +86,9 @@ def read_dump(location: str, at: int | None = None) -> Dump:
     paths = sorted((path for path in folder.rglob("*") if path.is_file()), key=str)
     names = {str(path)[len(str(folder)) + 1 :]: path for path in paths}
     if "metadata" not in names:
-        details = "it has no file called metadata, which Dumpling writes at its end: the dump is not complete, or no dump"
+        details = (
+            "it has no file called metadata, which Dumpling writes at its end: the dump is not complete, or no dump"
+        )
         raise _error(location, details)
     tso = _tso(names.pop("metadata"), location, at)
     left_alone, views = Counter[str](), set[str]()

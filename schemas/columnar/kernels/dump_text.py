@@ -10,6 +10,8 @@ from ticdc_bridge.schemas.columnar.kernels.text import Array
 
 NULL, BARE, QUOTED, ESCAPED, HEX = range(5)
 """What a value is: NULL, text without quotes, text between quotes, the same with escapes in it, digits of x'…'."""
+ANY, NOT_BARE, NOT_NULL = range(3)
+"""What values of a column can be: any; not text without quotes; not NULL, so that what looks like it is a text."""
 MORE, ENDED, CUT, MALFORMED = range(4)
 """How a scan ended: no room for another row, the statement's end, within a row, at what can't stand there."""
 
@@ -45,7 +47,9 @@ def _stands_at(data: Array, at: int, end: int, mark: Array) -> bool:
 
 
 @jit
-def scan_sql(data: Array, at: int, end: int, columns: int, has_escapes: bool, cells: Cells, rows: int, state: Array) -> int:
+def scan_sql(
+    data: Array, at: int, end: int, columns: int, has_escapes: bool, cells: Cells, rows: int, state: Array
+) -> int:
     """Rows `(value,…)` of an INSERT from data[at] on; rows: how many `cells` has already. How many it has then.
 
     has_escapes: a backslash escapes; else a quote in a text is doubled. state: how it ended, and where: after the last
@@ -186,18 +190,22 @@ def scan_csv(
 
 @jit
 def fill_texts(
-    data: Array, cells: Cells, column: int, columns: int, rows: int, escapes: Array, quote: Array, out: Array,
-    offsets: Array, valid: Array,
+    data: Array, cells: Cells, column: int, columns: int, rows: int, rule: int, escapes: Array, quote: Array,
+    out: Array, offsets: Array, valid: Array,
 ) -> int:  # fmt: skip
-    """A column's values, without their escapes, in `out`; the row of one that is none, -1 where all are.
+    """A column's values, without their escapes, in `out`; the row of one that can't be read, -1 where there is none.
 
-    escapes: by the byte after a backslash what stands for both, 256 for none; empty where quotes are doubled. offsets: one more than rows. valid: 0 for NULL.
+    rule: ANY, NOT_BARE or NOT_NULL. escapes: by the byte after a backslash what stands for both, 256 for none; empty where quotes are doubled. offsets: one more than rows. valid: 0 for NULL.
     """
     to = 0
     offsets[0] = 0
     for row in range(rows):
         cell = row * columns + column
         at, last, kind = cells.starts[cell], cells.ends[cell], cells.kinds[cell]
+        if kind == BARE and rule == NOT_BARE:
+            return row
+        if kind == NULL and rule == NOT_NULL:
+            kind = BARE
         valid[row] = kind != NULL
         if kind == ESCAPED:
             while at < last:
