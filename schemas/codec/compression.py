@@ -14,6 +14,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SNAPPY_MAGIC = b"\xff\x06\x00\x00sNaPpY"
 OPENERS: Final[dict[bytes, Callable[[IO[bytes]], Any]]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -80,6 +81,44 @@ def unlz4(data: bytes, most: int) -> bytes:
     return bytes(memoryview(room)[:size])
 
 
+class _Frames(io.RawIOBase):
+    """A file of Snappy frames (upstream snappy `framing_format.txt`) as what it holds, a frame at a time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._rest = file, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            head = self._file.read(4)
+            if not head:
+                return 0
+            size = int.from_bytes(head[1:], "little")
+            body = self._file.read(size)
+            if len(head) < 4 or len(body) < size:
+                raise EOFError("the file of Snappy frames is cut")
+            if head + body == _SNAPPY_MAGIC or head[0] >= 0x80:
+                continue
+            try:  # with the mark in front the library checks the frame's checksum
+                self._rest = memoryview(bytes(_library().snappy.decompress(_SNAPPY_MAGIC + head + body)))
+            except _library().DecompressionError as error:
+                raise OSError("a damaged Snappy frame") from error
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+
+def unsnap_frames(file: IO[bytes]) -> IO[bytes]:
+    """A file of Snappy frames, inflated as it is read. Reading raises what UNREADABLE lists."""
+    return io.BufferedReader(_Frames(file))
+
+
 def snap(data: bytes) -> bytes:
     """Bytes → a Snappy block."""
     return bytes(_library().snappy.compress_raw(data))
@@ -116,6 +155,7 @@ def _by_file(opened: Callable[[IO[bytes]], Any]) -> Callable[[bytes, int], bytes
 _FILES: dict[bytes, Callable[[bytes, int], bytes]] = {
     **{magic: _by_file(opened) for magic, opened in OPENERS.items()},
     ZSTD_MAGIC: _unzstd,
+    _SNAPPY_MAGIC: _by_file(unsnap_frames),
     LZ4_MAGIC: unlz4,
 }
 """First bytes of a file → what inflates it."""

@@ -56,7 +56,7 @@ class KeylessWriter:
         received = changes.select("op", "commit_ts", message_id, *rows.values_after(), bad).dropDuplicates(
             ["message_id"]
         )
-        inserted = keep_rows(received, counts.are_few).where("op IN ('c', 'r')")
+        inserted = keep_rows(received, counts.are_few).where("op IN ('c', 'r', 's')")
         self._check_rows(inserted)
         for row in changes.where("op IN ('u', 'd')").groupBy("op").count().collect():
             summary.skipped[_LEFT_OUT[row["op"]]] += row["count"]

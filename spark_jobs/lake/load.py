@@ -1,0 +1,224 @@
+"""Loads the rows that a table of TiDB had at one TSO into tables of the lake: as changes of that commit_ts.
+
+So whatever `merge` does about newer rows, deleted keys, columns and types is done here too, and both may come in either
+order. A current table without rows is written without a MERGE. docs/decisions/0048 has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.arrow.change_schema import SOURCE
+from ticdc_bridge.spark_jobs.lake import changelog, merge, row_versions
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME
+from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
+
+_BYTES = (Kind.BIT, Kind.BINARY)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The rows of a table at a TSO.
+
+    Args:
+        tso: physical ms << 18 | logical.
+        table: as it was defined then.
+        rows: c_N for each of `columns`, as text in plain form, bytes, or as Parquet has it; `file` and `line` tell rows
+            apart.
+        columns: those that the source has.
+    """
+
+    tso: int
+    table: Table
+    rows: DataFrame
+    columns: Sequence[Column]
+
+    @property
+    def id(self) -> TableId:
+        return self.table.id
+
+    def text(self, number: int) -> str:
+        """SQL: a value in plain form."""
+        name, column = f"c_{number}", self.columns[number]
+        kind = dict(self.rows.dtypes)[name]
+        if kind == "string":
+            return name
+        if kind == "binary":
+            return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
+        if kind == "timestamp_ntz":
+            fraction = "." + "S" * column.scale if column.scale else ""
+            return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
+        return f"CAST({name} AS string)"
+
+    def changes(self) -> DataFrame:
+        """The rows as spark_jobs.arrow.change_schema.CHANGES with `position`, inserted at the TSO."""
+        names = ", ".join(sql_literal(column.name) for column in self.columns)
+        texts = ", ".join(self.text(n) for n in range(len(self.columns)))
+        keys = ", ".join(sql_literal(name) for name in self.table.handle_key)
+        at = f"CAST({self.tso} AS bigint)"
+        # Rows of a table without a key are told apart by where they stand in the snapshot.
+        source = f"named_struct('topic', 'snapshot {self.tso}', 'partition', file, 'offset', line, 'timestamp', NULL)"
+        return self.rows.selectExpr(
+            "'row' AS kind", "'s' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
+            f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table", "CAST(NULL AS int) AS schema_id",
+            "CAST(NULL AS bigint) AS table_version", f"CAST(array({keys}) AS array<string>) AS key",
+            "CAST(NULL AS map<string,string>) AS before", f"map_from_arrays(array({names}), array({texts})) AS after",
+            "CAST(array() AS array<string>) AS flags", "0 AS row", f"CAST({source} AS {SOURCE}) AS source",
+            "CAST(NULL AS string) AS error", "(CAST(file AS bigint) << 40) + line AS position",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a load did. newer: rows that are newer, or deleted later, in the place. removed: keys it did not have."""
+
+    rows: int
+    written: int
+    newer: int = 0
+    removed: int = 0
+
+
+def load_current(
+    target: merge.CurrentTable, snapshot: Snapshot, table: Table, steps: list[SchemaChange], replace: bool,
+    summary: Summary,
+) -> Loaded:  # fmt: skip
+    """A snapshot into a current table.
+
+    Args:
+        table: the columns as they are now, by the statements in `steps`.
+        replace: keys that the snapshot lacks, and that were written at or below its TSO, are removed too.
+    Raises:
+        SetupError: as CurrentTable.merge.
+    """
+    columns, key = target.columns, [c.name for c in table.columns if c.handle_key]
+    lake_table = columns.lake_table
+    target.writer.check_key(table, lake_table.exists())
+    if not lake_table.exists() or (lake_table.read().isEmpty() and not columns.tombstone_table.exists()):
+        return _fill(columns, snapshot, table, steps)
+    of_snapshot = lambda: lake_table.read().where(f"{COMMIT_TS} = {snapshot.tso}").count()  # noqa: E731
+    rows, before, removed, changes = snapshot.rows.count(), of_snapshot(), 0, snapshot.changes()
+    if replace:
+        if not key:
+            details = "--replace: rows of a table without a key can't be told from those that are gone: load it elsewhere"
+            raise SetupError("USAGE", details=f"table {snapshot.id}: {details}")
+        deletes = _missing(columns, snapshot, table, steps).persist()
+        removed = deletes.count()
+        changes = changes.unionByName(deletes, allowMissingColumns=True) if removed else changes
+    target.merge(changes, table, steps, summary)
+    after = of_snapshot()
+    return Loaded(rows, after - before, rows - after, removed)
+
+
+def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> Loaded:
+    """A table without rows: those of the snapshot in one commit, each value checked as it is written."""
+    columns.refuse_names(table)
+    columns.follow_or_create(table, steps)
+    rows = RowValues(columns.values, table, steps)
+    typed = _typed(snapshot, rows)
+    fields = columns.lake_table.read().schema.fields
+    extra = {COMMIT_TS: F.lit(snapshot.tso).cast("bigint"), merge.ROW_MESSAGE: _row_message(snapshot)}
+    values = {**extra, **typed}
+    frame = snapshot.rows.select(*(values[f.name].cast(f.dataType).alias(f.name) for f in fields))
+    columns.lake_table.add_rows(frame)
+    count = columns.lake_table.read().count()
+    return Loaded(count, count)
+
+
+def _row_message(snapshot: Snapshot) -> SparkColumn:
+    return F.concat_ws("/", F.lit(f"snapshot {snapshot.tso}"), "file", "line", F.lit(0))
+
+
+def _typed(snapshot: Snapshot, rows: RowValues) -> dict[str, SparkColumn]:
+    """The values of the snapshot's rows, by the columns of the lake; one that its column can't hold ends the job."""
+    by_name = {column.name: n for n, column in enumerate(snapshot.columns)}
+    typed = dict[str, SparkColumn]()
+    for column in rows.columns:
+        if column.name not in by_name:
+            typed[column.name] = F.lit(None)
+            continue
+        number = by_name[column.name]
+        name, kind = f"c_{number}", dict(snapshot.rows.dtypes)[f"c_{number}"]
+        if column.type.kind in _BYTES and kind == "binary":
+            typed[column.name] = F.col(name)
+            continue
+        value = rows.of_column.convert(snapshot.text(number), column)
+        if kind != "string" and column.type.kind in (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL):
+            value = F.col(name).try_cast(rows.of_column.type_of(column))
+        if rows.of_column.type_of(column) != "string":
+            details = f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
+            value = F.when(F.col(name).isNotNull() & value.isNull(), F.raise_error(F.lit(details))).otherwise(value)
+        typed[column.name] = value
+    return typed
+
+
+def _missing(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame:
+    """Deletes at the TSO of the keys that the place has, written at or below it, and the snapshot has not."""
+    rows = RowValues(columns.values, table, steps)
+    texts = {column.name: _plain(column, columns) for column in rows.keys}
+    stored = columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}").select(*rows.stored_keys(), *texts_of(texts))
+    here = snapshot.changes().select(*rows.keys_of("after"))
+    gone = stored.join(here, rows.key_names, "left_anti")
+    pairs = ", ".join(f"{sql_literal(name)}, t_{n}" for n, name in enumerate(texts))
+    at = f"CAST({snapshot.tso} AS bigint)"
+    return gone.selectExpr(
+        "'row' AS kind", "'d' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
+        f"{sql_literal(snapshot.id.db)} AS db", f"{sql_literal(snapshot.id.table)} AS table",
+        f"array({', '.join(map(sql_literal, texts))}) AS key", f"map({pairs}) AS before",
+        "CAST(NULL AS map<string,string>) AS after", "CAST(array() AS array<string>) AS flags", "0 AS row",
+        "CAST(-1 AS bigint) AS position",
+    )  # fmt: skip
+
+
+def texts_of(texts: dict[str, str]) -> list[SparkColumn]:
+    return [F.expr(text).alias(f"t_{n}") for n, text in enumerate(texts.values())]
+
+
+def _plain(column: Column, columns: TableColumns) -> str:
+    """SQL: a value of a key as the table of the lake has it → in plain form."""
+    name, kind = quote_name(column.name), columns.values.type_of(column)
+    if column.type.kind in _BYTES:
+        return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
+    if kind == "timestamp_ntz":
+        fraction = "." + "S" * column.scale if column.scale else ""
+        return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
+    if kind == "timestamp":
+        raise columns.stopped(f"--replace: the key has a TIMESTAMP ({column.name}) of Spark's type: load it elsewhere")
+    return f"CAST({name} AS string)"
+
+
+def load_past(
+    target: changelog.Changelog | row_versions.RowVersions, snapshot: Snapshot, table: Table,
+    steps: list[SchemaChange], summary: Summary,
+) -> int:  # fmt: skip
+    """A snapshot into a changelog, or into row versions; how many rows it added."""
+    changes = snapshot.changes()
+    if isinstance(target, row_versions.RowVersions) and target.columns.lake_table.exists():
+        changes = _without_known(target, changes, snapshot, table, steps)
+    return target.merge(changes, table, steps, summary)
+
+
+def _without_known(
+    target: row_versions.RowVersions, changes: DataFrame, snapshot: Snapshot, table: Table, steps: list[SchemaChange]
+) -> DataFrame:
+    """Without rows whose version at the TSO is known."""
+    rows, tso = RowValues(target.columns.values, table, steps), snapshot.tso
+    valid = f"{row_versions.FROM_TS} <= {tso} AND ({row_versions.TO} IS NULL OR coalesce({row_versions.TO_TS} > {tso}, false))"
+    known = target.columns.lake_table.read().where(valid).select(*rows.stored_keys())
+    keyed = changes.select("*", *rows.keys_of("after"))
+    return keyed.join(known, rows.key_names, "left_anti").drop(*rows.key_names)
+
+

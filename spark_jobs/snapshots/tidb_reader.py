@@ -1,0 +1,225 @@
+"""Tables of a live TiDB at one TSO, each in chunks of its key that Spark's workers read side by side.
+
+`tidb_snapshot` is set on every connection, so that all of them see one moment, definitions too (upstream
+`pkg/sessionctx/variable/sysvar.go`). A chunk is what follows a cut in the order of the key; the cuts come from TiDB in
+that order, so that no text is compared here by another collation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow
+
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
+from ticdc_bridge.schemas.inputs.live_tables import ServerAddress, connect, error_reason, server_address
+from ticdc_bridge.schemas.inputs.table_sources import mysql_client
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+PASSWORD, CA = "BRIDGE_TIDB_PASSWORD", "BRIDGE_TIDB_CA"
+"""Environment variables: the password; a file with the certificate that the server's is checked by."""
+ROW_ID: Final = "_tidb_rowid"
+_FETCHED: Final = 10_000
+_NO_COLUMN, _NO_SNAPSHOT = 1054, 8055
+_BYTES: Final = (Kind.BIT, Kind.BINARY)
+_NUMBERS: Final = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+_SYSTEM: Final = ("information_schema", "metrics_schema", "mysql", "performance_schema", "sys", "workload_schema")
+
+
+@dataclass(frozen=True)
+class TidbServer:
+    """A TiDB, read as of a TSO. zone: of its sessions, in which TIMESTAMP values are given."""
+
+    address: ServerAddress
+    zone: str
+    tso: int = 0
+
+    @classmethod
+    def of(cls, url: str, zone: str, at: int | None = None) -> TidbServer:
+        """`mysql://USER@HOST:PORT` at a TSO, by default the newest. SetupError USAGE, TIDB_UNREACHABLE."""
+        try:
+            address = server_address(url, PASSWORD)
+        except ValueError as error:
+            raise SetupError("USAGE", details=f"--source: {error}") from error
+        if file := os.environ.get(CA):
+            address = replace(address, tls={"ca": file, "verify_mode": "required", "check_hostname": True})
+        server = cls(address, zone)
+        if at is not None and not 0 < at <= MAX_TSO:
+            raise SetupError("USAGE", details=f"--at {at}: a TSO is needed (physical ms << 18 | logical)")
+        return replace(server, tso=at or server._newest_tso())
+
+    def _newest_tso(self) -> int:
+        with self.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT @@tidb_current_ts")
+            return int(cursor.fetchone()[0])
+
+    @contextmanager
+    def cursor(self, unbuffered: bool = False) -> Iterator[Any]:
+        """A cursor at the TSO, whose values are bytes. SetupError TIDB_UNREACHABLE for what the server refuses."""
+        client = _client()
+        try:
+            connection = connect(self.address, client, autocommit=True)
+            try:
+                connection.use_unicode, connection.decoders = False, {}
+                cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
+                cursor.execute("SET SESSION time_zone = %s, sql_mode = ''", ("+00:00" if self.zone == "UTC" else self.zone,))
+                if self.tso:
+                    cursor.execute(f"SET SESSION tidb_snapshot = '{self.tso}'")
+                yield cursor
+            finally:
+                connection.close()
+        except (client.MySQLError, OSError, RuntimeError) as error:
+            details = error_reason(error)
+            if self.tso and _NO_SNAPSHOT in error.args[:1]:
+                details += ": TiDB has collected what was there then: give a newer --at, or a longer tidb_gc_life_time"
+            raise SetupError("TIDB_UNREACHABLE", place=self.address.name, details=details) from error
+
+    def tables(self, chunk_rows: int) -> list[TidbTable]:
+        """All tables but the system's, as of the TSO."""
+        with self.cursor() as cursor:
+            cursor.execute("SELECT table_schema, table_name FROM information_schema.tables"
+                           " WHERE table_type = 'BASE TABLE' ORDER BY table_schema, table_name")  # fmt: skip
+            names = [(db.decode(), name.decode()) for db, name in cursor.fetchall()]
+            return [
+                self._table(cursor, TableId(db, name), chunk_rows)
+                for db, name in names
+                if db.lower() not in _SYSTEM and self.address.database in ("", db)
+            ]
+
+    def _table(self, cursor: Any, id_: TableId, chunk_rows: int) -> TidbTable:
+        cursor.execute(f"SHOW CREATE TABLE {_name(id_)}")
+        query, where = cursor.fetchone()[1].decode(), f"table {id_} of {self.address.name}"
+        shown = DdlText(self.tso - 1, id_.db, query, SHOW, "UTC", where)
+        return TidbTable(self, versions([shown])[-1].table, shown, chunk_rows)
+
+
+@dataclass(frozen=True)
+class TidbTable:
+    """A table at the server's TSO (spark_jobs.jobs.load.SnapshotTable)."""
+
+    server: TidbServer
+    table: Table
+    definition: DdlText
+    chunk_rows: int
+    size: int = field(default=0, init=False)
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        return [column for column in self.table.columns if not column.virtual]
+
+    def losses(self, spark: SparkSession) -> list[str]:
+        """None: what SELECT gives is what a changefeed sends."""
+        del spark
+        return []
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """The rows, a task a chunk."""
+        cuts = self.cuts
+        types = ", ".join(f"c_{n} {'binary' if c.type.kind in _BYTES else 'string'}" for n, c in enumerate(self.columns))
+        chunks = spark.createDataFrame([*enumerate(cuts)], "file int, cut string")
+        chunks = chunks.repartitionByRange(len(cuts), "file")
+        return chunks.mapInArrow(_ChunkReader(self), f"{types}, file int, line bigint")
+
+    @cached_property
+    def key(self) -> list[Column] | None:
+        """The columns of the clustered key; None where rows are ordered by _tidb_rowid."""
+        try:
+            with self.server.cursor() as cursor:
+                cursor.execute(f"SELECT {ROW_ID} FROM {_name(self.table.id)} LIMIT 0")
+            return None
+        except SetupError as error:
+            if getattr(error.__cause__, "args", (0,))[0] != _NO_COLUMN:
+                raise
+            return [self.table.by_name[name] for name in self.table.primary_key]
+
+    @cached_property
+    def cuts(self) -> list[str]:
+        """Conditions (SQL) that begin the chunks of `chunk_rows` rows, in the key's order; the first is "TRUE"."""
+        key, cuts = self.key, ["TRUE"]
+        names = [ROW_ID] if key is None else [quote_name(column.name) for column in key]
+        select = f"SELECT {', '.join(names)} FROM {_name(self.table.id)} WHERE"
+        order = f"ORDER BY {', '.join(names)} LIMIT {self.chunk_rows - 1}, 1"
+        with self.server.cursor() as cursor:
+            while True:
+                cursor.execute(f"{select} {cuts[-1]} {order}")
+                row = cursor.fetchone()
+                if row is None:
+                    return cuts
+                values = [_literal(v, None if key is None else key[n]) for n, v in enumerate(row)]
+                cuts.append(_after(names, values))
+
+    def query(self, cut: str) -> str:
+        """The rows of a chunk."""
+        names = [ROW_ID] if self.key is None else [quote_name(column.name) for column in self.key]
+        columns = ", ".join(quote_name(column.name) for column in self.columns)
+        order = f"ORDER BY {', '.join(names)} LIMIT {self.chunk_rows}"
+        return f"SELECT {columns} FROM {_name(self.table.id)} WHERE {cut} {order}"
+
+
+@dataclass(frozen=True)
+class _ChunkReader:
+    """In Spark's workers: chunks (number, condition) → their rows."""
+
+    table: TidbTable
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        columns = self.table.columns
+        types = [pa.binary() if column.type.kind in _BYTES else pa.string() for column in columns]
+        names = [*(f"c_{n}" for n in range(len(columns))), "file", "line"]
+        for entry in (entry for batch in batches for entry in batch.to_pylist()):
+            first = 0
+            with self.table.server.cursor(unbuffered=True) as cursor:
+                cursor.execute(self.table.query(entry["cut"]))
+                while rows := cursor.fetchmany(_FETCHED):
+                    arrays = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]
+                    arrays = [array if kind == pa.binary() else array.cast(kind) for array, kind in zip(arrays, types, strict=True)]
+                    numbers = pa.array(range(first, first + len(rows)), pa.int64())
+                    first += len(rows)
+                    files = pa.array([entry["file"]] * len(rows), pa.int32())
+                    yield pa.RecordBatch.from_arrays([*arrays, files, numbers], names)
+
+
+def _name(id_: TableId) -> str:
+    return f"{quote_name(id_.db)}.{quote_name(id_.table)}"
+
+
+def _literal(value: bytes, column: Column | None) -> str:
+    """A value of a key as SQL. column: None for _tidb_rowid."""
+    if column is None or column.type.kind in _NUMBERS:
+        return value.decode()
+    if column.type.kind in _BYTES:
+        return f"x'{value.hex()}'"
+    text = value.decode().replace("\\", "\\\\").replace("'", "''")
+    return f"'{text}'"
+
+
+def _after(names: Sequence[str], values: Sequence[str]) -> str:
+    """SQL: rows after these values in the key's order, written out so that each part is a range of the index."""
+    cases = []
+    for n, (name, value) in enumerate(zip(names, values, strict=True)):
+        same = [f"{a} = {b}" for a, b in zip(names[:n], values[:n], strict=True)]
+        cases.append(f"({' AND '.join([*same, f'{name} > {value}'])})")
+    return f"({' OR '.join(cases)})"
+
+
+def _client() -> Any:
+    try:
+        return mysql_client()
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"--source: {error}") from error

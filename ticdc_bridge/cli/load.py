@@ -1,0 +1,100 @@
+"""`load`: rows that were there before a changefeed, at one TSO, into lake tables."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ticdc_bridge.cli.job_file import JobFileCommand, table_outputs_of
+from ticdc_bridge.cli.job_options import TYPES, SparkConf
+from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, SPARK, choice, flag, option
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
+
+COMMAND_CLASS: Final = JobFileCommand
+
+
+@dataclass(kw_only=True)
+class Load(SparkConf):
+    """Load the rows that tables of TiDB had at one TSO into lake tables, where `merge` goes on.
+
+    Each row has `_commit_ts` = the TSO. It replaces no newer row and brings back no key that was deleted later, so load
+    and merge may come in either order. The same load again changes nothing.
+
+    Start the changefeed at the TSO that `load` prints (cdc cli changefeed create --start-ts=TSO), or before it.
+
+    Examples:
+      ticdc-bridge load --source dumpling:/backup/shop --tables 'shop.*' --out 'delta:/lake/{schema}/{table}'
+      BRIDGE_TIDB_PASSWORD=… ticdc-bridge load --source mysql://reader@tidb:4000 --table shop.orders \\
+          --out delta:/lake/orders --dry-run
+      ticdc-bridge load --source mysql://reader@tidb:4000 --table shop.orders --out delta:/lake/orders --replace
+    """
+
+    source: str = option(
+        INPUT, "SOURCE",
+        "dumpling:DIR-OR-URL (SQL, CSV or Parquet), or mysql://USER@HOST:PORT of a TiDB, read by tidb_snapshot. "
+        "[BRIDGE_TIDB_PASSWORD, BRIDGE_TIDB_CA]",
+        default=...
+    )  # fmt: skip
+    table: str | None = option(INPUT, "DB.TABLE", "The table; --tables takes several.")
+    tables: list[str] = option(
+        INPUT, "PATTERNS", "Tables to load, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable).", default=[]
+    )
+    at: int | None = option(INPUT, "TSO", "The TSO to read at. Default: that of the dump, or the newest.")
+    dump_options: str | None = option(
+        INPUT, "TEXT", "What Dumpling was told, where its files do not show it: '--escape-backslash=false'."
+    )
+    source_time_zone: str | None = option(
+        INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."
+    )
+    places: Any = option(
+        INPUT, "JOB.toml",
+        "Read these options from a file (docs/lake.md); the command line wins.",
+        "--file", callback=table_outputs_of, default=()
+    )  # fmt: skip
+    time_zone: str | None = option(
+        DEFINITIONS, "ZONE", "Time zone of TIMESTAMP text in the lake table: the changefeed's. Default: UTC."
+    )
+    ddl: Path | None = option(
+        DEFINITIONS, "SOURCE", "The tables' statements, where a place follows later ones than the snapshot."
+    )
+    out: str | None = option(OUTPUT, "TABLE", "The table as TiDB has it: delta:PATH or iceberg:CATALOG.DB.TABLE.")
+    changelog: str | None = option(OUTPUT, "TABLE", "A changelog, which gets a row (op R) for each row that is loaded.")
+    versions: str | None = option(OUTPUT, "TABLE", "A table of row versions.")
+    engine: str = choice(
+        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}", "Library that writes the table, as of merge.",
+        default=AUTO
+    )  # fmt: skip
+    partition_by: str | None = option(OUTPUT, "COLUMNS", "Partition columns of a new table.")
+    cluster_by: str | None = option(OUTPUT, "COLUMNS", "Clustering columns of a new table.")
+    without_key: Literal["refuse", "append"] = option(
+        OUTPUT, None, "Tables without a key: refuse them, or append each row once.", default="refuse"
+    )
+    types: Literal["exact", "typed"] = TYPES
+    replace: bool = flag(OUTPUT, "--replace", "Remove keys that the snapshot lacks and that are not newer.")
+    dry_run: bool = flag(OUTPUT, "--dry-run", "Print what would be loaded, and what stands against it.")
+    on_lossy: Literal["error", "flag"] = option(
+        ERRORS, None, "What the source does not hold exactly stops the load, or is counted.", default="error"
+    )
+    master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].")
+
+    def run(self) -> int:
+        from ticdc_bridge.cli.codec_arguments import spark_settings
+        from ticdc_bridge.cli.options import check_zone
+        from ticdc_bridge.schemas.inputs.table_definitions import statements_of
+        from ticdc_bridge.schemas.model.spark_types import SparkTypes
+        from ticdc_bridge.schemas.model.table import TableId
+        from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
+        from ticdc_bridge.spark_jobs.jobs.load import LoadJob, dry_run, run_load
+        from ticdc_bridge.spark_jobs.pipeline.job import Job
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, check_rule, is_rule
+        from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
+        from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
+        from ticdc_bridge.spark_jobs.snapshots.source import read_source
+        from ticdc_bridge.spark_jobs.streaming.sinks import session_of
+
+        if (self.table is None) is not self.tables == []:
+            pass
+        return 0
