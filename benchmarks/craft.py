@@ -15,7 +15,8 @@ from benchmarks import rows as made
 from benchmarks.craft_python import PythonDecoder, PythonEncoder
 from benchmarks.figures import Figure, Run
 from ticdc_bridge.schemas.formats.base import Context, SingleTable
-from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
+from ticdc_bridge.schemas.formats.craft.decoder import CraftDecoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options

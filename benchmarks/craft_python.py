@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from ticdc_bridge.schemas.formats.craft.columns import type_of
 from ticdc_bridge.schemas.formats.craft.layout import (
     NEW,
     OLD,
@@ -29,6 +28,7 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     uvarints,
     varint,
 )
+from ticdc_bridge.schemas.formats.craft.values import type_of
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import Kind

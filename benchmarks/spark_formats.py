@@ -22,7 +22,7 @@ from benchmarks.figures import Figure, Run
 from benchmarks.json_formats import encoded, short
 from benchmarks.spark_cases import Case, figures, measure, ratio
 from ticdc_bridge.schemas.formats.base import Context, SingleTable
-from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.options import Options

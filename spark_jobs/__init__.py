@@ -8,17 +8,8 @@ from typing import Any
 
 def __getattr__(name: str) -> Any:
     """`from spark_jobs import decode` in a checkout, as programs of before the one name have it."""
-    if name not in (
-        "changelog",
-        "count_changes",
-        "datasource",
-        "decode",
-        "encode",
-        "merge",
-        "spark_session",
-        "transcode",
-    ):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import ticdc_bridge
 
+    if name not in ticdc_bridge.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(ticdc_bridge, name)

@@ -45,14 +45,10 @@ def read_references(rows: Any) -> tuple[Reference, ...]:
         references = tuple(Reference(row["name"], row["subject"], row["version"]) for row in rows)
     except (LookupError, TypeError):
         references = (Reference("", "", 0),)
-    for reference in references:
-        if (
-            not isinstance(reference.name, str)
-            or not isinstance(reference.subject, str)
-            or type(reference.version) is not int
-        ):
-            references = (Reference("", "", 0),)
-    if any(not entry.subject for entry in references):
+    if not all(
+        isinstance(r.name, str) and r.subject and isinstance(r.subject, str) and type(r.version) is int
+        for r in references
+    ):
         raise ValueError('"references" must be a list of {"name","subject","version"}')
     return references
 
@@ -111,9 +107,9 @@ def _full_name(node: Mapping[str, Any], namespace: str) -> tuple[str, str]:
         raise ValueError("a named type has no name")
     if "." in name:
         return name, name.rpartition(".")[0]
-    own = node.get("namespace", namespace)
-    own = own if isinstance(own, str) else ""
-    return (f"{own}.{name}" if own else name), own
+    inner = node.get("namespace", namespace)
+    inner = inner if isinstance(inner, str) else ""
+    return (f"{inner}.{name}" if inner else name), inner
 
 
 def _definitions(node: Any, namespace: str) -> Iterator[tuple[str, tuple[Any, str]]]:

@@ -230,13 +230,14 @@ class _Parser:
         if level > _MOST_LEVELS:
             raise ValueError("the schema is nested too deep")
         if isinstance(schema, str):
-            return (
-                SchemaType(schema)
-                if schema == "null" or schema in binary.READERS
-                else self._reference(schema, namespace)
-            )
+            if schema == "null" or schema in binary.READERS:
+                return SchemaType(schema)
+            return self._reference(schema, namespace)
         if isinstance(schema, list):
-            return self._union([self.type(s, namespace, level + 1) for s in schema])
+            branches = tuple(self.type(s, namespace, level + 1) for s in schema)
+            if len(branches) != 2 or sum(b.kind == "null" for b in branches) != 1:
+                raise ValueError("the schema has a union of other than null and one type")
+            return SchemaType("union", branches=branches, nodes=_check_node_count(sum(b.nodes for b in branches)))
         kind = schema["type"]
         if kind == "record":
             return self._record(schema, namespace, level)
@@ -257,11 +258,6 @@ class _Parser:
         if definition is None:
             raise ValueError(f"the schema refers to {name[:80]!r}, which {_UNKNOWN[full in self._named]}")
         return definition
-
-    def _union(self, branches: list[SchemaType]) -> SchemaType:
-        if len(branches) != 2 or sum(b.kind == "null" for b in branches) != 1:
-            raise ValueError("the schema has a union of other than null and one type")
-        return SchemaType("union", branches=tuple(branches), nodes=_check_node_count(sum(b.nodes for b in branches)))
 
     def _record(self, schema: Mapping[str, Any], namespace: str, level: int) -> SchemaType:
         name = schema["name"]
@@ -304,11 +300,11 @@ def reader(of: SchemaType, number: Convert) -> binary.Reader:
     read, convert = _reader(of, number, budget)
     read = converted(read, convert) if convert else read
 
-    def whole(buffer: bytes, pos: int) -> tuple[Any, int]:
+    def read_value(buffer: bytes, pos: int) -> tuple[Any, int]:
         budget.left = MOST_ITEMS
         return read(buffer, pos)
 
-    return whole
+    return read_value
 
 
 def _reader(of: SchemaType, number: Convert, budget: ItemBudget) -> tuple[binary.Reader, Convert | None]:
@@ -335,7 +331,18 @@ Writer = Callable[[Any], bytes]
 def writer(of: SchemaType) -> Writer:
     """Compiled writer: value → bytes. ValueError (with the field's name) for a value that is not of the type."""
     if of.kind == "record":
-        return _record_writer(of)
+        fields = tuple((f.label, writer(f.type)) for f in of.fields)
+
+        def write(value: Any) -> bytes:
+            out = []
+            for label, entry in fields:
+                try:
+                    out.append(entry(value.get(label)))
+                except (ValueError, TypeError, AttributeError, OverflowError) as error:
+                    raise ValueError(f"{label}: {error}") from error
+            return b"".join(out)
+
+        return write
     if of.kind == "union":
         value = writer(of.value_type)
         null, branch = (b"\x00", b"\x02") if of.branches[0].kind == "null" else (b"\x02", b"\x00")
@@ -344,21 +351,6 @@ def writer(of: SchemaType) -> Writer:
         item = writer(of.branches[0])
         return lambda v: binary.write_long(len(v)) + b"".join(map(item, v)) + b"\x00" if v else b"\x00"
     return _WRITERS[of.kind]
-
-
-def _record_writer(of: SchemaType) -> Writer:
-    fields = tuple((f.label, writer(f.type)) for f in of.fields)
-
-    def write(value: Any) -> bytes:
-        out = []
-        for label, entry in fields:
-            try:
-                out.append(entry(value.get(label)))
-            except (ValueError, TypeError, AttributeError, OverflowError) as error:
-                raise ValueError(f"{label}: {error}") from error
-        return b"".join(out)
-
-    return write
 
 
 def _null(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""What bytes are that are no message of the format read: named by how they begin.
+"""Names for bytes that are no message of the format read, by how they begin.
 
 Pipelines compress, encode or wrap messages. Sources: RFC 1950 to 1952 (zlib, deflate, gzip), RFC 8878 (Zstandard), the
 framing format of google/snappy, lz4_Frame_format.md, Avro 1.12 (single objects, container files), RFC 3629 and Unicode
@@ -94,15 +94,20 @@ _PREFIXES: tuple[tuple[bytes, str, str], ...] = (
 )  # fmt: skip
 """First bytes, what they are, and what the user can do. The longer stands before the shorter."""
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{8,}={0,2}\Z")
-_HEX = re.compile(rb"(?:0x|\\x)?(?:[0-9a-fA-F]{2}){8,}\Z")
-_HTML = re.compile(rb"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
-_XML = re.compile(rb"\s*<(?:\?xml|[A-Za-z!])")
-_CSV = re.compile(rb"\"?[IUD]\"?[,|\t]\"?[^,|\t]+\"?[,|\t]")
+_PATTERNS: tuple[tuple[re.Pattern[bytes], str], ...] = (
+    (re.compile(rb"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE),
+     "an HTML page (an error page of a proxy?): look at what writes the topic"),
+    (re.compile(rb"\s*<(?:\?xml|[A-Za-z!])"), "XML: choose a format that is read here"),
+    (re.compile(rb"\"?[IUD]\"?[,|\t]\"?[^,|\t]+\"?[,|\t]"),
+     "a line of CSV, as TiCDC's storage sink writes it: give its folder to the command decode"),
+    (re.compile(rb"\s*(?!\d+\s*\Z)(?:0x|\\x)?(?:[0-9a-fA-F]{2}){8,}\s*\Z"), "hexadecimal text: decode it first"),
+)  # fmt: skip
+"""How texts begin, what they are, and what the user can do; the first that fits."""
 _MOST_LOOKED_AT = 1 << 20
 
 
 def name_body(data: bytes) -> str:
-    """What the bytes are and what to do about it ("gzip data: decompress it first"), "" where nothing tells.
+    """Names the bytes and says what to do about it ("gzip data: decompress it first"), "" where nothing tells.
 
     Only for bytes that could not be read: JSON, framed Avro and the like are named too, as what the format is not.
     Looks at the beginning, and parses a JSON document of at most 1 MiB.
@@ -147,7 +152,12 @@ def _json_document(data: bytes) -> str:
     except (ValueError, RecursionError):
         return ""
     if isinstance(value, str):
-        return _json_string(value.strip())
+        inner = value.strip()
+        if inner[:1] in ("{", "["):
+            return "a JSON string that holds JSON (encoded twice): send the inner text as the message"
+        if _base64(inner.encode("utf-8", "replace")):
+            return "a JSON string that holds base64 (as Connect's JsonConverter writes bytes): send the decoded bytes"
+        return "a JSON string, not a JSON object"
     if isinstance(value, dict):
         return "a JSON object: choose a format in JSON (debezium, canal-json, …), or auto"
     if value is None:
@@ -156,14 +166,6 @@ def _json_document(data: bytes) -> str:
 
 
 _JSON_BEGINS = frozenset(bytes((byte,)) for byte in b'{"-0123456789tfn')
-
-
-def _json_string(inner: str) -> str:
-    if inner[:1] in ("{", "["):
-        return "a JSON string that holds JSON (encoded twice): send the inner text as the message"
-    if _base64(inner.encode("utf-8", "replace")):
-        return "a JSON string that holds base64 (as Connect's JsonConverter writes bytes): send the decoded bytes"
-    return "a JSON string, not a JSON object"
 
 
 def _base64(data: bytes) -> str:
@@ -183,22 +185,8 @@ def _base64(data: bytes) -> str:
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
-def _hex(data: bytes) -> str:
-    return "hexadecimal text: decode it first" if _HEX.match(data.strip()) and not data.strip().isdigit() else ""
-
-
-def _markup(data: bytes) -> str:
-    if _HTML.match(data):
-        return "an HTML page (an error page of a proxy?): look at what writes the topic"
-    return "XML: choose a format that is read here" if _XML.match(data) else ""
-
-
-def _csv(data: bytes) -> str:
-    return (
-        "a line of CSV, as TiCDC's storage sink writes it: give its folder to the command decode"
-        if _CSV.match(data)
-        else ""
-    )
+def _pattern(data: bytes) -> str:
+    return next((what for pattern, what in _PATTERNS if pattern.match(data)), "")
 
 
 def is_open_value(data: bytes) -> bool:
@@ -209,13 +197,11 @@ def is_open_value(data: bytes) -> bool:
     return bool(pos) and pos == len(data) and data.endswith(b"}")
 
 
-def _open(data: bytes) -> str:
+def _ticdc(data: bytes) -> str:
+    if data[:1] == b"\x01" and not craft_problem(data):
+        return "TiCDC's Craft: read it with --format craft"
     is_key = data[:8] == (1).to_bytes(8, "big") and is_open_value(data[8:])
     return "TiCDC's Open Protocol: read it with --format open" if is_key or is_open_value(data) else ""
-
-
-def _craft(data: bytes) -> str:
-    return "" if data[:1] != b"\x01" or craft_problem(data) else "TiCDC's Craft: read it with --format craft"
 
 
 def _confluent(data: bytes) -> str:
@@ -256,5 +242,5 @@ def _protobuf(data: bytes) -> str:
 
 
 _RECOGNISERS: tuple[Callable[[bytes], str], ...] = (
-    _zlib, _json_document, _markup, _csv, _hex, _base64, _open, _craft, _confluent, _protobuf, _text,
+    _zlib, _json_document, _pattern, _base64, _ticdc, _confluent, _protobuf, _text,
 )  # fmt: skip

@@ -33,7 +33,7 @@ def fetch_message(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, b
 
 
 def fetch_value(claims: ClaimChecks | None, uri: str, read: Callable[[bytes], T]) -> T:
-    """What `read` makes of the value that a claim-check's URI stands for; it stands in the file wrapped or as it is.
+    """Reads the value that a claim-check's URI stands for, with `read`; the file has it wrapped or as it is.
 
     WireError CLAIM_CHECK where nothing can be fetched, or `read` finds no message in the file (MALFORMED).
     """

@@ -22,7 +22,7 @@ OPENERS: Final[dict[bytes, Callable[[IO[bytes]], Any]]] = {
 }
 """First bytes of a file → what opens it for its content, of those that Python knows."""
 UNREADABLE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""What reading a file raises that is not there, or whose compressed content is damaged."""
+"""Errors of reading a file that is missing, or whose compressed content is damaged."""
 _JSON = (b"{", b" ", b"\t", b"\r", b"\n")
 _LZ4_GROWTH = 256  # a byte of LZ4 stands for 255 bytes at most
 
@@ -81,7 +81,7 @@ def unlz4(data: bytes, most: int) -> bytes:
     return bytes(memoryview(room)[:size])
 
 
-class _Frames(io.RawIOBase):
+class _SnappyFrames(io.RawIOBase):
     """A file of Snappy frames (upstream snappy `framing_format.txt`) as what it holds, a frame at a time."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -99,9 +99,8 @@ class _Frames(io.RawIOBase):
             head = self._file.read(4)
             if not head:
                 return 0
-            size = int.from_bytes(head[1:], "little")
-            body = self._file.read(size)
-            if len(head) < 4 or len(body) < size:
+            body = self._file.read(int.from_bytes(head[1:], "little"))
+            if len(head) < 4 or len(body) < int.from_bytes(head[1:], "little"):
                 raise EOFError("the file of Snappy frames is cut")
             if head + body == _SNAPPY_MAGIC or head[0] >= 0x80:
                 continue
@@ -116,7 +115,7 @@ class _Frames(io.RawIOBase):
 
 def unsnap_frames(file: IO[bytes]) -> IO[bytes]:
     """A file of Snappy frames, inflated as it is read. Reading raises what UNREADABLE lists."""
-    return io.BufferedReader(_Frames(file))
+    return io.BufferedReader(_SnappyFrames(file))
 
 
 def snap(data: bytes) -> bytes:
@@ -129,39 +128,25 @@ def lz4(data: bytes) -> bytes:
     return bytes(_library().lz4.compress(data))
 
 
-def _unzstd(data: bytes, most: int) -> bytes:
-    try:
-        content = bytes(_library().zstd.decompress(data))
-    except _library().DecompressionError as error:
-        raise ValueError("not a Zstandard file, or a damaged one") from error
+def inflate_file(data: bytes, most: int) -> bytes:
+    """A file's content, as it is where it is not compressed. ValueError for damage, and for more than `most` bytes."""
+    if data.startswith(LZ4_MAGIC):
+        return unlz4(data, most)
+    openers = {**OPENERS, _SNAPPY_MAGIC: unsnap_frames}
+    content: bytes
+    if data.startswith(ZSTD_MAGIC):
+        library = _library()
+        try:
+            content = bytes(library.zstd.decompress(data))
+        except library.DecompressionError as error:
+            raise ValueError("not a Zstandard file, or a damaged one") from error
+    elif opener := next((opener for magic, opener in openers.items() if data.startswith(magic)), None):
+        try:
+            content = opener(io.BytesIO(data)).read(most + 1)
+        except UNREADABLE as error:
+            raise ValueError("the compressed file is cut, or damaged") from error
+    else:
+        return data
     if len(content) > most:
         raise ValueError(f"it inflates to more than {most} bytes")
     return content
-
-
-def _by_file(opened: Callable[[IO[bytes]], Any]) -> Callable[[bytes, int], bytes]:
-    def inflate(data: bytes, most: int) -> bytes:
-        try:
-            content: bytes = opened(io.BytesIO(data)).read(most + 1)
-        except UNREADABLE as error:
-            raise ValueError("the compressed file is cut, or damaged") from error
-        if len(content) > most:
-            raise ValueError(f"it inflates to more than {most} bytes")
-        return content
-
-    return inflate
-
-
-_FILES: dict[bytes, Callable[[bytes, int], bytes]] = {
-    **{magic: _by_file(opened) for magic, opened in OPENERS.items()},
-    ZSTD_MAGIC: _unzstd,
-    _SNAPPY_MAGIC: _by_file(unsnap_frames),
-    LZ4_MAGIC: unlz4,
-}
-"""First bytes of a file → what inflates it."""
-
-
-def inflate_file(data: bytes, most: int) -> bytes:
-    """A file's content, as it is where it is not compressed. ValueError for damage, and for more than `most` bytes."""
-    inflate = next((how for magic, how in _FILES.items() if data.startswith(magic)), None)
-    return data if inflate is None else inflate(data, most)

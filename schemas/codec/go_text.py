@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import math
 import re
-import struct
 from decimal import Decimal
 from typing import Any
 
+from ticdc_bridge.schemas.model import values
+
 # ---- numbers
-_SMALL, _LARGE = 1e-6, 1e21
+# Bits → from where to where a number is written without an exponent; Go compares a float32 with these as float32.
+_PLAIN_NUMBERS = {64: (1e-6, 1e21), 32: (values.as_float32(1e-6), values.as_float32(1e21))}
 
 
 def json_float(text: str, bits: int, short_exponent: bool) -> str:
@@ -25,15 +27,16 @@ def json_float(text: str, bits: int, short_exponent: bool) -> str:
     value = float(text)
     if bits == 32:
         try:
-            value = struct.unpack("<f", struct.pack("<f", value))[0]
+            value = values.as_float32(value)
         except OverflowError:
             raise ValueError(f"{text[:40]} is beyond a float32") from None
     if not math.isfinite(value):
         raise ValueError(f"{text[:40]} is beyond a float{bits}")
-    shortest = Decimal(_shortest32(value) if bits == 32 else repr(value))
+    shortest = Decimal(values.shortest_float32(value) if bits == 32 else repr(value))
     if not value:
         return "-0" if math.copysign(1, value) < 0 else "0"
-    if _SMALL <= abs(value) < _LARGE if bits == 64 else not _far_float32(value):
+    least, most = _PLAIN_NUMBERS[bits]
+    if least <= abs(value) < most:
         plain = f"{shortest:f}"
         return plain.rstrip("0").rstrip(".") if "." in plain else plain
     sign, digits, exponent = shortest.normalize().as_tuple()
@@ -42,23 +45,6 @@ def json_float(text: str, bits: int, short_exponent: bool) -> str:
     fraction = "." + mantissa[1:] if len(mantissa) > 1 else ""
     width = 1 if short_exponent and power < 0 else 2
     return f"{'-' if sign else ''}{mantissa[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):0{width}d}"
-
-
-def _far_float32(value: float) -> bool:
-    """Go compares a float32 with the limits as float32."""
-    small, large = struct.unpack("<ff", struct.pack("<ff", _SMALL, _LARGE))
-    return bool(abs(value) < small or abs(value) >= large)
-
-
-def _shortest32(value: float) -> str:
-    for digits in range(6 if abs(value) >= 1.2e-38 else 1, 10):
-        text = f"{value:.{digits}g}"
-        try:
-            if struct.unpack("<f", struct.pack("<f", float(text)))[0] == value:
-                return text
-        except OverflowError:
-            continue
-    return repr(value)
 
 
 # ---- JSON strings

@@ -287,10 +287,6 @@ def _fields(*names: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(name.split()) for name in names)
 
 
-def _is_dms(body: Mapping[str, Any]) -> bool:
-    return isinstance(body["metadata"], Mapping) and "record-type" in body["metadata"]
-
-
 JSON_FORMS: tuple[JsonForm, ...] = (
     JsonForm("TiCDC's Simple Protocol", _fields("version type commitTs buildTs"), "simple"),
     JsonForm("Canal-JSON", _fields("isDdl type", "mysqlType type database"), "canal-json"),
@@ -298,7 +294,10 @@ JSON_FORMS: tuple[JsonForm, ...] = (
         "Maxwell's JSON",
         _fields("database table type ts data", "database type sql ts def", "database type sql ts old"),
     ),
-    JsonForm("JSON of AWS DMS", _fields("metadata data", "metadata control"), holds=_is_dms),
+    JsonForm(
+        "JSON of AWS DMS", _fields("metadata data", "metadata control"),
+        holds=lambda body: isinstance(body["metadata"], Mapping) and "record-type" in body["metadata"],
+    ),
     JsonForm("JSON of Oracle GoldenGate", _fields("table op_type op_ts")),
     JsonForm(
         "an envelope of Debezium", _fields("op source ts_ms", "op source after"),
@@ -315,9 +314,9 @@ def json_form(body: Any) -> JsonForm | None:
     return next((form for form in JSON_FORMS if form.matches(body)), None)
 
 
-def name_other_form(body: Any, own: str) -> str:
-    """What a body is that is not of the format `own`, and what reads it; "" where nothing tells."""
+def name_other_form(body: Any, format_: str) -> str:
+    """Names a body that is not of this format, and the format that reads it; "" where nothing tells."""
     form = json_form(body)
-    if form is None or form.format.startswith(own):
+    if form is None or form.format.startswith(format_):
         return ""
     return f"it is {form.title}" + (f": read it with --format {form.format}" if form.format else ", which is not read")

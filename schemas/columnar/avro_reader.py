@@ -17,7 +17,17 @@ from ticdc_bridge.schemas.columnar.avro_steps import RecordSteps, carries, compi
 from ticdc_bridge.schemas.columnar.kernels import avro_read as kernel
 from ticdc_bridge.schemas.columnar.kernels.avro_read import Scratch
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
-from ticdc_bridge.schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, find_distinct, freeze
+from ticdc_bridge.schemas.columnar.rows import (
+    NO_COMMIT_TS,
+    Binaries,
+    ChunkMemory,
+    Rows,
+    RowsBuilder,
+    RowShape,
+    Topics,
+    find_distinct,
+    freeze,
+)
 from ticdc_bridge.schemas.formats.avro.decoder import DefinitionsOfRecords, NewestRecords
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record
 from ticdc_bridge.schemas.formats.base import Context
@@ -93,34 +103,22 @@ class ShapeCache:
         if version is not None and all(name in names for name in kind.keys):
             table, keys = version.table, tuple(names[name] for name in kind.keys)
         else:
-            version, table, keys = None, _table(kind), kind.keys
-            names = {name: name for name in kind.names}
+            version, keys, names = None, kind.keys, {name: name for name in kind.names}
+            made = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in kind.record.columns)
+            table = Table(kind.record.id, tuple(made))
         columns = tuple(c for c in table.columns if not c.virtual)
         indexes = {names[c.name]: n for n, c in enumerate(kind.cells) if c.name in names}
         if not all(carries(kind.cells[indexes[c.name]], c) for c in columns if c.name in indexes):
             return None
         source = [indexes.get(c.name, -1) for c in columns]
+        present = [n for n in source if n >= 0]
         shape = RowShape(
             table, columns, keys or table.handle_key, version.known_commit_ts if version else None,
             kind.schema_id if isinstance(kind.schema_id, int) else None, self._zone, kind.key_only,
-            _order(columns, source),
+            () if present == sorted(present) else tuple(names[kind.cells[n].name] for n in sorted(present)),
         )  # fmt: skip
         shape = self._same.setdefault(shape, shape)
         return shape, None if source == list(range(len(kind.cells))) else np.array(source, np.int64)
-
-
-def _order(columns: tuple[Column, ...], source: list[int]) -> tuple[str, ...]:
-    """`RowShape.order` of columns of which the record has those at `source`."""
-    present = [n for n in source if n >= 0]
-    if present == sorted(present):
-        return ()
-    return tuple(name for _, name in sorted((n, c.name) for n, c in zip(source, columns, strict=True) if n >= 0))
-
-
-def _table(kind: RecordPair) -> Table:
-    keys = set(kind.keys)
-    columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in kind.record.columns)
-    return Table(kind.record.id, tuple(columns))
 
 
 # ---------------------------------------------------------------------------------------------- table versions
@@ -185,7 +183,7 @@ _MOST_KINDS = 65_536
 
 
 class CompiledSchemas:
-    """What is made of schema texts, whatever registry they come from: readers of many jobs may share it.
+    """Keeps what is made of schema texts, whatever registry they come from: readers of many jobs may share it.
 
     zone: of TIMESTAMP text. Not for several threads at once.
     """
@@ -239,7 +237,7 @@ class AvroReader:
         """Messages → (rows, indices of the messages that `AvroDecoder` has to read). SetupError: no registry."""
         count = len(values.valid)
         if not COMPILED or not count:
-            return _no_rows(), np.arange(count)
+            return RowsBuilder(ChunkMemory()).rows(), np.arange(count)
         value, key, programs = self._parts(values, keys, topics)
         rows, cells, data = _run(value, key, programs)
         shape = np.full(len(rows.message), -1, np.int64)
@@ -403,7 +401,7 @@ def _run(
     )
     row_count, used = kernel.read(value, key, base, start, read_steps, rows, scratch)
     read_rows = kernel.ReadRows._make([*(field[:row_count] for field in rows[:-2]), rows.place, rows.length])
-    scratch_size = kernel.scratch_used(scratch)
+    scratch_size = int(scratch.state[kernel.SCRATCH])
     data = value.data
     if alone or scratch_size:
         data = np.concatenate([data, *([key.data] if alone else []), scratch.scratch[:scratch_size]])
@@ -440,8 +438,3 @@ def _build_rows(
         rows.place, rows.length, data, flags,
     )  # fmt: skip
     return result, np.flatnonzero(left)
-
-
-def _no_rows() -> Rows:
-    none, bytes_ = np.empty(0, np.int64), np.empty(0, np.uint8)
-    return Rows((), none, none, none, bytes_, none, none, none, none, none, bytes_)

@@ -40,7 +40,7 @@ _C, _U, _D = b"cud"
 
 
 class AvroWriter:
-    """What `AvroEncoder` writes for the same rows; ids are registered in the order in which it does.
+    """Writes what `AvroEncoder` does for the same rows; ids are registered in the order in which it does.
 
     SetupError as `AvroEncoder` and the source of schemas.
     """
@@ -203,7 +203,7 @@ class _Programs:
         return (what, cell[0], union, first, second, bit)
 
     def _field_kind(self, column: Column) -> tuple[int, int, int]:
-        """What a field is, and its sizes."""
+        """A field's code, and its sizes."""
         kind = column.type.kind
         if kind is Kind.INTEGER:
             text = publish.avro_type(column, self._options)["type"] == "string"
@@ -269,9 +269,9 @@ def warm() -> bool:
     if not COMPILED:
         return False
     table = Table(TableId("a", "b"), (Column("id", BY_NAME["int"], primary_key=True),))
-    one = np.ones(1, np.int64)
+    ones = np.ones(1, np.int64)
     rows = Rows(
-        (RowShape(table, table.columns, ("id",)),), one - 1, one - 1, one, np.array([ord("c")], np.uint8), one - 1,
-        -one, one, one, one * 8, np.zeros(0, np.uint8),
+        (RowShape(table, table.columns, ("id",)),), ones - 1, ones - 1, ones, np.array([ord("c")], np.uint8), ones - 1,
+        -ones, ones, ones, ones * 8, np.zeros(0, np.uint8),
     )  # fmt: skip
-    return not AvroWriter(Context(_NoSchemas())).write(rows, Topics(["t"], one - 1), one).left.any()
+    return not AvroWriter(Context(_NoSchemas())).write(rows, Topics(["t"], ones - 1), ones).left.any()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,12 +82,22 @@ def read_columns(
     start, length = _slice_columns(rows, first, step, starts) or _gather_columns(rows, shape, first, step, starts)
     bad = np.zeros(len(first), np.uint8)
     data = freeze(rows.data)
-    forms = np.array([[_form(entry, number) for number in of] for entry, of in zip(rows.shapes, starts, strict=True)])
+    forms = np.array(
+        [
+            [form_of(shape_.columns[number]) if number >= 0 else -1 for number in numbers]
+            for shape_, numbers in zip(rows.shapes, starts, strict=True)
+        ]
+    )
     result = []
     for n, column in enumerate(columns):
-        make, form = _maker(column)
-        valid = length[n] >= 0
-        values, offsets = make(column, data, start[n], length[n], bad)
+        form, valid = _form_of_values(column), length[n] >= 0
+        values, offsets = start[n], None
+        if form == "decimal":
+            values = _decimals(column, data, start[n], length[n], bad)
+        elif form in ("text", "bytes"):
+            values, offsets = _texts(data, start[n], length[n])
+        elif form != "int":
+            values = values.view(np.float64 if form in ("double", "float") else np.uint64)
         if form in ("int", "uint"):
             other = forms[:, n] == (CellForm.UINT if form == "int" else CellForm.INT)
             if other.any():  # the same bits are another number, if the first of them is set
@@ -121,41 +131,24 @@ def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, starts: Any) 
     return index, length
 
 
-def _form(shape: RowShape, number: int) -> int:
-    return int(form_of(shape.columns[number])) if number >= 0 else -1
+def _form_of_values(column: Column) -> str:
+    """`ColumnValues.form`."""
+    if column.type.kind is Kind.DECIMAL and is_decimal128(column):
+        return "decimal"
+    return "bit" if column.type.kind is Kind.BIT else form_of(column).name.lower()
 
 
-_Made = tuple[Any, Any]
-_Maker = Callable[[Column, Any, Any, Any, Any], _Made]
-
-
-def _maker(column: Column) -> tuple[_Maker, str]:
-    if column.type.kind is Kind.DECIMAL:
-        return (_decimals, "decimal") if is_decimal128(column) else (_texts, "text")
-    if column.type.kind is Kind.BIT:
-        return _uints, "bit"
-    return _MAKERS[form_of(column)]
-
-
-def _uints(_column: Column, _data: Any, start: Any, _length: Any, _bad: Any) -> _Made:
-    return start.view(np.uint64), None
-
-
-def _reals(_column: Column, _data: Any, start: Any, _length: Any, _bad: Any) -> _Made:
-    return start.view(np.float64), None
-
-
-def _decimals(column: Column, data: Any, start: Any, length: Any, bad: Any) -> _Made:
+def _decimals(column: Column, data: Any, start: Any, length: Any, bad: Any) -> Any:
     from ticdc_bridge.schemas.columnar.kernels.text import fill_decimals
 
     assert column.length is not None
     assert column.scale is not None
     out = np.empty((len(start), 2), np.uint64)
     fill_decimals(data, start, length, len(start), column.length, column.scale, out, bad)
-    return out, None
+    return out
 
 
-def _texts(_column: Column, data: Any, offset: Any, length: Any, _bad: Any) -> _Made:
+def _texts(data: Any, offset: Any, length: Any) -> tuple[Any, Any]:
     from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 
     offsets = np.empty(len(offset) + 1, np.int32)
@@ -168,13 +161,3 @@ def _texts(_column: Column, data: Any, offset: Any, length: Any, _bad: Any) -> _
     out = np.empty(size, np.uint8)
     kernel.copy_texts(data, offset, length, offsets, out)
     return out, offsets
-
-
-_MAKERS: dict[CellForm, tuple[_Maker, str]] = {
-    CellForm.INT: (lambda _column, _data, pos, _length, _bad: (pos, None), "int"),
-    CellForm.UINT: (_uints, "uint"),
-    CellForm.DOUBLE: (_reals, "double"),
-    CellForm.FLOAT: (_reals, "float"),
-    CellForm.TEXT: (_texts, "text"),
-    CellForm.BYTES: (_texts, "bytes"),
-}

@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.columnar.kernels import craft_cells
 from ticdc_bridge.schemas.columnar.kernels import craft_read as kernel
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.rows import CELLS, ChunkMemory, MessageBuffers, RowChunk, freeze, name_numbers
-from ticdc_bridge.schemas.formats.craft import columns as craft_columns
+from ticdc_bridge.schemas.formats.craft import values as craft_values
 from ticdc_bridge.schemas.formats.craft.layout import BINARY, MAX_EVENTS, UNSIGNED
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.model.event import MAX_TSO
@@ -37,7 +37,7 @@ class CraftTableReader:
         self._slots: Any = _slots(self.columns) if COMPILED else None
 
     def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
-        """`TableReader.read`."""
+        """As `json_templates.TemplateReader.read`."""
         first, last = buffers.value_first, buffers.value_last
         if self._plan is None:
             return
@@ -98,7 +98,7 @@ def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int) -> Any
     names = list(dict.fromkeys((table.id.db, table.id.table, *(c.name for c in columns))))
     texts = [name.encode("utf-8", "surrogatepass") for name in names]
     indexes = {c.name: k for k, c in enumerate(columns)}
-    kinds = [craft_columns.type_of(c) for c in columns]
+    kinds = [craft_values.type_of(c) for c in columns]
     masks = [_mask(c) for c in columns]
     numbers = [
         kernel.FLOAT if c.type.kind is Kind.FLOAT else kernel.NUMBER if c.type.kind in _NUMBERS else 0 for c in columns

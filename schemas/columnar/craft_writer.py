@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.columnar.rows import (
     freeze,
 )
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.craft import columns as craft_columns
+from ticdc_bridge.schemas.formats.craft import values as craft_values
 from ticdc_bridge.schemas.formats.craft.layout import check_utf8
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
@@ -170,7 +170,7 @@ def _compile_layout(shape: RowShape, options: Options) -> Any:
         check_utf8(name, name)
     elements: list[bytes] = []
     steps = [_step(column, shape, cells, elements, options) for column in columns]
-    kinds = [craft_columns.type_of(c) for c in columns]
+    kinds = [craft_values.type_of(c) for c in columns]
     texts = [name.encode() for name in names]
 
     def array(numbers: Any) -> Any:
@@ -196,9 +196,9 @@ def _step(
 ) -> tuple[int, int, int]:
     """How a column's values are written: (code, a, b) of `craft_write`."""
     kind = column.type.kind
-    own = shape.columns[cells[column.name]] if column.name in cells else column
+    source = shape.columns[cells[column.name]] if column.name in cells else column
     named = kind in (Kind.ENUM, Kind.SET)
-    if form_of(own) is not form_of(column) or (column.vague and not named and kind is not Kind.BIT):
+    if form_of(source) is not form_of(column) or (column.vague and not named and kind is not Kind.BIT):
         raise ValueError(column.name)
     if named:
         if not column.elements:

@@ -6,7 +6,6 @@ rows are of. Without numba all rows are left.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,10 +57,6 @@ _SLOTS = {
 _UNKNOWN_START_TS = "0"
 
 
-class NoProgram(ValueError):
-    """Rows that the kernel can't write, whatever their values are."""
-
-
 class Compiler:
     """Programs one after another, with the zones and the names of flags that they need."""
 
@@ -82,7 +77,10 @@ class Compiler:
         return len(self._text)
 
     def add(self, shape: RowShape, plan: RowTexts) -> int:
-        """The number of the first of the shape's programs. NoProgram; ValueError for a zone or text that is none."""
+        """The number of the first of the shape's programs.
+
+        ValueError for a zone or text that is none, and for rows that the kernel can't write, whatever their values are.
+        """
         steps, start, size = len(self._steps), len(self._table), len(self._text)
         self._spans = {}  # the envelopes of a table have much in common
         try:
@@ -101,7 +99,7 @@ class Compiler:
         return start
 
     def arrays(self) -> tuple[JsonSteps, Any]:
-        """What has been compiled, as the kernel takes it: programs and zones."""
+        """The programs so far, as the kernel takes it: programs and zones."""
         if self._made is None:
             text = freeze(np.frombuffer(bytes(self._text), np.uint8))
             steps = freeze(np.array(self._steps, np.int64).reshape(-1))
@@ -143,11 +141,11 @@ class Compiler:
             index = indexes.get(name)
             if index is None:
                 if not lacks:
-                    raise NoProgram(name)
+                    raise ValueError(name)
                 self._step(f"{lead}{cell.name}null", kernel.END)
             else:
                 if form_of(shape.columns[index]) is not form_of(column):
-                    raise NoProgram(name)
+                    raise ValueError(name)
                 op, a, b, note = self._value(column, shape.zone)
                 self._step(lead + cell.name, op, index, a, b, note, kernel.LACKS if lacks else kernel.PRESENT)
             lead = ","
@@ -156,38 +154,33 @@ class Compiler:
 
     # ---- values: (op, a, b, note), as the writers of `values` do
     def _value(self, column: Column, zone: str) -> tuple[int, int, int, int]:
-        if column.type.kind is Kind.TIMESTAMP:
+        kind = column.type.kind
+        if kind is Kind.TIMESTAMP:
             return kernel.TIMESTAMP, *self._zone(zone), self._flag("timestamp_fold", column)
-        return _VALUES[column.type.kind](self, column)
+        if kind is Kind.INTEGER:
+            bits = column.type.bits
+            if column.unsigned and bits == 64:
+                silent = self._options.enable_tidb_extension
+                return kernel.UNSIGNED, 0, 0, SILENT if silent else self._lossy_flag("unsigned_wrapped", column)
+            return kernel.SIGNED, *values.integer_limits(bits, column.unsigned), SILENT
+        if kind is Kind.DECIMAL:
+            return kernel.DECIMAL, 0, 0, self._lossy_flag("lossy_decimal", column)
+        if kind in (Kind.DATE, Kind.DATETIME):
+            op = kernel.DATE
+            if kind is Kind.DATETIME:
+                op = kernel.MILLIS if publish.in_milliseconds(column) else kernel.MICROS
+            return op, int(not column.nullable), 0, self._lossy_flag("zero_date", column)
+        if kind is Kind.BIT and column.length != 1:
+            if column.length is None or column.length > 64:
+                return kernel.NOTHING, 0, 0, SILENT
+            return kernel.BITS, values.bit_size(column.length), 0, SILENT
+        return _OPS[kind], 0, 0, SILENT
 
     def _flag(self, name: str, column: Column) -> int:
         return self.flags.setdefault(f"{name}:{column.name}", len(self.flags))
 
     def _lossy_flag(self, name: str, column: Column) -> int:
         return self._flag(name, column) if self._options.on_lossy == "flag" else REFUSE
-
-    def _integer(self, column: Column) -> tuple[int, int, int, int]:
-        bits = column.type.bits
-        if column.unsigned and bits == 64:
-            silent = self._options.enable_tidb_extension
-            return kernel.UNSIGNED, 0, 0, SILENT if silent else self._lossy_flag("unsigned_wrapped", column)
-        return kernel.SIGNED, *values.integer_limits(bits, column.unsigned), SILENT
-
-    def _bit(self, column: Column) -> tuple[int, int, int, int]:
-        if column.length == 1:
-            return kernel.BOOLEAN, 0, 0, SILENT
-        if column.length is None or column.length > 64:
-            return kernel.NOTHING, 0, 0, SILENT
-        return kernel.BITS, values.bit_size(column.length), 0, SILENT
-
-    def _temporal(self, column: Column) -> tuple[int, int, int, int]:
-        op = kernel.DATE
-        if column.type.kind is Kind.DATETIME:
-            op = kernel.MILLIS if publish.in_milliseconds(column) else kernel.MICROS
-        return op, int(not column.nullable), 0, self._lossy_flag("zero_date", column)
-
-    def _decimal(self, column: Column) -> tuple[int, int, int, int]:
-        return kernel.DECIMAL, 0, 0, self._lossy_flag("lossy_decimal", column)
 
     def _zone(self, name: str) -> tuple[int, int]:
         """A zone's stretches; -1 for UTC, as a row's zone has to be called for its times to stay as they are."""
@@ -218,22 +211,14 @@ def _stretches(name: str) -> list[tuple[int, int, int]]:
     return [*(s for s in within if s[0] < LAST), (LAST, 0, NEVER)]
 
 
-def _plain_step(op: int) -> Callable[[Compiler, Column], tuple[int, int, int, int]]:
-    return lambda _compiler, _column: (op, 0, 0, SILENT)
-
-
-_VALUES: dict[Kind, Callable[[Compiler, Any], tuple[int, int, int, int]]] = {
-    Kind.INTEGER: Compiler._integer,
-    Kind.YEAR: _plain_step(kernel.YEAR),
-    Kind.FLOAT: _plain_step(kernel.FLOAT),
-    Kind.DOUBLE: _plain_step(kernel.DOUBLE),
-    Kind.DECIMAL: Compiler._decimal,
-    Kind.BIT: Compiler._bit,
-    Kind.BINARY: _plain_step(kernel.BASE64),
-    Kind.DATE: Compiler._temporal,
-    Kind.DATETIME: Compiler._temporal,
-    Kind.TIME: _plain_step(kernel.TIME),
-    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _plain_step(kernel.STRING)),
+_OPS = {
+    Kind.YEAR: kernel.YEAR,
+    Kind.FLOAT: kernel.FLOAT,
+    Kind.DOUBLE: kernel.DOUBLE,
+    Kind.BIT: kernel.BOOLEAN,
+    Kind.BINARY: kernel.BASE64,
+    Kind.TIME: kernel.TIME,
+    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), kernel.STRING),
 }
 
 _MOST_PROGRAMS, _MOST_TEXT = 4096, 64 << 20
@@ -243,7 +228,7 @@ _ROOM = 1 << 16
 
 
 class DebeziumWriter:
-    """What `DebeziumEncoder` writes for the same rows, where they carry nothing beyond their cells (`extra`)."""
+    """Writes what `DebeziumEncoder` does for the same rows, where they carry nothing beyond their cells (`extra`)."""
 
     def __init__(self, context: Context) -> None:
         self.options = context.options
@@ -251,7 +236,6 @@ class DebeziumWriter:
             self._forget()
 
     def _forget(self) -> None:
-
         self.compiler = Compiler(self.options)
         # Of a shape with bits of `_bits`: by object, and by what it says, for one that is made anew.
         self._programs: dict[tuple[int, int], tuple[RowShape, int]] = {}
@@ -259,7 +243,6 @@ class DebeziumWriter:
 
     def write(self, rows: Rows, topics: Topics, timestamps: Any) -> WrittenMessages:
         """timestamps: of each row (`RowsWriter`). Flags: those of `DebeziumEncoder`, by row."""
-
         count = len(rows.shape)
         if not COMPILED or not count:
             return WrittenMessages.nothing(count)
@@ -276,8 +259,7 @@ class DebeziumWriter:
             number = self._equal.get((shape, bits))
             if number is None:
                 number = self._equal[shape, bits] = self._compile(shape, bits)
-            entry = shape, number
-            self._programs[id(shape), bits] = entry  # with the shape, so that no other one gets its id
+            entry = self._programs[id(shape), bits] = shape, number  # with the shape, so that no other one gets its id
         return entry[1]
 
     def _compile(self, shape: RowShape, bits: int) -> int:
@@ -314,7 +296,7 @@ class _Batch:
         self._flags = {"commit_ts_unknown": unknown}
         commit_ts = np.ascontiguousarray(np.where(unknown, ~np.maximum(timestamps, 0), rows.commit_ts), np.int64)
         arrays = (unset, commit_ts, rows.after, rows.before, rows.step, rows.place, rows.length)
-        self._given = kernel.JsonRows._make(
+        self._cells = kernel.JsonRows._make(
             [*(freeze(np.ascontiguousarray(array, np.int64)) for array in arrays),
              freeze(np.ascontiguousarray(rows.data, np.uint8))]
         )  # fmt: skip
@@ -336,17 +318,17 @@ class _Batch:
     def _programs(self) -> Any:
         """The program of each row: of its shape, of the sizes of its DATETIME values, and of its kind."""
         rows, updates = self._rows, self._rows.op == ord("u")
-        bare = updates & (self._options.no_old_value | (rows.before < 0))
+        lacks_before = updates & (self._options.no_old_value | (rows.before < 0))
         if not self._options.no_old_value:
-            self._flags["no_before"] = bare
+            self._flags["no_before"] = lacks_before
         upsert = self._options.update_without_before == "upsert" and not self._options.no_old_value
-        of_bare = KINDS.index("c" if upsert else "u-")
-        kinds = np.where(rows.op == ord("d"), KINDS.index("d"), np.where(bare, of_bare, updates * 1))
-        first = self._first_programs(bare)
+        of_lacking = KINDS.index("c" if upsert else "u-")
+        kinds = np.where(rows.op == ord("d"), KINDS.index("d"), np.where(lacks_before, of_lacking, updates * 1))
+        first = self._first_programs(lacks_before)
         return np.where(first < 0, -1, first + kinds)
 
-    def _first_programs(self, bare: Any) -> Any:
-        shapes, bits = self._rows.shapes, self._bits(bare)
+    def _first_programs(self, lacks_before: Any) -> Any:
+        shapes, bits = self._rows.shapes, self._bits(lacks_before)
         if bits is None:
             used = np.bincount(self._shape, minlength=len(shapes)).tolist()
             of = [self._writer.program(s, 0) if used[n] else -1 for n, s in enumerate(shapes)]
@@ -363,17 +345,17 @@ class _Batch:
             )
         return np.array(programs, np.int64)[back]
 
-    def _bits(self, bare: Any) -> Any:
-        """What a row's program is of beside its shape: `_sizes`, and a schema of its own without a commit_ts.
+    def _bits(self, lacks_before: Any) -> Any:
+        """Bits of what a row's program is of beside its shape: `_sizes`, and a schema of its own without a commit_ts.
 
         None where that is nothing of any row.
         """
-        sizes, unknown = self._sizes(bare), self._flags["commit_ts_unknown"]
+        sizes, unknown = self._sizes(lacks_before), self._flags["commit_ts_unknown"]
         if self._options.debezium_disable_schema or not self._options.enable_tidb_extension or not unknown.any():
             return sizes
         return unknown * _NO_COMMIT_TS | (0 if sizes is None else sizes)
 
-    def _sizes(self, bare: Any) -> Any:
+    def _sizes(self, lacks_before: Any) -> Any:
         """A bit for each DATETIME without fsp, as the encoder goes by a row's values; None where no table has any."""
         lists = []
         for shape in self._rows.shapes:
@@ -385,14 +367,19 @@ class _Batch:
         columns = np.array([index for places in lists for index in places], np.int64)
         sizes = np.zeros(self._count, np.int64)
         kernel.mark_unsized(
-            self._given, freeze(self._shape), freeze(np.ascontiguousarray(bare)), freeze(ends), freeze(columns), sizes
+            self._cells,
+            freeze(self._shape),
+            freeze(np.ascontiguousarray(lacks_before)),
+            freeze(ends),
+            freeze(columns),
+            sizes,
         )
         return sizes
 
     # ---- the kernel
     def write(self) -> WrittenMessages:
         programs, zones = self._writer.compiler.arrays()
-        rows = self._given._replace(program=self._program)
+        rows = self._cells._replace(program=self._program)
         keys, values = self._first_room(programs.table)
         ends = np.zeros((2, self._count + 1), np.int64)
         left = np.ones(self._count, np.bool_)
@@ -419,7 +406,7 @@ class _Batch:
         """Room for the literals, and for values as they mostly are; more is made when it is needed."""
         program = self._program[self._program >= 0]
         sizes = table[program][:, [kernel.KEY_SIZE, kernel.VALUE_SIZE]].sum(axis=0)
-        values = int(sizes[1]) + 24 * len(self._given.place) + 2 * len(self._given.data) + 64 * self._count
+        values = int(sizes[1]) + 24 * len(self._cells.place) + 2 * len(self._cells.data) + 64 * self._count
         return np.empty(int(sizes[0]) + 64 * self._count + _ROOM, np.uint8), np.empty(values + _ROOM, np.uint8)
 
     def _note(self, notes: Any) -> None:

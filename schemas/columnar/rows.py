@@ -9,7 +9,7 @@ not in a cell, and its message is left to the format's own codec.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Protocol
@@ -29,7 +29,7 @@ NO_COMMIT_TS = -1
 
 
 class CellForm(IntEnum):
-    """What a cell's `place` is. SPAN: its first byte in `Rows.data`, of `length` bytes; else the value itself."""
+    """Forms of a cell's `place`. SPAN: its first byte in `Rows.data`, of `length` bytes; else the value itself."""
 
     INT = 0  # int64
     UINT = 1  # uint64, as the int64 of the same bits
@@ -64,7 +64,7 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """What rows have in common. columns: of the cells, in order (virtual ones left out); key: the handle key's names.
+    """Properties that rows share. columns: of the cells, in order (virtual ones left out); key: the handle key's names.
 
     table, table_version, schema_id, zone, key_only: as `RowChange` has them. order: names of the columns as they stand
     in the decoder's rows, where that is another order; columns that it lacks are ABSENT.
@@ -291,20 +291,6 @@ class RowChunk:
     flags: dict[str, Any] = field(default_factory=dict)
 
 
-class TableReader(Protocol):
-    """Messages → rows of one table."""
-
-    columns: tuple[Column, ...]
-
-    def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
-        """Chunks of rows in the order of their messages, of which there are MAX_BATCH bytes at most (else ValueError).
-
-        memory: for the chunks. taken_mask (bool, by message) gets those that were taken: the decoder in Python
-        has to read the others.
-        """
-        ...
-
-
 class RowsBuilder:
     """Rows of several tables, a chunk of one table's at a time → rows of all, in the order of their messages."""
 
@@ -365,7 +351,12 @@ def name_numbers(column: Column, place: Any, length: Any, memory: ChunkMemory) -
     numbers = place * valid
     if not column.elements or column.type.kind is Kind.SET:
         distinct, _, which = find_distinct(numbers.view(np.uint64))
-        names = [_name_of(column, number) for number in distinct.tolist()]
+        names = [
+            ",".join(name for bit, name in enumerate(column.elements) if number >> bit & 1)
+            if column.elements
+            else str(number)
+            for number in distinct.tolist()
+        ]
     else:
         names, which = ["", *column.elements], numbers
     texts = [name.encode() for name in names]
@@ -374,9 +365,3 @@ def name_numbers(column: Column, place: Any, length: Any, memory: ChunkMemory) -
     place[:] = (np.cumsum(sizes) - sizes + start)[which]
     length[:] = np.where(valid, sizes[which], length)
     return valid & (not column.elements)
-
-
-def _name_of(column: Column, number: int) -> str:
-    if not column.elements:
-        return str(number)
-    return ",".join(name for bit, name in enumerate(column.elements) if number >> bit & 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeGuard
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -18,6 +18,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.columnar.columns import MAX_BATCH
 from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader
 from ticdc_bridge.schemas.columnar.debezium_reader import DebeziumTableReader
+from ticdc_bridge.schemas.columnar.json_templates import TemplateReader
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.kernels.table_hash import hash_names, hash_terms
 from ticdc_bridge.schemas.columnar.open_reader import OpenTableReader
@@ -35,7 +36,7 @@ from ticdc_bridge.schemas.columnar.rows import (
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
+from ticdc_bridge.schemas.model.event import MAX_TSO, Event, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
 from ticdc_bridge.schemas.model.types import Kind
@@ -52,14 +53,14 @@ _FORMATS = {"debezium": (b'"db":"', b'"table":"'), "open": (b'"scm":"', b'"tbl":
 class TableDispatcher:
     """A `RowsReader` of `FORMAT`: rows are those of the format's decoder with `context.tables`, but for `extra`.
 
-    Without numba or tables all messages are left. whole: rows have the `RowShape.order` that the decoder's have, and
-    `extra` is as `beside` tells; where it can't, messages are left. Not for Craft.
+    Without numba or tables all messages are left. complete: rows have the `RowShape.order` that the decoder's have, and
+    `extra` is as `plain_lines.EXTRA_FIELDS` tells; where it can't, messages are left. Not for Craft.
     """
 
     FORMAT = ""
 
     def __init__(self, context: Context, complete: bool = False) -> None:
-        self._context, self._whole = context, complete
+        self._context, self._complete = context, complete
         self._plain = format_named(self.FORMAT).decoder(context)
         self._hashes: BoundedCache[int, list[TableId]] = BoundedCache(65_536)  # an empty list: it taught nothing
         self._tables: BoundedCache[TableId, _Table] = BoundedCache(4096)
@@ -84,7 +85,7 @@ class TableDispatcher:
 
     def _table(self, id_: TableId) -> _Table:
         if id_ not in self._tables:
-            self._tables[id_] = _Table(id_, self.FORMAT, self._context, self._whole)
+            self._tables[id_] = _Table(id_, self.FORMAT, self._context, self._complete)
         return self._tables[id_]
 
     # ---- which table
@@ -118,19 +119,21 @@ class TableDispatcher:
         if self.FORMAT == "craft":
             hash_terms(buffers.values, buffers.value_first, buffers.value_last, out)
             return out
-        one, other = (np.frombuffer(text, np.uint8) for text in _FORMATS[self.FORMAT.partition("-")[0]])
+        db, table = (np.frombuffer(text, np.uint8) for text in _FORMATS[self.FORMAT.partition("-")[0]])
         if self.FORMAT == "debezium":
-            hash_names(buffers.values, buffers.value_first, buffers.value_last, one, other, out)
+            hash_names(buffers.values, buffers.value_first, buffers.value_last, db, table, out)
         else:
-            hash_names(buffers.keys, buffers.key_first, buffers.key_last, one, other, out)
+            hash_names(buffers.keys, buffers.key_first, buffers.key_last, db, table, out)
         return out
 
     def _learn(self, hash_: int, buffers: MessageBuffers, number: int, topics: Topics) -> bool:
         """Adds the table of a message to those of a hash. Out: False where it teaches none."""
         ids = self._hashes.setdefault(hash_, [])
         events = self._sample(buffers, number, topics.names[int(topics.of[number])])
-        tables = (e.table.id if isinstance(e, RowChange) else TableId(e.db, e.table) for e in events if _has_table(e))
-        for id_ in dict.fromkeys(tables):
+        for event in events:
+            if isinstance(event, Watermark) or not event.table:
+                continue
+            id_ = event.table.id if isinstance(event, RowChange) else TableId(event.db, event.table)
             if len(ids) < _MOST_TABLES and id_ not in ids:
                 ids.append(id_)
         return bool(ids)
@@ -148,10 +151,6 @@ class TableDispatcher:
             return []
 
 
-def _has_table(event: Event) -> TypeGuard[RowChange | DdlEvent]:
-    return not isinstance(event, Watermark) and bool(event.table)
-
-
 class DebeziumReader(TableDispatcher):
     FORMAT = "debezium"
 
@@ -165,7 +164,7 @@ class OpenTiflowReader(TableDispatcher):
 
 
 class CraftReader(TableDispatcher):
-    """FLOATs that an encoder may have damaged are the decoder's (schemas.formats.craft.damaged_floats), which reads its
+    """FLOATs that an encoder may have damaged are the decoder's (schemas.formats.craft.decoder), which reads its
     messages in order. Here a message is enough to leave all of its topic in the batch.
     """
 
@@ -188,10 +187,10 @@ class CraftReader(TableDispatcher):
             is_damaged = np.array([name in damaged_topics for name in topics.names], np.bool_)
         else:
             is_damaged = np.ones(len(topics.names), np.bool_)
-        theirs = np.array(has_float, np.bool_)[rows.shape] & is_damaged[topics.of[rows.message]]
-        if not theirs.any():
+        is_doubtful = np.array(has_float, np.bool_)[rows.shape] & is_damaged[topics.of[rows.message]]
+        if not is_doubtful.any():
             return rows, left
-        left = np.union1d(left, rows.message[theirs])
+        left = np.union1d(left, rows.message[is_doubtful])
         return rows.without(left), left
 
     def _learn_damage(self, buffers: MessageBuffers, left: Any, topics: Topics) -> None:
@@ -228,7 +227,7 @@ class _Version:
 
     version: TableVersion
     high: int
-    decoder: Any
+    decoder: CraftTableReader | TemplateReader
     zone: str
     shapes: tuple[RowShape, RowShape] | None = None
 
@@ -238,11 +237,12 @@ class _Version:
         shape_pairs: those of the table, so that equal rows have one object; this version's is added.
         """
         if self.shapes is None:
-            table = getattr(self.decoder, "learned_table", None) or self.version.table
+            table = self.version.table
+            order: tuple[str, ...] = ()
+            if isinstance(self.decoder, TemplateReader):
+                table, order = self.decoder.learned_table or table, self.decoder.order
             columns = tuple(c for c in table.columns if not c.virtual)
-            names = tuple(c.name for c in columns)
-            order = getattr(self.decoder, "order", ())
-            order = () if order == names else order
+            order = () if order == tuple(c.name for c in columns) else order
             shape = RowShape(table, columns, table.handle_key, self.version.commit_ts, None, self.zone, order=order)
             self.shapes = next((both for both in shape_pairs if both[0] == shape), None)
             if self.shapes is None:
@@ -258,7 +258,7 @@ class _Table:
     id: TableId
     format: str
     context: Context
-    whole: bool = False
+    complete: bool = False
     versions: list[_Version] = field(default_factory=list)
     shapes: list[tuple[RowShape, RowShape]] = field(default_factory=list)
 
@@ -303,13 +303,13 @@ class _Table:
 
     def _make_version(self, version: TableVersion, high: int) -> _Version:
         table, low, options = version.table, version.commit_ts + 1, self.context.options
-        decoder: Any
+        decoder: CraftTableReader | TemplateReader
         if self.format == "craft":
             decoder = CraftTableReader(table, low, high)
         elif self.format == "debezium":
-            decoder = DebeziumTableReader(table, options, low, high, keyed=True, complete=self.whole)
+            decoder = DebeziumTableReader(table, options, low, high, keyed=True, complete=self.complete)
         else:
-            decoder = OpenTableReader(table, options, low, high, self.whole)
+            decoder = OpenTableReader(table, options, low, high, self.complete)
         zone = "UTC" if self.format == "debezium" else options.time_zone
         return _Version(version, high, decoder, zone)
 

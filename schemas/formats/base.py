@@ -28,7 +28,7 @@ class Context:
 
     claims: contents of claim-check messages; without it such a message is an error. table: the one table whose rows are
     asked for, if it is one: rows that do not say theirs are taken for its. damaged_topics: whose encoder is proven to
-    damage FLOATs (schemas.formats.craft.damaged_floats): decoders add to it.
+    damage FLOATs (schemas.formats.craft.decoder): decoders add to it.
     """
 
     schemas: SchemaSource

@@ -60,6 +60,20 @@ def says_no_type(sent: Column) -> bool:
     return sent.vague.startswith(ANY_TYPE)
 
 
+def unknown_type_error(column: Column, could_be: str = "") -> WireError:
+    """The error of a column that can't be written, as its type is not certain. could_be: what it may be, if that is
+    not the column's `vague`.
+    """
+    details = f"the message does not tell whether it is {could_be or column.vague}; give a table definition (--ddl)"
+    return WireError("TYPE_UNKNOWN", column=column.name, details=details)
+
+
+def unknown_sizes_error(column: Column) -> WireError:
+    """The error of a DECIMAL whose precision and scale are needed and not known."""
+    details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
+    return WireError("TYPE_UNKNOWN", column=column.name, details=details)
+
+
 def name_mismatch(error: WireError, mismatch: DefinitionMismatch | None) -> WireError:
     """The error of an event that can't be written: of a type that is not certain it says why the definition was not
     used, instead of asking for one.

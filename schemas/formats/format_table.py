@@ -11,18 +11,19 @@ from __future__ import annotations
 from ticdc_bridge.schemas.formats.avro.decoder import AvroDecoder
 from ticdc_bridge.schemas.formats.avro.encoder import AvroEncoder
 from ticdc_bridge.schemas.formats.base import Format, refuse_encoder
-from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
-from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder
-from ticdc_bridge.schemas.formats.debezium.mysql_connector.encoder import DebeziumMysqlEncoder
+from ticdc_bridge.schemas.formats.canal_json.decoder import CanalJsonDecoder
+from ticdc_bridge.schemas.formats.craft.decoder import CraftDecoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder, DebeziumTidbDecoder
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.encoder import DebeziumMysqlEncoder, DebeziumTidbEncoder
 from ticdc_bridge.schemas.formats.debezium.ticdc import (
     DebeziumAvroDecoder,
     DebeziumAvroEncoder,
     DebeziumDecoder,
     DebeziumEncoder,
 )
-from ticdc_bridge.schemas.formats.debezium.tidb_connector import DebeziumTidbDecoder, DebeziumTidbEncoder
-from ticdc_bridge.schemas.formats.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder
+from ticdc_bridge.schemas.formats.open_protocol.decoder import OpenDecoder, OpenTiflowDecoder
+from ticdc_bridge.schemas.formats.open_protocol.encoder import OpenEncoder, OpenTiflowEncoder
 from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder
 from ticdc_bridge.schemas.model.plugins import plugins
 

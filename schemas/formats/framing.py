@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
+from typing import Any
 from uuid import UUID
 
+from ticdc_bridge.schemas.codec import compression, json_exact
 from ticdc_bridge.schemas.codec.byte_signatures import is_open_value, with_body_name
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import EITHER, ApicurioId, SchemaId
+from ticdc_bridge.schemas.model.reasons import reason_of
 
 _CONFLUENT, _GLUE, _ZLIB = 0, 3, 5
 MAX_MESSAGE = 64 * 1024 * 1024
@@ -164,6 +167,24 @@ def json_body(data: bytes) -> bytes:
         return data
     pos = _EIGHT_BYTES if data[1:5] == bytes(4) else 5
     return data[pos:] if data[pos : pos + 1] == b"{" and data.rstrip()[-1:] == b"}" else data
+
+
+def json_object(data: bytes, other_than: str = "not JSON") -> tuple[dict[str, Any], bool]:
+    """A message in JSON, perhaps a Snappy block or an LZ4 frame → its object, and whether TiCDC wrote U+FFFD for bytes
+    that are not UTF-8 (Go escapes that one; one that was there is not escaped). WireError MALFORMED, TOO_LARGE.
+
+    other_than: how the error calls what is no JSON.
+    """
+    check_size(data, "value")
+    try:
+        data = compression.decompress(json_body(data), MAX_MESSAGE)
+        body = json_exact.decode(json_exact.document(data))
+    except ValueError as error:
+        details = with_body_name(f"{other_than}: {reason_of(error)}", data)[:300]
+        raise WireError("MALFORMED", where="value", details=details) from error
+    if not isinstance(body, dict):
+        raise WireError("MALFORMED", where="value", details=with_body_name("not a JSON object", data))
+    return body, b"\\ufffd" in data
 
 
 def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:

@@ -1,1 +1,1 @@
-"""What comes from files and settings: lines of messages, definitions, Kafka's settings, claim checks."""
+"""Inputs from files and settings: lines of messages, definitions, Kafka's settings, claim checks."""

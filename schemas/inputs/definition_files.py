@@ -1,19 +1,16 @@
-"""Files that stand in for a history or a registry: `--ddl FILE` and `--schemas FILE`.
+"""Files that stand in for a history: `--ddl FILE`.
 
-DDL: JSON lines {"commit_ts", "db", "query"} with statements as TiCDC sends them; `"typed": true` marks a statement as
+JSON lines {"commit_ts", "db", "query"} with statements as TiCDC sends them; `"typed": true` marks a statement as
 typed (with its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE; `"zone"` is that of literal TIMESTAMP
-defaults. Or SQL (schemas.inputs.sql_files).
-Schemas: JSON lines {"subject", "version", "id", "schema"}, with "schemaType", "references" and "guid" as a registry
-answers them. Either can be a golden's meta.json.
+defaults. Or SQL (schemas.inputs.sql_files), or a golden's meta.json.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from ticdc_bridge.schemas.codec.avro_references import Reference, read_references
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
 from ticdc_bridge.schemas.inputs.sql_files import is_sql, sql_statements
@@ -25,22 +22,10 @@ LEFT_OUT = "left_out"
 _MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
 
 
-class SubjectVersion(NamedTuple):
-    """A version of a subject. An id may be a UUID (Glue)."""
-
-    subject: str
-    version: int
-    id: int | str
-    schema: str
-    kind: str = "AVRO"
-    references: tuple[Reference, ...] = ()
-    guid: str = ""
-
-
 def ddl_lines(text: str) -> list[DdlText]:
     """The statements of a file of JSON lines, in order of their commit_ts. ValueError says which line is wrong."""
     ddl_texts = []
-    for number, line in _number_lines(text.lstrip("\ufeff")):
+    for number, line in number_lines(text.lstrip("\ufeff")):
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -74,16 +59,6 @@ def statements(text: str, db: str = "") -> list[DdlText]:
     return ddl_lines(text) if meta is None else ddl_of_meta(meta)
 
 
-def schemas(text: str) -> list[SubjectVersion]:
-    """Of either form. ValueError."""
-    meta = meta_of(text, "registered_schemas", "steps")
-    try:
-        rows = (meta.get("registered_schemas") or []) if meta else [json.loads(line) for _, line in _number_lines(text)]
-        return [_read_version(r) for r in rows]
-    except (LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(reason_of(error)) from error
-
-
 def meta_of(text: str, *keys: str) -> dict[str, Any] | None:
     """The document, where the whole text is one JSON object that has one of these keys."""
     try:
@@ -93,22 +68,9 @@ def meta_of(text: str, *keys: str) -> dict[str, Any] | None:
     return document if isinstance(document, dict) and set(keys) & document.keys() else None
 
 
-def _number_lines(text: str) -> Iterator[tuple[int, str]]:
+def number_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that are not blank, with their numbers from 1."""
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
-
-
-def _read_version(row: dict[str, Any]) -> SubjectVersion:
-    kind, guid, references = row.get("schemaType") or "AVRO", row.get("guid") or "", row.get("references")
-    version = SubjectVersion(
-        row["subject"], row["version"], row["id"], row["schema"], kind, read_references(references), guid
-    )
-    if not all(isinstance(text, str) for text in (version.subject, version.schema, kind, guid)):
-        raise ValueError("subject, schema, schemaType and guid must be texts")
-    if type(version.version) is not int or version.version < 1:
-        raise ValueError("version must be a whole number from 1 on")
-    if type(version.id) not in (int, str) or (isinstance(version.id, int) and version.id < 1):
-        raise ValueError("id must be a whole number from 1 on, or a UUID")
-    return version
 
 
 def _statement(row: Any) -> DdlText:
@@ -127,15 +89,11 @@ def _statement(row: Any) -> DdlText:
     if not isinstance(sql_mode, str):
         raise ValueError("sql_mode must be text")
     zone = row.get("zone", "")
-    if not isinstance(zone, str) or (zone and not _is_zone(zone)):
-        raise ValueError(f"zone {shown(zone)}: an IANA name such as Asia/Shanghai, or +08:00, is needed")
+    try:
+        if zone != "":
+            known_zone(zone)
+    except (ValueError, TypeError) as error:
+        details = f"zone {shown(zone)}: an IANA name such as Asia/Shanghai, or +08:00, is needed"
+        raise ValueError(details) from error
     lexical_mode = LexicalMode.of_sql_mode(sql_mode) if mode == "typed" else _MODES[mode]
     return DdlText(commit_ts, db, query, lexical_mode, zone)
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        known_zone(name)
-    except ValueError:
-        return False
-    return True

@@ -54,23 +54,19 @@ def _read_settings(servers: str | None, config_file: Path | None, what: str) -> 
     if not servers:
         details = f"{what} needs --bootstrap-servers HOST:PORT (or BRIDGE_BOOTSTRAP_SERVERS)"
         raise SetupError("USAGE", details=details)
-    _check_servers(servers)
+    for server in servers.split(","):
+        if not _SERVER.fullmatch(server.strip()):
+            details = (
+                f"--bootstrap-servers {mask_credentials(server.strip())}: HOST:PORT is needed, without a scheme such as"
+                " http:// and without a path (several with commas between)"
+            )
+            raise SetupError("USAGE", details=details)
     return {**settings, "bootstrap.servers": servers}
 
 
 _SERVER = re.compile(
     r"(?:(?:plaintext|ssl|sasl_plaintext|sasl_ssl)://)?(?:\[[0-9a-f:.%\w]+\]|[^\s/:,]+)(?::\d{1,5})?", re.IGNORECASE
 )
-
-
-def _check_servers(servers: str) -> None:
-    for server in servers.split(","):
-        if not _SERVER.fullmatch(server.strip()):
-            shown = mask_credentials(server.strip())
-            details = (
-                f"--bootstrap-servers {shown}: HOST:PORT is needed, without a scheme such as http:// and without a path"
-            )
-            raise SetupError("USAGE", details=f"{details} (several with commas between)")
 
 
 _RENAMED: Mapping[str, str] = {
@@ -87,9 +83,7 @@ _RENAMED: Mapping[str, str] = {
     "fetch.wait.max.ms": "fetch.max.wait.ms",
 }
 """librdkafka's name → the Java client's. Names that are the same in both are not here."""
-_UNKNOWN_TO_RD = {
-    theirs: ours for ours, theirs in _RENAMED.items() if ours in ("message.max.bytes", "fetch.wait.max.ms")
-}
+_UNKNOWN_TO_RD = {_RENAMED[rd_name]: rd_name for rd_name in ("message.max.bytes", "fetch.wait.max.ms")}
 """The Java client's name → librdkafka's, where librdkafka does not know the former too."""
 _JAVA_ONLY = re.compile(
     r"sasl\.jaas\.config|sasl\.(?:client|login)\..*|ssl\.truststore\..*|ssl\.keystore\.(?:type|key|certificate\.chain)"
@@ -99,7 +93,7 @@ _JAVA_ONLY = re.compile(
     r"|metrics?\..*|exclude\.internal\.topics|socket\.connection\.setup\.timeout\.max\.ms"
     r"|compression\.(?:gzip|lz4|zstd)\.level"
 )
-"""What says nothing to librdkafka (or, as sasl.jaas.config, is said to it otherwise)."""
+"""Settings that librdkafka does not know (or, as sasl.jaas.config, has by other names)."""
 _RD_ONLY = re.compile(
     r"sasl\.(?:username|password|mechanisms)|sasl\.oauthbearer\.(?:method|client\.id|client\.secret|scope|extensions)"
     r"|sasl\.kerberos\.(?:keytab|principal)|ssl\.(?:ca|certificate|key)\.(?:location|pem)|enable\.ssl\..*|ssl\.ca\..*"
@@ -129,9 +123,9 @@ def settings_for_java(settings: Mapping[str, str]) -> dict[str, str]:
     """Settings by either client's names → those of the Java one. Files of PEM are told by their text: executors on
     other machines have none. SetupError USAGE for what it can't do."""
     result = {name: value for name, value in settings.items() if not _RD_ONLY.fullmatch(name) and name not in _RENAMED}
-    for theirs, ours in _RENAMED.items():
-        if theirs in settings:
-            result.setdefault(ours, settings[theirs])
+    for rd_name, java_name in _RENAMED.items():
+        if rd_name in settings:
+            result.setdefault(java_name, settings[rd_name])
     for name in result.keys() & _INLINE_PEM:
         result[name] = _lines(result[name])
     if "security.protocol" in result:
@@ -218,7 +212,7 @@ _STORES: Mapping[str, tuple[str, ...]] = {
     "truststore": ("ssl.ca.location", "ssl.ca.pem", "ssl.ca.certificate.stores"),
     "keystore": ("ssl.certificate.location", "ssl.certificate.pem"),
 }
-"""What the Java client calls it, and librdkafka's names that tell the same."""
+"""The Java client's store → librdkafka's names for the same."""
 _OF_PEM = {"truststore": ("ssl.ca.location",), "keystore": ("ssl.certificate.location", "ssl.key.location")}
 _INLINE = {
     "truststore": {"certificates": "ssl.ca.pem"},
@@ -235,7 +229,7 @@ def _lines(pem: str) -> str:
 
 
 def _from_store(settings: Mapping[str, str], store: str) -> dict[str, str]:
-    pem_texts = {ours: settings.get(f"ssl.{store}.{theirs}") for theirs, ours in _INLINE[store].items()}
+    pem_texts = {rd_name: settings.get(f"ssl.{store}.{java_name}") for java_name, rd_name in _INLINE[store].items()}
     result = {name: _lines(value) for name, value in pem_texts.items() if value is not None}
     path, kind = settings.get(f"ssl.{store}.location"), settings.get(f"ssl.{store}.type", "").upper()
     if result or path is None:
@@ -265,6 +259,3 @@ def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _settings_error(what: str, why: str) -> SetupError:
     return SetupError("USAGE", details=f"{_FILE_OPTION}: {what}: {why}")
-
-
-__all__ = ["client_settings", "java_settings", "settings_for_java", "settings_for_librdkafka"]

@@ -82,18 +82,18 @@ def server_address(url: str, variable: str = PASSWORD) -> ServerAddress:
     if match is None:
         raise ValueError("mysql://USER@HOST:PORT/DATABASE is needed")
     user, _, password = (match["user"] or "root").partition(":")
-    given = dict(word.partition("=")[::2] for word in (match["query"] or "").split("&") if word)
-    if unknown := sorted(given.keys() - set(_PARAMETERS)):
+    parameters = dict(word.partition("=")[::2] for word in (match["query"] or "").split("&") if word)
+    if unknown := sorted(parameters.keys() - set(_PARAMETERS)):
         raise ValueError(f"{unknown[0]} is no parameter of it; known: {', '.join(_PARAMETERS)}")
-    given = {name: unescape(value) for name, value in given.items()}
+    parameters = {name: unescape(value) for name, value in parameters.items()}
     password = os.environ.get(variable) or unescape(password)
-    if file := given.pop("password-file", ""):
+    if file := parameters.pop("password-file", ""):
         try:
             password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeError) as error:
             raise ValueError(f"password-file {file}: {reason_of(error)}") from error
     host, port = match["host"].strip("[]"), int(match["port"] or _PORT)
-    return ServerAddress(host, port, unescape(user), unescape(match["db"] or ""), password, _tls(given))
+    return ServerAddress(host, port, unescape(user), unescape(match["db"] or ""), password, _tls(parameters))
 
 
 def unescape(text: str) -> str:
@@ -102,17 +102,17 @@ def unescape(text: str) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _tls(given: dict[str, str]) -> dict[str, Any] | None:
-    mode = given.get("ssl-mode", "").upper()
-    if mode == "DISABLED" or not given:
+def _tls(parameters: dict[str, str]) -> dict[str, Any] | None:
+    mode = parameters.get("ssl-mode", "").upper()
+    if mode == "DISABLED" or not parameters:
         return None
     if mode and mode not in _MODES:
         raise ValueError(f"ssl-mode {mode}: {', '.join(('DISABLED', *_MODES))} are known")
     for name in _FILES:
-        if name in given and not Path(given[name]).is_file():
-            raise ValueError(f"{name}: there is no file {given[name]}")
+        if name in parameters and not Path(parameters[name]).is_file():
+            raise ValueError(f"{name}: there is no file {parameters[name]}")
     checked, named = _MODES[mode or "VERIFY_IDENTITY"]
-    files = {of: given[name] for name, of in _FILES.items() if name in given}
+    files = {of: parameters[name] for name, of in _FILES.items() if name in parameters}
     return {**files, "verify_mode": "required" if checked else "none", "check_hostname": named}
 
 
@@ -131,23 +131,20 @@ def live_tables(url: str, client: Any) -> TableStatements:
 
 def connect(address: ServerAddress, client: Any, *, autocommit: bool) -> Any:
     """A connection of the PyMySQL module `client`, in utf8mb4. Raises what the client raises."""
+    tls = address.tls
+    if tls and "ca" not in tls and tls["verify_mode"] != "none":  # without `ca` PyMySQL checks nothing by itself
+        import ssl
+
+        paths = ssl.get_default_verify_paths()
+        tls = {**tls, "ca": paths.cafile or paths.openssl_cafile}
     return client.connect(
         host=address.host, port=address.port, user=address.user, password=address.password, charset="utf8mb4",
-        ssl=_context(address.tls), connect_timeout=_SECONDS, read_timeout=6 * _SECONDS, autocommit=autocommit,
+        ssl=tls, connect_timeout=_SECONDS, read_timeout=6 * _SECONDS, autocommit=autocommit,
     )  # fmt: skip
 
 
-def _context(tls: dict[str, Any] | None) -> Any:
-    """As PyMySQL takes it. Without `ca` it checks nothing by itself, so the system's certificates are named."""
-    if tls is None or "ca" in tls or tls["verify_mode"] == "none":
-        return tls
-    import ssl
-
-    return {**tls, "ca": ssl.get_default_verify_paths().cafile or ssl.get_default_verify_paths().openssl_cafile}
-
-
 def error_reason(error: Exception) -> str:
-    """What the server or the client says: (number, text)."""
+    """The text of an error of the server or the client, whose arguments are (number, text)."""
     if len(error.args) == 2 and isinstance(error.args[1], str):
         return f"{without_number(error.args[1])} (error {error.args[0]})"
     return reason_of(error)
@@ -156,7 +153,11 @@ def error_reason(error: Exception) -> str:
 def _read(cursor: Any, address: ServerAddress, client: Any) -> TableStatements:
     cursor.execute(_SESSION)
     cursor.execute("BEGIN")
-    commit_ts = _current_ts(cursor, client)
+    try:
+        cursor.execute("SELECT @@tidb_current_ts")
+        commit_ts = int(cursor.fetchone()[0]) or None
+    except client.MySQLError:
+        commit_ts = None  # no TiDB
     cursor.execute(_TABLES, (address.database, address.database))
     tables = [(db, table) for db, table in cursor.fetchall() if address.database or db.lower() not in _OF_SYSTEM]
     if not tables:
@@ -167,23 +168,11 @@ def _read(cursor: Any, address: ServerAddress, client: Any) -> TableStatements:
     texts: list[DdlText] = []
     for name, charset, collate in cursor.fetchall():
         if name in known:
-            texts += _database(name, charset, collate, address)
+            words = f"{quote_name(name)} CHARACTER SET {charset} COLLATE {collate}"
+            queries = f"CREATE DATABASE IF NOT EXISTS {words}", f"ALTER DATABASE {words}"
+            texts += [DdlText(0, "", query, TYPED, where=f"database {name} of {address.name}") for query in queries]
     for db, table in tables:
         cursor.execute(f"SHOW CREATE TABLE {quote_name(db)}.{quote_name(table)}")
         where = f"table {db}.{table} of {address.name}"
         texts.append(DdlText(0, db, cursor.fetchone()[1], SHOW, "UTC", where))
     return TableStatements(texts, commit_ts)
-
-
-def _current_ts(cursor: Any, client: Any) -> int | None:
-    try:
-        cursor.execute("SELECT @@tidb_current_ts")
-        return int(cursor.fetchone()[0]) or None
-    except client.MySQLError:
-        return None  # no TiDB
-
-
-def _database(name: str, charset: str, collate: str, address: ServerAddress) -> list[DdlText]:
-    words, where = f"{quote_name(name)} CHARACTER SET {charset} COLLATE {collate}", f"database {name} of {address.name}"
-    queries = f"CREATE DATABASE IF NOT EXISTS {words}", f"ALTER DATABASE {words}"
-    return [DdlText(0, "", query, TYPED, where=where) for query in queries]

@@ -49,13 +49,9 @@ _WHAT_IS_NEEDED = "an object with key_b64 and value_b64 is needed (docs/referenc
 
 # ---- our own form
 def _message(fields: dict[str, Any], line: bytes) -> Message:
-    return Message(
-        read_bytes(fields.get("key_b64"), "key_b64"),
-        read_bytes(fields.get("value_b64"), "value_b64"),
-        *_position(fields),
-        _number(fields, "timestamp", 63),
-        read_headers(fields.get("headers")),
-    )
+    key, value = (read_bytes(fields.get(name), name) for name in ("key_b64", "value_b64"))
+    stamp = _number(fields, "timestamp", 63)
+    return Message(key, value, *_position(fields), stamp, read_headers(fields.get("headers")))
 
 
 def _position(fields: dict[str, Any]) -> tuple[str | None, int | None, int | None]:
@@ -107,13 +103,9 @@ def _of_rpk(fields: dict[str, Any], line: bytes) -> Message:
     headers = fields.get("headers") or []
     if not isinstance(headers, list) or not all(isinstance(h, dict) and isinstance(h.get("key"), str) for h in headers):
         raise ValueError("headers: rpk's are a list of objects with key and value")
-    return Message(
-        _raw(fields.get("key"), "key"),
-        _raw(fields.get("value"), "value"),
-        *_position(fields),
-        _number(fields, "timestamp", 63),
-        tuple((h["key"], _raw(h.get("value"), "headers")) for h in headers),
-    )
+    key, value = (_raw(fields.get(name), name) for name in ("key", "value"))
+    pairs = tuple((h["key"], _raw(h.get("value"), "headers")) for h in headers)
+    return Message(key, value, *_position(fields), _number(fields, "timestamp", 63), pairs)
 
 
 _FROM_KAFKA = "the topic itself (kafka:TOPIC)"
@@ -135,7 +127,7 @@ _LABELS = re.compile(
     rb"(?:(?P<none>NO_TIMESTAMP)|(?:Create|LogAppend)Time:(?P<timestamp>\d{1,19}))|Partition:(?P<partition>\d{1,10})"
     rb"|Offset:(?P<offset>\d{1,19})|(?:Delivery|Epoch):\d+"
 )
-"""What print.timestamp, print.partition, print.offset (and print.delivery, print.epoch) put before a message."""
+"""Words that print.timestamp, print.partition, print.offset, print.delivery and print.epoch put before a message."""
 _SEPARATOR = re.compile(rb"\t|[^\w{}\[\]\"]+")
 _HEADER = re.compile(rb"[\w./$-]+:")
 
@@ -163,16 +155,8 @@ def _printed_message(line: bytes) -> Message | None:
         _refuse_other_separator(line[pos:])
         return None
     headers, key = _headers_and_key(separator.join(words[:count]) if count else None, separator)
-    value = separator.join(words[count:])
-    return Message(
-        key,
-        None if value == b"null" else value,
-        None,
-        at.get("partition"),
-        at.get("offset"),
-        at.get("timestamp"),
-        headers,
-    )
+    value = _printed_bytes(separator.join(words[count:]))
+    return Message(key, value, None, at.get("partition"), at.get("offset"), at.get("timestamp"), headers)
 
 
 def _refuse_other_separator(text: bytes) -> None:
@@ -202,14 +186,14 @@ def _is_printed_value(text: bytes) -> bool:
 
 
 def _headers_and_key(text: bytes | None, separator: bytes) -> tuple[tuple[tuple[str, bytes | None], ...], bytes | None]:
-    """What stands before a value: headers, a key, or both. ValueError where that can't be known."""
+    """Reads the text before a value: headers, a key, or both. ValueError where that can't be known."""
     if text is None:
         return (), None
     first, parted, key = text.partition(separator)
     if first == b"NO_HEADERS":
-        return (), _printed_key(key) if parted else None
+        return (), _printed_bytes(key) if parted else None
     if not _HEADER.match(first):
-        return (), _printed_key(text)
+        return (), _printed_bytes(text)
     if not parted:
         raise ValueError("a:b before the value is a key or a header: print both (print.key=true, print.headers=true)")
     headers = []
@@ -217,11 +201,11 @@ def _headers_and_key(text: bytes | None, separator: bytes) -> tuple[tuple[tuple[
         if not _HEADER.match(pair):
             raise ValueError("a header's value has a comma or a tab, as far as can be seen: dump with kcat -J")
         name, _, value = pair.partition(b":")
-        headers.append((name.decode(), None if value == b"null" else value))
-    return tuple(headers), _printed_key(key)
+        headers.append((name.decode(), _printed_bytes(value)))
+    return tuple(headers), _printed_bytes(key)
 
 
-def _printed_key(text: bytes) -> bytes | None:
+def _printed_bytes(text: bytes) -> bytes | None:
     return None if text == b"null" else text
 
 

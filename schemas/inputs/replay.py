@@ -9,7 +9,7 @@ letters is replayed, a message goes round at most so often.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Protocol
@@ -83,7 +83,11 @@ def replay(incoming: Callable[[], Incoming], choice: LetterFilter, out: MessageS
     try:
         newest = _repeated_failures(incoming())
         sent: set[bytes] = set()
-        for letter in _letters(incoming(), done):
+        for letter in incoming():
+            if not isinstance(letter, Message):
+                done.unread += 1
+                continue
+            done.read += 1
             message = _choose_message(letter, choice, newest, sent, done)
             if message is not None:
                 out.write(message)
@@ -96,15 +100,6 @@ def replay(incoming: Callable[[], Incoming], choice: LetterFilter, out: MessageS
     return done
 
 
-def _letters(incoming: Incoming, done: ReplayCounts) -> Iterator[Message]:
-    for item in incoming:
-        if isinstance(item, Message):
-            done.read += 1
-            yield item
-        else:
-            done.unread += 1
-
-
 def _repeated_failures(incoming: Incoming) -> dict[bytes, int]:
     """The attempts of messages that failed more than once."""
     newest: dict[bytes, int] = {}
@@ -115,7 +110,7 @@ def _repeated_failures(incoming: Incoming) -> dict[bytes, int]:
 
 
 def _identity(letter: Message) -> bytes | None:
-    """What letters of one message have in common; None where it is not known where the message came from."""
+    """A key that all letters of one message share; None where it is not known where the message came from."""
     origin = dict(letter.headers).get(ORIGIN) or b""
     where = origin.rsplit(b"/", 2)
     if len(where) != 3 or b"-" in where:

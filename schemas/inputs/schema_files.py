@@ -1,4 +1,8 @@
-"""Schemas of a file that stands in for a registry. They pickle into Spark workers."""
+"""Schemas of a file that stands in for a registry (`--schemas FILE`). They pickle into Spark workers.
+
+JSON lines {"subject", "version", "id", "schema"}, with "schemaType", "references" and "guid" as a registry answers
+them, or a golden's meta.json.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ticdc_bridge.schemas.codec.avro_references import Reference, ReferringSchema, record_of, resolve
-from ticdc_bridge.schemas.inputs import definition_files
+from ticdc_bridge.schemas.codec.avro_references import Reference, ReferringSchema, read_references, record_of, resolve
+from ticdc_bridge.schemas.inputs.definition_files import meta_of, number_lines
 from ticdc_bridge.schemas.inputs.subject_names import without_context
 from ticdc_bridge.schemas.inputs.table_sources import definition_text
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
@@ -37,7 +42,7 @@ class RegisteredSchema:
 
 
 Name = tuple[str, str]
-"""What a record is called: the last part of its namespace, and its name. TiCDC: the sanitised db and table."""
+"""A record's name: the last part of its namespace, and its name. TiCDC: the sanitised db and table."""
 
 
 def name_of(schema: str) -> Name | None:
@@ -47,6 +52,30 @@ def name_of(schema: str) -> Name | None:
         return None
     namespace, name = record_names(record)
     return namespace.rpartition(".")[2].lower(), name.lower()
+
+
+def registered_schemas(text: str) -> list[RegisteredSchema]:
+    """The versions in a file's text: JSON lines, or a golden's meta.json. ValueError."""
+    meta = meta_of(text, "registered_schemas", "steps")
+    try:
+        rows = (meta.get("registered_schemas") or []) if meta else [json.loads(line) for _, line in number_lines(text)]
+        return [_read_version(r) for r in rows]
+    except (LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(reason_of(error)) from error
+
+
+def _read_version(row: dict[str, Any]) -> RegisteredSchema:
+    kind, guid, references = row.get("schemaType") or "AVRO", row.get("guid") or "", row.get("references")
+    version = RegisteredSchema(
+        row["subject"], row["version"], row["id"], row["schema"], kind, read_references(references), guid
+    )
+    if not all(isinstance(text, str) for text in (version.subject, version.schema, kind, guid)):
+        raise ValueError("subject, schema, schemaType and guid must be texts")
+    if type(version.version) is not int or version.version < 1:
+        raise ValueError("version must be a whole number from 1 on")
+    if type(version.id) not in (int, str) or (isinstance(version.id, int) and version.id < 1):
+        raise ValueError("id must be a whole number from 1 on, or a UUID")
+    return version
 
 
 def not_avro_error(schema_id: SchemaId, where: str, kind: str) -> WireError:
@@ -77,8 +106,7 @@ class FileSchemas:
     def read(cls, path: Path) -> FileSchemas:
         """SetupError USAGE when the file has another form."""
         try:
-            rows = definition_files.schemas(definition_text(path))
-            return cls([RegisteredSchema(*row) for row in rows], path.name)
+            return cls(registered_schemas(definition_text(path)), path.name)
         except OSError as error:
             raise SetupError("USAGE", details=f"--schemas {path}: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError) as error:

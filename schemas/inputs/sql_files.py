@@ -172,7 +172,7 @@ class _SqlScript:
 
 @cache
 def pieces(delimiter: str, backslashes: bool) -> re.Pattern[str]:
-    """What ends a statement or hides its end."""
+    """Matches the end of a statement, and what may hide it."""
     return re.compile(
         rf"(?P<end>{re.escape(delimiter)})|{_QUOTED[backslashes]}|`(?:[^`]|``)*+`|/\*.*?\*/|--(?=\s|\Z)[^\n]*|\#[^\n]*"
         r"|^[ \t]*(?i:delimiter)[ \t]+(?P<new>\S+)[^\n]*",

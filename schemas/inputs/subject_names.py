@@ -30,16 +30,14 @@ class ByRecord:
         return self._schemas.newest(subject)
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
-        return self._schemas.id_of(self._subject_of_record(subject, schema), schema)
-
-    def _subject_of_record(self, subject: str, schema: str) -> str:
         topic, dash, part = subject.rpartition("-")
         record = json.loads(schema)
-        if not (isinstance(record, dict) and dash and part in ("key", "value")):
-            return subject  # Debezium's records of DDL and watermarks have their names as subjects already
-        name = record_name(record)
-        suffix = "-key" if part == "key" and "connect.name" not in record else ""  # Debezium's records have one
-        return f"{topic}-{name}{suffix}" if self._with_topic else name + suffix
+        if isinstance(record, dict) and dash and part in ("key", "value"):
+            name = record_name(record)
+            suffix = "-key" if part == "key" and "connect.name" not in record else ""  # Debezium's records have one
+            subject = f"{topic}-{name}{suffix}" if self._with_topic else name + suffix
+        # Debezium's records of DDL and watermarks have their names as subjects already.
+        return self._schemas.id_of(subject, schema)
 
 
 def record_name(record: Mapping[str, Any]) -> str:

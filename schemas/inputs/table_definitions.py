@@ -102,17 +102,17 @@ def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:
     return [_version(step) for step in steps if all(c["mysql_type"] for c in step["columns"])]
 
 
+def _version(step: dict[str, Any]) -> TableVersion:
+    columns = tuple(map(_column, step["columns"]))
+    # TiDB's id of the table says as well which versions have the column ids of one history.
+    table = Table(TableId(step["schema"], step["table"]), columns, created_ts=step.get("table_id", 0))
+    return TableVersion(step["commit_ts"], table)
+
+
 def _newest_before(versions: list[TableVersion], commit_ts: int | None) -> TableVersion | None:
     """A row whose commit_ts equals a DDL's belongs to the version before that DDL."""
     index = len(versions) if commit_ts is None else bisect_left(versions, commit_ts, key=lambda v: v.commit_ts)
     return versions[index - 1] if index else None
-
-
-def _version(step: dict[str, Any]) -> TableVersion:
-    columns = tuple(_column(c) for c in step["columns"])
-    # TiDB's id of the table says as well which versions have the column ids of one history.
-    table = Table(TableId(step["schema"], step["table"]), columns, created_ts=step.get("table_id", 0))
-    return TableVersion(step["commit_ts"], table)
 
 
 def _column(listed: dict[str, Any]) -> Column:

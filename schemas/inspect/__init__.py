@@ -1,1 +1,1 @@
-"""What looks at messages of any format: tells it, explains, compares, says what is lost. No format belongs here."""
+"""Detects the format of messages, explains and compares them, and lists known losses. No format belongs here."""

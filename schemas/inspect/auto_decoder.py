@@ -61,9 +61,7 @@ class AutoDecoder:
         return self._has_flattened and (message.value or b"").lstrip()[:1] == b"{"
 
 
-def _auto(context: Context) -> Decoder:
-    return AutoDecoder(context)
-
-
-AUTO = Format("auto", _auto, refuse_encoder("auto"), uses_schemas=True, in_order=True, carries_ddl=True, writes=False)
+AUTO = Format(
+    "auto", AutoDecoder, refuse_encoder("auto"), uses_schemas=True, in_order=True, carries_ddl=True, writes=False
+)
 """Not a format: each message is read as the one it is in."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.event import Row, RowChange
-from ticdc_bridge.schemas.model.table import Column, Value, require_text
+from ticdc_bridge.schemas.model.table import Column, Value, require_bytes, require_text
 from ticdc_bridge.schemas.model.types import Kind
 
 ID_ORDER, TABLE_ORDER = "id", "table"
@@ -24,7 +24,7 @@ ID_ORDER, TABLE_ORDER = "id", "table"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What came of one row's checksum. `order` is the one that matched, None for a mismatch.
+    """The result of checking one row's checksum. `order` is the one that matched, None for a mismatch.
 
     computed: (order, CRC32) of every order tried. unverified: why it can't be computed, "" where it could.
     """
@@ -83,7 +83,9 @@ def _check(event: RowChange, image: str, row: Row, expected: int | str) -> Check
     computed: list[tuple[str, int]] = []
     try:
         for order, columns in _orders(event, row):
-            for vector in _vector_forms(columns, row):
+            has_vector = any(c.type.kind is Kind.VECTOR and row[c.name] is not None for c in columns)
+            # TiDB sums a VECTOR's bytes, TiCDC's own reader its text.
+            for vector in (_vector, _with_length) if has_vector else (_vector,):
                 crc = row_checksum(columns, row, event.zone, vector)
                 computed.append((order, crc))
                 if crc == expected:
@@ -106,12 +108,6 @@ def _orders(event: RowChange, row: Row) -> Iterable[tuple[str, Sequence[Column]]
         in_table = [c for c in table.columns if c.name in row]
         if in_table != by_id:
             yield TABLE_ORDER, in_table
-
-
-def _vector_forms(columns: Sequence[Column], row: Row) -> tuple[Callable[[str], bytes], ...]:
-    """TiDB sums a VECTOR's bytes, TiCDC's own reader its text."""
-    vectors = any(c.type.kind is Kind.VECTOR and row[c.name] is not None for c in columns)
-    return (_vector, _with_length) if vectors else (_vector,)
 
 
 def row_checksum(
@@ -156,16 +152,10 @@ def _integer(_column: Column, value: Value) -> int:
     return values.integer(require_text(value))
 
 
-def _bit(_column: Column, value: Value) -> int:
-    if not isinstance(value, bytes):
-        raise ValueError("BIT's bytes are needed")
-    return int.from_bytes(value, "big")
-
-
 _NUMBERS: dict[Kind, Callable[[Column, Value], int]] = {
     Kind.INTEGER: _integer,
     Kind.YEAR: _integer,
-    Kind.BIT: _bit,
+    Kind.BIT: lambda _column, value: int.from_bytes(require_bytes(value), "big"),
     Kind.ENUM: lambda column, value: values.enum_index(require_text(value), column.elements),
     Kind.SET: lambda column, value: values.set_mask(require_text(value), column.elements),
 }

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,6 +58,7 @@ _FLATTENED: tuple[tuple[str, str, Path], ...] = (
 )
 _ROWS |= dict.fromkeys(("debezium-mysql", "debezium-tidb"), _ROWS["debezium"])
 _OPEN = ("open", "open-tiflow")
+_SIMPLE_IMAGES = {"data": "after", "old": "before"}
 _OPEN_IMAGES = {"u": "after", "p": "before", "d": "before"}
 
 
@@ -66,19 +68,17 @@ def traces(format_: str, decoder: Decoder, message: Message, events: Sequence[Ev
         if isinstance(decoder, FieldLocator):
             return decoder.trace(message)
         if format_ == "simple" and message.value and message.value[0] == avro.FIRST_BYTE:
-            return list(_simple_avro(message.value))
+            cells = avro.cells(message.value)
+            return [
+                FieldPosition("value", a, message.value[a:b], t, _SIMPLE_IMAGES[row], name)
+                for row, name, a, b, t in cells
+            ]
         if format_ in _OPEN:
             return list(_open(message))
         is_flat = any(isinstance(event, RowChange) and "flattened" in event.extra for event in events)
         return list(_json(_FLATTENED if is_flat else _ROWS.get(format_, ()), message, events))
     except (WireError, ValueError, LookupError, TypeError, AttributeError, TruncatedValue):
         return []  # compressed, fetched from elsewhere, or of another form: the values are still told
-
-
-def _simple_avro(data: bytes) -> Iterator[FieldPosition]:
-    images = {"data": "after", "old": "before"}
-    for row, name, start, end, kind in avro.cells(data):
-        yield FieldPosition("value", start, data[start:end], kind, images[row], name)
 
 
 def _json(rows: Sequence[tuple[str, str, Path]], message: Message, events: Sequence[Event]) -> Iterator[FieldPosition]:
@@ -166,9 +166,10 @@ class SchemasInMemory:
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """What is asked. format: its name or auto. earlier: messages before it, for formats that are read in order.
+    """A question about one message. format: its name or auto. options: of the formats that it is written in.
 
-    options: of the formats that it is written in. sample: where the schemas of framed messages are registered.
+    registered: where the schemas of framed messages are registered. earlier: messages before it, for formats that are
+    read in order.
     """
 
     message: Message
@@ -202,7 +203,8 @@ def explain(question: ExplainRequest) -> dict[str, Any]:
     answer["schemas"] = list(_schemas(name, question))
     decoder = format_named(name).decoder(question.context)
     for earlier in question.earlier if format_named(name).in_order else ():
-        _try(decoder, earlier)
+        with suppress(WireError):  # it is not asked about
+            decoder.decode(earlier)
     try:
         events = decoder.decode(message)
     except WireError as error:
@@ -212,13 +214,6 @@ def explain(question: ExplainRequest) -> dict[str, Any]:
         _event(event, question, name, [f for f in fields if f.row == row]) for row, event in enumerate(events)
     ]
     return answer
-
-
-def _try(decoder: Decoder, message: Message) -> None:
-    try:
-        decoder.decode(message)
-    except WireError:
-        return  # it is not asked about
 
 
 def _message_position(message: Message) -> dict[str, Any]:
@@ -447,27 +442,19 @@ def _columns_in(name: str, decoder: Decoder, messages: list[Message], event: Eve
                 continue
             image = field.side if field.side != "key" else "before"
             if (event.before if image == "before" else event.after) is not None:
-                texts[image, field.name] = _show_field(field)
-    return texts or dict(_read_back(decoder, messages))
-
-
-def _read_back(decoder: Decoder, messages: list[Message]) -> Iterable[tuple[tuple[str, str], str]]:
-    """For a format of which it is not known where its columns stand: what its decoder makes of them."""
-    for message in messages:
-        for event in decoder.decode(message):
-            if isinstance(event, RowChange):
-                for image, row in (("before", event.before), ("after", event.after)):
-                    for name, value in (row or {}).items():
-                        yield (image, name), f"read back as {_shorten(plain_value(value))}"
+                is_json = field.wire.startswith("JSON")
+                shown = _shorten(field.raw.decode("utf-8", "replace")) if is_json else "0x" + _hex(field.raw)
+                texts[image, field.name] = shown
+    if texts:
+        return texts
+    # It is not known where the columns stand: what the decoder makes of them.
+    for back in (back for message in messages for back in decoder.decode(message) if isinstance(back, RowChange)):
+        for image, row in (("before", back.before), ("after", back.after)):
+            for column, value in (row or {}).items():
+                texts[image, column] = f"read back as {_shorten(plain_value(value))}"
+    return texts
 
 
 def _shorten(value: Any) -> str:
     text = "NULL" if value is None else f"0x{value['hex']}" if isinstance(value, dict) else str(value)
     return text if len(text) <= 120 else text[:119] + "…"
-
-
-def _show_field(field: FieldPosition) -> str:
-    """What stands in the message: JSON as text, else the bytes."""
-    if field.wire.startswith("JSON"):
-        return _shorten(field.raw.decode("utf-8", "replace"))
-    return "0x" + _hex(field.raw)

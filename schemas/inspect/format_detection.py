@@ -59,10 +59,23 @@ def sniff(
         return DetectedFormat(None, with_body_name("", value))
     if key is not None and key[:8] == (1).to_bytes(8, "big"):
         return _detect_open(key, value)
-    for first, detect in _BY_FIRST_BYTE:
-        if value[0] in first:
-            return detect(key, value, schema_of)
-    return _detect_compressed(key, value, schema_of)
+    is_timed = len(value) == 9 and _TSO_2015 <= int.from_bytes(value[1:], "big") < _TSO_2100
+    match value[0]:
+        case 0x01:
+            return _detect_craft_or_avro_ddl(key, value)
+        case 0x02 if key is None and is_timed:
+            return DetectedFormat("avro", "a watermark of avro-enable-watermark: 0x02 and a TSO")
+        case 0x02:
+            return DetectedFormat(None, "it begins with 0x02, but is no watermark of TiCDC's Avro")
+        case 0x03 if key is not None and is_timed:
+            return DetectedFormat("avro", "a delete of avro-enable-watermark: 0x03 and a commit_ts")
+        case 0x00 | 0x03:
+            return _detect_framed(value, "value", schema_of)
+        case 0x16 if len(value) > 4 and value[1] == value[2] and value[1] in (0, 2, 4, 6) and value[3] == 2:
+            return DetectedFormat("simple", "branch 11 of Simple's Avro schema, and its type twice")
+        case 0x16:
+            return DetectedFormat(None, "it begins with 0x16 like Simple's Avro, but is not")
+    return _detect_json(value) if value[:1] in b"{ \t\r\n" else _detect_compressed(key, value, schema_of)
 
 
 def _detect_compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
@@ -147,24 +160,8 @@ def _has_tidb_type(kind: Any) -> bool:
     return any(isinstance(p, dict) and "tidb_type" in p for p in parameters)
 
 
-def _detect_glue_or_avro_delete(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
-    if len(value) == 9 and key is not None and _is_tso(value[1:]):
-        return DetectedFormat("avro", "a delete of avro-enable-watermark: 0x03 and a commit_ts")
-    return _detect_framed(value, "value", schema_of)
-
-
-def _detect_avro_watermark(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
-    if len(value) == 9 and key is None and _is_tso(value[1:]):
-        return DetectedFormat("avro", "a watermark of avro-enable-watermark: 0x02 and a TSO")
-    return DetectedFormat(None, "it begins with 0x02, but is no watermark of TiCDC's Avro")
-
-
-def _is_tso(data: bytes) -> bool:
-    return _TSO_2015 <= int.from_bytes(data, "big") < _TSO_2100
-
-
 # ---- Craft, and DDL of Avro: both begin with 0x01
-def _detect_craft_or_avro_ddl(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_craft_or_avro_ddl(key: bytes | None, value: bytes) -> DetectedFormat:
     if key is not None:
         return DetectedFormat(None, "it begins with 0x01 like Craft, whose messages have no key")
     if value[1:2] == b"{":
@@ -172,12 +169,9 @@ def _detect_craft_or_avro_ddl(key: bytes | None, value: bytes, _schema_of: Schem
         if isinstance(body, dict) and {"query", "commitTs"} <= body.keys():
             return DetectedFormat("avro", "a DDL message of avro-enable-watermark: 0x01 and JSON")
         return DetectedFormat(None, "it begins with 0x01 and {, but is no DDL message of TiCDC's Avro")
-    reason = craft_problem(value)
-    return (
-        DetectedFormat(None, reason)
-        if reason
-        else DetectedFormat("craft", "version 1, and the size tables fit the message")
-    )
+    if reason := craft_problem(value):
+        return DetectedFormat(None, reason)
+    return DetectedFormat("craft", "version 1, and the size tables fit the message")
 
 
 # ---- Open
@@ -198,13 +192,6 @@ def _fields(data: bytes, pos: int) -> int:
     return count if pos == len(data) else 0
 
 
-# ---- Simple's Avro
-def _detect_simple_avro(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
-    if len(value) > 4 and value[1] == value[2] and value[1] in (0, 2, 4, 6) and value[3] == 2:
-        return DetectedFormat("simple", "branch 11 of Simple's Avro schema, and its type twice")
-    return DetectedFormat(None, "it begins with 0x16 like Simple's Avro, but is not")
-
-
 # ---- JSON
 def _object(data: bytes) -> Any:
     try:
@@ -213,7 +200,7 @@ def _object(data: bytes) -> Any:
         return reason_of(error)
 
 
-def _detect_json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_json(value: bytes) -> DetectedFormat:
     body = _object(value)
     if not isinstance(body, dict):
         reason = java_text(value) or with_body_name(f"it begins like JSON, but is not: {body}", value)
@@ -223,14 +210,8 @@ def _detect_json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) 
         title = f"{form.title}, by the fields of the object"
         return DetectedFormat(form.format, title) if form.format else DetectedFormat(None, f"{title}; it is not read")
     payload = body.get("payload", body)
-    return (
-        _detect_debezium(payload)
-        if isinstance(payload, Mapping)
-        else DetectedFormat(None, "JSON with a payload that is no object")
-    )
-
-
-def _detect_debezium(payload: Mapping[str, Any]) -> DetectedFormat:
+    if not isinstance(payload, Mapping):
+        return DetectedFormat(None, "JSON with a payload that is no object")
     source = payload.get("source")
     connector = source.get("connector") if isinstance(source, Mapping) else None
     if isinstance(connector, str) and connector in READ_BY:
@@ -240,13 +221,3 @@ def _detect_debezium(payload: Mapping[str, Any]) -> DetectedFormat:
     if _UNWRAPPED & payload.keys():
         return DetectedFormat("debezium-mysql", "a row unwrapped by ExtractNewRecordState (__op, __deleted)")
     return DetectedFormat(None, of_somebody_else(payload) or "a JSON object of no format that is known")
-
-
-_BY_FIRST_BYTE: tuple[tuple[bytes, Callable[[bytes | None, bytes, SchemaOf | None], DetectedFormat]], ...] = (
-    (b"\x00", lambda key, value, schema_of: _detect_framed(value, "value", schema_of)),
-    (b"\x01", _detect_craft_or_avro_ddl),
-    (b"\x02", _detect_avro_watermark),
-    (b"\x03", _detect_glue_or_avro_delete),
-    (b"\x16", _detect_simple_avro),
-    (b"{ \t\r\n", _detect_json),
-)

@@ -1,4 +1,4 @@
-"""What a transcode loses, as data: which format, which values, and the flag or the error that tells it.
+"""Losses of a transcode, as data: which format, which values, and the flag or the error that tells it.
 
 A row of LOSSES (what a target can't hold, or a source did not tell) explains differences between an event and what
 comes back of it (`where`, `flag`), and refusals (`error`). Losses of one kind have one number (`row`), the group in
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ticdc_bridge.schemas.formats.debezium.connect.values import adjusted_year, is_zero_date
+from ticdc_bridge.schemas.formats.debezium.connect import adjusted_year, is_zero_date
 from ticdc_bridge.schemas.formats.format_table import WRITTEN
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.event import Row, RowChange
@@ -53,7 +53,7 @@ class ValuePair:
     """A value of a column (None: of the event) and what came back of it; the events that both are of."""
 
     column: Column | None
-    one: Any
+    original: Any
     other: Any
     event: RowChange
     back: RowChange
@@ -108,14 +108,10 @@ def _is_absent(cell: WrittenValue) -> bool:
     return any(cell.column.name not in r for r in rows)
 
 
-def _has_flag(flag: str) -> When:
-    return lambda cell: cell.has_flag(flag)
-
-
 # ---------------------------------------------------------------------------------- what becomes of a value
 def _number(pair: ValuePair) -> bool:
     """The same number: a rounded one, or the same in more digits."""
-    left, other = values.real(str(pair.one)), values.real(str(pair.other))
+    left, other = values.real(str(pair.original)), values.real(str(pair.other))
     if left == other:
         return True
     return pair.column is not None and pair.column.type.kind is Kind.FLOAT and _float32(left) == _float32(other)
@@ -128,16 +124,12 @@ def _float32(value: float) -> float:
         raise ValueError(f"{value} is no FLOAT") from error
 
 
-def _modulo(pair: ValuePair) -> bool:
-    return values.integer(str(pair.one)) % (1 << 64) == values.integer(str(pair.other)) % (1 << 64)
-
-
 def _null_or_1970(pair: ValuePair) -> bool:
     return pair.other is None or _clock(pair.other) == "1970-01-01 00:00:00"
 
 
 def _to_millis(pair: ValuePair) -> bool:
-    (left, micros), (other, rest) = (_fraction(pair.one), _fraction(pair.other))
+    (left, micros), (other, rest) = (_fraction(pair.original), _fraction(pair.other))
     return left == other and micros[:3] == rest[:3] and not rest[3:].strip("0")
 
 
@@ -158,13 +150,13 @@ def _same_clock(pair: ValuePair) -> bool:
     if pair.event.zone == pair.back.zone:
         return False
     here, target_zone = pair.event.zone, pair.back.zone
-    forth = _clock(values.shift_zone(str(pair.one), here, target_zone)[0]) == _clock(pair.other)
-    return forth or _clock(values.shift_zone(str(pair.other), target_zone, here)[0]) == _clock(pair.one)
+    forth = _clock(values.shift_zone(str(pair.original), here, target_zone)[0]) == _clock(pair.other)
+    return forth or _clock(values.shift_zone(str(pair.other), target_zone, here)[0]) == _clock(pair.original)
 
 
 def _is_replaced(pair: ValuePair) -> bool:
     """The same text, with U+FFFD for bytes that are no UTF-8: readers differ in how many."""
-    return _as_text(pair.one) == _as_text(pair.other)
+    return _as_text(pair.original) == _as_text(pair.other)
 
 
 def _as_text(value: Value) -> str:
@@ -174,7 +166,7 @@ def _as_text(value: Value) -> str:
 
 
 def _as_base64(pair: ValuePair) -> bool:
-    left, other = pair.one, pair.other
+    left, other = pair.original, pair.other
     if isinstance(left, str) and isinstance(other, bytes):
         left, other = other, left
     if not isinstance(left, bytes) or not isinstance(other, str):
@@ -188,10 +180,10 @@ def _by_number(pair: ValuePair) -> bool:
     """The number of an ENUM's element, the bits of a SET's."""
     if pair.column is None or not pair.column.elements:
         return True
-    number = next((v for v in (pair.other, pair.one) if isinstance(v, str) and v.isdecimal()), None)
+    number = next((v for v in (pair.other, pair.original) if isinstance(v, str) and v.isdecimal()), None)
     if number is None:
         return False
-    name = pair.one if number is pair.other else pair.other
+    name = pair.original if number is pair.other else pair.other
     elements = pair.column.elements
     if pair.column.type.kind is Kind.ENUM:
         return bool(name == dict(enumerate(("", *elements))).get(int(number)))
@@ -236,7 +228,8 @@ OF_TARGET: tuple[Loss, ...] = (
          (Kind.DECIMAL,), undefined=True, becomes=_number),
     Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", *CONNECTORS), "cell", "unsigned_wrapped",
          "LOSSY_VALUE", (Kind.INTEGER,), _over_int64,
-         of=lambda column: column.is_unsigned64, becomes=_modulo),
+         of=lambda column: column.is_unsigned64,
+         becomes=lambda pair: not (values.integer(str(pair.original)) - values.integer(str(pair.other))) % (1 << 64)),
     Loss(10, "BIGINT UNSIGNED above 2^63−1 in mode long", ("debezium-avro",), "", "", "INVALID_VALUE", (Kind.INTEGER,),
          _over_int64,
          of=lambda column: column.is_unsigned64),
@@ -253,7 +246,7 @@ OF_TARGET: tuple[Loss, ...] = (
          _DATES, _zero_date, becomes=_null_or_1970),
     Loss(4, "years below 100", FAMILY, "cell", "year_adjusted", "LOSSY_VALUE", _DATES,
          lambda cell: cell.text.startswith("00") and not is_zero_date(cell.text),
-         becomes=lambda pair: _clock(pair.other) == _clock(adjusted_year(str(pair.one)))),
+         becomes=lambda pair: _clock(pair.other) == _clock(adjusted_year(str(pair.original)))),
     Loss(7, "TIME below 0, or of 24 hours and more", ("debezium-mysql/connect", "debezium-mysql/isostring"), "", "",
          "LOSSY_VALUE", (Kind.TIME,)),
     Loss(7, "fraction digits below the millisecond", ("debezium-mysql/connect",), "cell", "fraction_cut", "LOSSY_VALUE",
@@ -311,15 +304,15 @@ OF_TARGET: tuple[Loss, ...] = (
 # What a source had changed, or does not tell.
 OF_SOURCE: tuple[Loss, ...] = (
     Loss(1, "DECIMAL that the source has rounded to a double", EXACT, "cell",
-         "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _has_flag("lossy_decimal"), becomes=_number),
+         "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), lambda cell: cell.has_flag("lossy_decimal"), becomes=_number),
     Loss(1, "DECIMAL that the source has rounded beyond its precision", WRITTEN, "", "lossy_decimal", "INVALID_VALUE",
-         (Kind.DECIMAL,), _has_flag("lossy_decimal")),
+         (Kind.DECIMAL,), lambda cell: cell.has_flag("lossy_decimal")),
     Loss(9, "BIGINT that may be UNSIGNED", WRITTEN, "", "sign_unknown", "TYPE_UNKNOWN", (Kind.INTEGER,),
          undefined=True),
     Loss(OTHER, "FLOAT that TiCDC damaged in Craft", WRITTEN, "cell", "float_damaged", "LOSSY_VALUE", (Kind.FLOAT,),
-         _has_flag("float_damaged"), becomes=_is_damaged),
+         lambda cell: cell.has_flag("float_damaged"), becomes=_is_damaged),
     Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no longer a float32", WRITTEN, "", "float_damaged", "INVALID_VALUE",
-         (Kind.FLOAT,), _has_flag("float_damaged")),
+         (Kind.FLOAT,), lambda cell: cell.has_flag("float_damaged")),
     Loss(13, "ENUM and SET of which only the number is known", WRITTEN, "", "", "TYPE_UNKNOWN", _ELEMENTS,
          lambda cell: not cell.column.elements),
     Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
@@ -367,7 +360,7 @@ class EventDifference:
 
 
 def differences(first: RowChange, second: RowChange, defined: bool, format_: str) -> Iterator[EventDifference]:
-    """What a reader gets otherwise than it was. Values are compared exactly, FLOAT as float32."""
+    """Yields what differs for a reader. Values are compared exactly, FLOAT as float32."""
     rename = sanitise_name if format_ == "avro" and not defined else str
     names = (first.db, first.table_name, *(c.name for c in first.table.columns if not c.virtual))
     if rename is sanitise_name and any(sanitise_name(n) != n for n in names):
@@ -402,8 +395,8 @@ _NO_COLUMN = Column("", BY_NAME["text"])
 def _rows(
     first: RowChange, second: RowChange, left: dict[str, tuple[str, Value]], other: Row, defined: bool
 ) -> Iterator[EventDifference]:
-    for name, (own, value) in left.items():
-        cell = WrittenValue(first.table.by_name.get(own, _NO_COLUMN), value, first, defined)
+    for name, (column_name, value) in left.items():
+        cell = WrittenValue(first.table.by_name.get(column_name, _NO_COLUMN), value, first, defined)
         if name not in other:
             yield EventDifference("missing", cell, value, "(absent)")
         elif (where := _differs(cell.column, value, _shift_value(cell.column, other[name], first, second))) != "":
@@ -433,7 +426,7 @@ def _differs(column: Column, value: Value, other: Value) -> str:
         return "cell"
     if kind is Kind.FLOAT and _nearest_float32(value) == _nearest_float32(other) is not None:
         return ""
-    if kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP) and _pad_fraction(value) == _pad_fraction(other):
+    if kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP) and _fraction(value) == _fraction(other):
         return "digits"
     if isinstance(value, bytes) and isinstance(other, bytes) and kind is Kind.BIT:
         return "bits" if int.from_bytes(value, "big") == int.from_bytes(other, "big") else "cell"
@@ -441,13 +434,8 @@ def _differs(column: Column, value: Value, other: Value) -> str:
 
 
 def _nearest_float32(value: Value) -> float | None:
-    """What a FLOAT's text says as a double; both of a damaged one and of the float32 that it happens to be."""
+    """The float32 of a FLOAT's text, as a double; both of a damaged one and of the float32 that it happens to be."""
     try:
         return values.as_float32(values.real(str(value)))
     except (ValueError, OverflowError):
         return None
-
-
-def _pad_fraction(value: Value) -> str:
-    integer, _, fraction = str(value).partition(".")
-    return f"{integer}.{fraction.ljust(6, '0')}"

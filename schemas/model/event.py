@@ -49,7 +49,7 @@ class Message:
 
     @classmethod
     def of_record(cls, record: Any) -> Message:
-        """What confluent-kafka has read."""
+        """A record that confluent-kafka has read, as a message."""
         kind, timestamp = record.timestamp()
         headers = tuple((name, value) for name, value in record.headers() or ())
         stamped = None if kind == _NO_TIMESTAMP else timestamp

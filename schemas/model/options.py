@@ -1,4 +1,4 @@
-"""What can be chosen about a format that is read or written: TiCDC's options by its names, and a few of ours."""
+"""Options of a format that is read or written: TiCDC's options by its names, and a few of ours."""
 
 from __future__ import annotations
 

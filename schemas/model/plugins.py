@@ -1,4 +1,4 @@
-"""What other distributions add by entry points: formats and engines."""
+"""Formats and engines that other distributions add by entry points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the wire formats need from outside, as protocols: schemas by id, tables by time. No network here."""
+"""Protocols for what the wire formats need from outside: schemas by id, tables by time. No network here."""
 
 from __future__ import annotations
 

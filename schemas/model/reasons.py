@@ -55,7 +55,7 @@ _ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 
 
 def reason_of(error: BaseException) -> str:
-    """What was wrong, as words that may stand after "not a …: " or "column x: ".
+    """Says what was wrong, in words that may stand after "not a …: " or "column x: ".
 
     In: an error that the code around caught, ours or Python's. Out: our own texts as they are, Python's as ours.
     """
@@ -76,11 +76,6 @@ def shown(value: Any, most: int = 40) -> str:
 
 
 _OTHER_FORM = "a part of it has another form than is needed"
-
-
-def _value_reason(error: ValueError) -> str:
-    text = str(error)
-    return next((words for pattern, words in _VALUE_ERRORS if pattern.search(text)), text)
 
 
 def _missing_name(error: KeyError) -> str:
@@ -110,6 +105,6 @@ _BY_CLASS: tuple[tuple[type[BaseException], Callable[[Any], str]], ...] = (
     (KeyError, _missing_name),
     (TypeError, _other_kind),
     (AttributeError, _other_kind),
-    (ValueError, _value_reason),
+    (ValueError, lambda error: next((why for text, why in _VALUE_ERRORS if text.search(str(error))), str(error))),
 )
 """The first class that fits gives the words: subclasses of ValueError stand before it."""

@@ -95,7 +95,7 @@ def struct(table: Table, types: SparkTypes = EXACT, certain: bool | None = None)
 
 
 def metadata_of(column: Column, certain: bool) -> dict[str, str]:
-    """What a column's metadata says: {"tidb_type": "decimal(12,2) unsigned"}, {} for a type that is not known.
+    """A column's metadata: {"tidb_type": "decimal(12,2) unsigned"}, {} for a type that is not known.
 
     certain: the column is from a table definition, and its type is as SHOW CREATE TABLE has it. Else it is from
     TiCDC's Avro schema: upper case as there, a name that stands for several types (INT, TEXT, BLOB), with the digits,
@@ -133,15 +133,12 @@ _PYTHON: dict[str, Callable[[str], Any]] = {
 
 def widens(old: str, new: str) -> bool:
     """Every value of Spark type `old` is one of `new`, without a change."""
-    return old == new or (old, new) in _WIDENING or _is_longer(old, new)
-
-
-def _is_longer(old: str, new: str) -> bool:
-    """decimal(p,s) has room for the digits on both sides of the point."""
+    if old == new or (old, new) in _WIDENING:
+        return True
     if not (old.startswith("decimal(") and new.startswith("decimal(")):
         return False
     (digits, scale), (more, finer) = (map(int, kind[8:-1].split(",")) for kind in (old, new))
-    return scale <= finer and digits - scale <= more - finer
+    return scale <= finer and digits - scale <= more - finer  # room for the digits on both sides of the point
 
 
 _WIDENING = {

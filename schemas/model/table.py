@@ -153,7 +153,7 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class TableDetails:
-    """What TiDB keeps of a table that no row feels, as far as its DDL says it; TiDB refuses statements because of it.
+    """Facts of a table that change no row, as far as its DDL says them; TiDB refuses statements because of them.
 
     clustered: of the primary key, None where it is not written. partitioned_by: the columns that rows are spread by,
     None without partitions. prefixed: columns of which an index has a prefix only.
@@ -222,7 +222,7 @@ class TableVersion:
 
     @property
     def known_commit_ts(self) -> int | None:
-        """What events have as `table_version`."""
+        """The `table_version` of events; None where it is undecided."""
         return None if self.commit_ts == UNDECIDED else self.commit_ts
 
 

@@ -30,6 +30,7 @@ _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,19})\Z", re.ASCII)
 _REAL = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,65}(?:\.\d{1,65})?\Z", re.ASCII)
 _OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
+_FLOAT32 = struct.Struct("<f")
 ZERO_TIMESTAMP = "0000-00-00 00:00:00"
 
 
@@ -80,18 +81,23 @@ def double_text(value: float) -> str:
 
 def float_text(value: float) -> str:
     """Shortest text that reads back to the same float32, in Go's %g notation. ValueError for NaN and infinities."""
+    return _percent_g(value, shortest_float32(value))
+
+
+def shortest_float32(value: float) -> str:
+    """Shortest text that reads back to the same float32, in any notation."""
     text = _FARTHER.get(abs(value))
     if text is not None:
-        return _percent_g(value, text if value > 0 else f"-{text}")
+        return text if value > 0 else f"-{text}"
     # Up to six digits always survive a float32, unless it is subnormal: then look for fewer.
     for digits in range(6 if abs(value) >= 1.2e-38 else 1, 10):
         text = f"{value:.{digits}g}"
         try:
-            if as_float32(float(text)) == value:
-                return _percent_g(value, text)
+            if _FLOAT32.unpack(_FLOAT32.pack(float(text)))[0] == value:
+                return text
         except OverflowError:
             continue  # rounded up past the largest float32: it takes more digits
-    return _percent_g(value, repr(value))
+    return repr(value)
 
 
 # Powers of two, whose neighbours below are nearer than those above. The nearest text of eight digits is the neighbour's
@@ -101,7 +107,7 @@ _FARTHER = {2.0**-96: "1.2621775e-29", 2.0**87: "1.5474251e+26", 2.0**90: "1.237
 
 def as_float32(value: float) -> float:
     """The nearest float32, as a float. OverflowError when it is out of range."""
-    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    return float(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
 
 
 def parse_float32(text: str) -> float:
@@ -186,7 +192,7 @@ def check_decimal(text: str) -> None:
 
 @lru_cache(maxsize=4096)
 def decimal_check(precision: int | None, scale: int | None) -> Callable[[str], object]:
-    """What raises ValueError for text that does not fit DECIMAL(precision, scale) without rounding.
+    """A check that raises ValueError for text that does not fit DECIMAL(precision, scale) without rounding.
 
     Where either is not known: for what is no decimal number.
     """

@@ -1,4 +1,4 @@
-"""What a column holds: a check by family of types, for values that people give (lines in plain form, DataFrames).
+"""Checks that a column can hold a value that people give (in lines in plain form, DataFrames), by family of types.
 
 Values of messages were in a column of TiDB and need none; those of a line may come from anywhere, and most formats
 would carry them as they are. What TiDB takes under a lax sql_mode passes: zero and partial dates, days that a month
@@ -68,7 +68,9 @@ class ColumnCheck:
                     details = "it is NULL, and rows are known by this column, which is NOT NULL"
                     raise WireError("INVALID_VALUE", column=name, details=details)
             for name in checks.bits.keys() & row.keys() if fewest else ():
-                row[name] = _fill_bits(row[name], checks.bits[name])
+                bits = row[name]
+                if isinstance(bits, bytes) and bits and (bits[0] or len(bits) == 1):
+                    row[name] = bits.rjust(checks.bits[name], b"\0")
             for name, check in checks.columns:
                 value = row.get(name)
                 if value is None:
@@ -98,36 +100,11 @@ def _is_left_alone(name: str, flags: list[str], deleted: bool) -> bool:
     return any(says_changed(flag) or (deleted and flag.partition(":")[0] in _IN_DOUBT) for flag in mine)
 
 
-def _fill_bits(value: Value, size: int) -> Value:
-    """A BIT's fewest bytes → all of its bytes; anything else as it is."""
-    if not isinstance(value, bytes) or not value or (value[0] == 0 and len(value) > 1):
-        return value
-    return value.rjust(size, b"\0")
-
-
 # ---------------------------------------------------------------------------------- by family
-def check_of(column: Column, listed: bool = False) -> Check | None:
-    """Compiled check of a column's values; None where its family has none, or nothing to hold values to is known.
-
-    listed: the elements are those of an Avro schema, where TiCDC's escapes may have changed them.
-    """
-    make = _CHECKS.get(column.type.kind)
-    return None if make is None else make(column, listed)
-
-
-def _decimal(column: Column, _listed: bool) -> Check:
-    fits = values.decimal_check(column.length, column.scale)
-    return partial(_not_negative, fits) if column.unsigned else fits
-
-
 def _not_negative(fits: Check, text: str) -> None:
     fits(text)
     if text.startswith("-"):
         raise ValueError(f"{text[:80]} is negative, the column UNSIGNED")
-
-
-def _bit(column: Column, _listed: bool) -> Check | None:
-    return None if column.length is None else partial(values.check_bit, column.length)
 
 
 _DAY = r"\d{4}-(?:0\d|1[0-2])-(?:[0-2]\d|3[01])"
@@ -141,7 +118,7 @@ _FORMS = {
 }
 
 
-def _form_check(column: Column, _listed: bool) -> Check:
+def _form_check(column: Column) -> Check:
     kind, digits = column.type.kind, 6 if column.scale is None else column.scale
     fraction = rf"(?:\.\d{{1,{digits}}}0{{0,{6 - digits}}})?" if digits else r"(?:\.0{1,6})?"
     pattern = _FORMS[kind] + ("" if kind is Kind.DATE else fraction)
@@ -168,21 +145,8 @@ def _instant(formed: Check, text: str) -> None:
         raise ValueError(f"{text[:40]} is outside of TIMESTAMP's range")
 
 
-def _enum(column: Column, listed: bool) -> Check | None:
-    """The name of index 0 is always one."""
-    return partial(_is_element, *_names(column, listed)) if column.elements else None
-
-
-def _set(column: Column, listed: bool) -> Check | None:
-    return partial(_are_elements, *_names(column, listed)) if column.elements else None
-
-
-def _names(column: Column, listed: bool) -> tuple[frozenset[str], str]:
-    """The elements, and the list in which TiCDC's Avro has them ("" where they are certain)."""
-    return frozenset(("", *column.elements)), f",{values.join_allowed(column.elements)}," if listed else ""
-
-
 def _is_element(names: frozenset[str], listed: str, text: str) -> None:
+    """listed: the elements as TiCDC's Avro lists them, "" where they are certain."""
     if text not in names and f",{values.join_allowed((text,))}," not in listed:
         raise ValueError(f"{text[:80]!r} is none of its elements")
 
@@ -193,12 +157,8 @@ def _are_elements(names: frozenset[str], listed: str, text: str) -> None:
             _is_element(names, listed, name)
 
 
-def _text(column: Column, _listed: bool) -> Check | None:
-    """n of CHAR(n) and VARCHAR(n) counts characters: of bytes that are no UTF-8 it can't be told how many they are."""
-    return None if column.length is None else partial(_short_text, column.type.name.upper(), column.length)
-
-
 def _short_text(name: str, most: int, value: str | bytes) -> None:
+    """Counts characters: of bytes that are no UTF-8 it can't be told how many they are."""
     if isinstance(value, str) and len(value) > most and _REPLACEMENT not in value:
         raise ValueError(f"a text of {len(value)} characters is no {name}({most})")
 
@@ -212,15 +172,28 @@ def _short_bytes(name: str, most: int | None, value: Value) -> None:
         raise ValueError(f"{size} bytes are no {name}({most})")
 
 
-_CHECKS: dict[Kind, Callable[[Column, bool], Check | None]] = {
-    Kind.DECIMAL: _decimal,
-    Kind.BIT: _bit,
-    Kind.TEXT: _text,
-    Kind.BINARY: lambda column, _listed: partial(_short_bytes, column.type.name.upper(), column.length),
-    Kind.ENUM: _enum,
-    Kind.SET: _set,
-    Kind.DATE: _form_check,
-    Kind.DATETIME: _form_check,
-    Kind.TIME: _form_check,
-    Kind.TIMESTAMP: lambda column, listed: partial(_instant, _form_check(column, listed)),
-}
+def check_of(column: Column, listed: bool = False) -> Check | None:
+    """Compiled check of a column's values; None where its family has none, or nothing to hold values to is known.
+
+    listed: the elements are those of an Avro schema, where TiCDC's escapes may have changed them.
+    """
+    kind, name = column.type.kind, column.type.name.upper()
+    match kind:
+        case Kind.DECIMAL:
+            fits = values.decimal_check(column.length, column.scale)
+            return partial(_not_negative, fits) if column.unsigned else fits
+        case Kind.BIT if column.length is not None:
+            return partial(values.check_bit, column.length)
+        case Kind.TEXT if column.length is not None:
+            return partial(_short_text, name, column.length)
+        case Kind.BINARY:
+            return partial(_short_bytes, name, column.length)
+        case Kind.ENUM | Kind.SET if column.elements:
+            check = _is_element if kind is Kind.ENUM else _are_elements
+            in_avro = f",{values.join_allowed(column.elements)}," if listed else ""
+            return partial(check, frozenset(("", *column.elements)), in_avro)  # the name of index 0 is always one
+        case Kind.DATE | Kind.DATETIME | Kind.TIME:
+            return _form_check(column)
+        case Kind.TIMESTAMP:
+            return partial(_instant, _form_check(column))
+    return None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record
-from ticdc_bridge.schemas.formats.base import Context, Decoder, Format, refuse_encoder
+from ticdc_bridge.schemas.formats.base import Context, Format, refuse_encoder
 from ticdc_bridge.schemas.formats.definitions import in_letters
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
@@ -46,10 +46,6 @@ def _cell(value: Any) -> bool:
     return _is_natural(code) and type(handle) is bool and (flags is None or _is_natural(flags))
 
 
-def _type(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_natural, value))
-
-
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -75,7 +71,10 @@ _BY_FORMAT: Mapping[str, Mapping[str, _Rule]] = {
     "open": _OPEN,
     "open-tiflow": _OPEN,
     "craft": {
-        "types": _Rule(lambda v: _all_values(v, _type), "an object of [type code, flags]"),
+        "types": _Rule(
+            lambda v: _all_values(v, lambda p: isinstance(p, list) and len(p) == 2 and all(map(_is_natural, p))),
+            "an object of [type code, flags]",
+        ),
         "raw": _Rule(
             lambda v: _all_values(v, lambda image: _all_values(image, _is_text)), "an object of contents in hex by side"
         ),
@@ -136,7 +135,7 @@ def plain_message(line: bytes, origin: Message | None = None) -> Message:
 
 
 def error_of_line(line: bytes) -> tuple[WireError, Message] | None:
-    """What an error line tells: why a message could not be decoded, and the message. None for any other line."""
+    """Reads an error line: why a message could not be decoded, and the message. None for any other line."""
     fields = _object(line)
     if fields.get("kind") != "error":
         return None
@@ -182,7 +181,9 @@ class PlainDecoder:
             raise _line_error(f"format is {shown(format_)}; one of {', '.join(FORMATS)} is needed")
         if extra:
             check_extra(format_, extra)
-        commit_ts = _tso(fields.get("commit_ts"), "commit_ts")
+        commit_ts = fields.get("commit_ts")
+        if commit_ts is not None and (type(commit_ts) is not int or not 0 <= commit_ts <= MAX_TSO):
+            raise _line_error(f"commit_ts is {shown(commit_ts)}, a TSO is needed")
         if kind == "watermark":
             if commit_ts is None:
                 raise _line_error("a watermark has a commit_ts")
@@ -283,7 +284,10 @@ class PlainDecoder:
         entry = self._tables.get((schema_id, field, keys, topic, id_))
         if entry is not None:
             return entry
-        record = self._record(schema_id, topic_subject(topic, field))
+        asked = schema_id, topic_subject(topic, field)
+        if asked not in self._records:
+            self._records[asked] = _try_compile(self._context.schemas.by_id(schema_id, "schema_id", asked[1]))
+        record = self._records[asked]
         if record is None:
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=f"schema id {schema_id} is not TiCDC's")
         if {c.name for c in record.columns} <= set(keys) and topic is not None:
@@ -294,12 +298,6 @@ class PlainDecoder:
         columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
         table = self._tables[schema_id, field, keys, topic, id_] = Table(id_, columns)
         return table
-
-    def _record(self, schema_id: Any, subject: str | None) -> RecordReader | None:
-        asked = (schema_id, subject)
-        if asked not in self._records:
-            self._records[asked] = _try_compile(self._context.schemas.by_id(schema_id, "schema_id", subject))
-        return self._records[asked]
 
 
 def _try_compile(text: str | None) -> RecordReader | None:
@@ -372,12 +370,6 @@ def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in value)
 
 
-def _tso(value: Any, name: str) -> int | None:
-    if value is not None and (type(value) is not int or not 0 <= value <= MAX_TSO):
-        raise _line_error(f"{name} is {shown(value)}, a TSO is needed")
-    return value
-
-
 def _values(row: Any, image: str) -> dict[str, Value] | None:
     if row is None:
         return None
@@ -387,8 +379,18 @@ def _values(row: Any, image: str) -> dict[str, Value] | None:
 
 
 def _value(value: Any, name: str) -> Value:
+    if value is None:
+        return None
     if type(value) is not str:
-        return None if value is None else _hex(value, name)
+        try:
+            if isinstance(value, dict) and value.keys() == {"hex"}:
+                data = bytes.fromhex(value["hex"])
+                if len(data) * 2 == len(value["hex"]):  # Python takes blanks between bytes
+                    return data
+        except (ValueError, TypeError):
+            pass
+        details = f'{shown(value)} is no value of the plain form: null, a text, or {{"hex":"00ff"}}'
+        raise WireError("INVALID_VALUE", column=name, details=details)
     if not value.isascii():
         try:
             value.encode()
@@ -396,18 +398,6 @@ def _value(value: Any, name: str) -> Value:
             details = f"character {error.start} of its text is half a surrogate pair, which no column holds"
             raise WireError("INVALID_VALUE", column=name, details=details) from error
     return value
-
-
-def _hex(value: Any, name: str) -> bytes:
-    try:
-        if isinstance(value, dict) and value.keys() == {"hex"}:
-            data = bytes.fromhex(value["hex"])
-            if len(data) * 2 == len(value["hex"]):  # Python takes blanks between bytes
-                return data
-    except (ValueError, TypeError):
-        pass
-    details = f'{shown(value)} is no value of the plain form: null, a text, or {{"hex":"00ff"}}'
-    raise WireError("INVALID_VALUE", column=name, details=details)
 
 
 def read_bytes(text: Any, what: str) -> bytes | None:
@@ -439,9 +429,5 @@ def read_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
 _WHAT_HEADERS_ARE = "headers: a list of pairs [name, base64 or null] is needed, or an object {name: base64}"
 
 
-def _new_decoder(context: Context) -> Decoder:
-    return PlainDecoder(context)
-
-
-PLAIN = Format("plain", _new_decoder, refuse_encoder("plain"), carries_ddl=True, writes=False)
+PLAIN = Format("plain", PlainDecoder, refuse_encoder("plain"), carries_ddl=True, writes=False)
 """Not a wire format: change events as lines (schemas.plain.writer), a message's value each."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
+from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, Watermark
 from ticdc_bridge.schemas.model.table import Value
 
 
@@ -40,7 +40,20 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
             "ddl_type": event.ddl_type, "query": event.query,
         }  # fmt: skip
     else:
-        line = _plain_change(event, head)
+        line = {
+            "kind": "row",
+            **head,
+            "db": event.table.id.db,
+            "table": event.table.id.table,
+            "op": event.op,
+            "commit_ts": event.commit_ts,
+            "schema_id": event.schema_id,
+            "table_version": event.table_version,
+            "key": list(event.key),
+            "before": _plain_row(event.before),
+            "after": _plain_row(event.after),
+            "flags": event.flags,
+        }
     if event.extra:
         line["extra"] = event.extra
     if origin.headers:
@@ -51,23 +64,6 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
 def plain_headers(origin: Message) -> list[list[str | None]]:
     """A message's record headers as lines have them: [[name, base64 or null], …]."""
     return [[name, b64(value)] for name, value in origin.headers]
-
-
-def _plain_change(event: RowChange, head: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "kind": "row",
-        **head,
-        "db": event.table.id.db,
-        "table": event.table.id.table,
-        "op": event.op,
-        "commit_ts": event.commit_ts,
-        "schema_id": event.schema_id,
-        "table_version": event.table_version,
-        "key": list(event.key),
-        "before": _plain_row(event.before),
-        "after": _plain_row(event.after),
-        "flags": event.flags,
-    }
 
 
 def plain_error(error: WireError, origin: Message) -> dict[str, Any]:

@@ -49,13 +49,6 @@ def refuse_cross_site(scope: Scope) -> None:
                 raise RegistryError("FORBIDDEN", operation="Write", what="behalf of another site")
 
 
-class UserView:
-    """What one set of rights sees."""
-
-    def __init__(self, access: Access, registry: Registry, app: ASGIApp, hot: CachedView | None = None) -> None:
-        self.access, self.registry, self.app, self.hot = access, registry, app, hot
-
-
 class Authentication:
     """ASGI middleware: finds out who asks, and passes the request to their view."""
 
@@ -78,7 +71,7 @@ class Authentication:
         self._listeners = ListenerGroup()
         registry.store.listen(self._listeners)
         self._rules: AccessRules | None = None
-        self._views: dict[Access, UserView] = {}
+        self._views: dict[Access, tuple[Registry, CachedView]] = {}
         self._seen: dict[str, tuple[UserAccess, ASGIApp]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,7 +92,11 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         if self._rules is not self._files.rules:
-            self._forget()
+            # Whoever asks from now on gets a new view.
+            self._listeners.drop_all()
+            for _, hot in self._views.values():
+                hot.disable()
+            self._views, self._seen, self._rules = {}, {}, self._files.rules
         user, app = self._seen.get(name) or self._look_up(name)
         scope[USER_ACCESS] = user
         await app(scope, receive, send)
@@ -116,30 +113,22 @@ class Authentication:
         certified = scope.get("state", {}).get(CERTIFICATE_STATE)
         return None if certified is None else CERTIFICATE + certified
 
-    def _forget(self) -> None:
-        """The rules have changed: whoever asks from now on gets a new view."""
-        self._listeners.drop_all()
-        for view in self._views.values():
-            if view.hot is not None:
-                view.hot.disable()
-        self._views, self._seen, self._rules = {}, {}, self._files.rules
-
     def _look_up(self, name: str) -> tuple[UserAccess, ASGIApp]:
         access = (self._rules or AccessRules()).access(name)
-        view = self._views.get(access) or self._view(access)
-        entry = UserAccess(name, access, view.registry), view.app
+        registry, app = self._views.get(access) or self._view(access)
+        entry = UserAccess(name, access, registry), app
         if len(self._seen) >= _MOST_NAMES:
             self._seen.clear()
         self._seen[name] = entry
         return entry
 
-    def _view(self, access: Access) -> UserView:
+    def _view(self, access: Access) -> tuple[Registry, ASGIApp]:
+        """The registry as a set of rights sees it, and the app that answers of it."""
         if access.everything:
-            return UserView(access, self._registry, self._hot)
+            return self._registry, self._hot
         store = FilteredStore(self._registry.store, access, self._listeners)
         registry = replace(self._registry, store=store)
         if len(self._views) >= _MOST_VIEWS:
-            return UserView(access, registry, self._app)
-        hot = self._make_hot(registry)
-        view = self._views[access] = UserView(access, registry, hot, hot)
+            return registry, self._app
+        view = self._views[access] = registry, self._make_hot(registry)
         return view

@@ -264,11 +264,6 @@ def or_null(kind: Kind) -> Kind:
     return Kind(lambda value: None if value is None else kind.read(value), kind.schema)
 
 
-def _tagged_entity(read: Mapping[str, Any]) -> TaggedEntity:
-    path, kind = read.get("schemaEntity", ("", ""))
-    return TaggedEntity(path, kind, tuple(read.get("tags") or ()))
-
-
 REFERENCE: Final = object_of(
     "SchemaReference",
     {"name": TEXT, "subject": TEXT, "version": INTEGER},
@@ -292,7 +287,7 @@ TAGGED_ENTITY: Final = object_of(
         "schemaEntity": Kind(lambda value: _ENTITY.read(value or {}), _ENTITY.schema),
         "tags": list_of("ArrayList", STRING),
     },
-    _tagged_entity,
+    lambda read: TaggedEntity(*(*read.get("schemaEntity", ("", "")), tuple(read.get("tags") or ()))),
 )
 _TAGGED_ENTITIES: Final = list_of("ArrayList", TAGGED_ENTITY)
 _RULE: Final = object_of(
@@ -339,7 +334,8 @@ CONFIG: Final[Fields] = {
 
 def new_schema(body: Mapping[str, Any]) -> NewSchema:
     """The schema of a request body read with the fields of SCHEMA."""
-    number = id_or_none(body.get("id"))
+    number = body.get("id")
+    number = None if number is None or number < 0 else number  # a negative id means none, as in Java
     return NewSchema(
         text=body.get("schema") or "",
         kind="AVRO" if body.get("schemaType") is None else body["schemaType"],
@@ -355,13 +351,8 @@ def new_schema(body: Mapping[str, Any]) -> NewSchema:
     )
 
 
-def id_or_none(number: int | None) -> int | None:
-    """A negative id means none, as in Java."""
-    return None if number is None or number < 0 else number
-
-
 def tag_request(body: Mapping[str, Any]) -> NewSchema:
-    """What a body read with the fields of TAGS changes in a version."""
+    """The changes to a version that a body asks for, read with the fields of TAGS."""
     return NewSchema(
         metadata=body.get("metadata"),
         version=body.get("newVersion"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import Response
 
 from ticdc_bridge.service.api.bodies import SCHEMA, Body, new_schema
-from ticdc_bridge.service.api.request import ApiCall
 from ticdc_bridge.service.api.routing import KNOWN, Called, Router
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import compatibility
@@ -19,18 +18,11 @@ _FOR_ALL = Body("testCompatibilityForSubject", _ENTITY, SCHEMA)
 
 
 @router.declare("POST", needs=KNOWN, query=("normalize", "verbose"), body=_FOR_ALL)
-def against_all(call: Called) -> Response:
-    return verdict(call, None)
-
-
 @router.declare("POST", "/{version}", needs=KNOWN, query=("normalize", "verbose"), body=_FOR_VERSION)
-def against_version(call: Called) -> Response:
-    return verdict(call, version_number(call.segment("version")))
-
-
-def verdict(call: ApiCall, version: int | None) -> Response:
+def check(call: Called) -> Response:
     """With verbose=true an invalid schema is an answer, not an error."""
     verbose, normalize = call.flag("verbose"), call.flag("normalize")
+    version = version_number(call.segment("version")) if "version" in call.request.path_params else None
     subject, new = call.subject, new_schema(call.body)
     try:
         messages = compatibility.check(call.registry, subject, version, new, normalize=normalize)

@@ -32,21 +32,16 @@ from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.model import tso_of
 
 if TYPE_CHECKING:
-    from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
     from ticdc_bridge.service.ddl_check.request import CheckRequest
 
 router = Router("/history/dry-run")
 
 
-def _config(value: Any) -> str | None:
-    """The text of the file, or the JSON that `cdc cli` and TiCDC's API give."""
-    return json.dumps(value) if isinstance(value, dict) else text(value)
-
-
 SETTINGS: Final[Fields] = {
-    "name": TEXT, "sink_uri": TEXT, "config": Kind(_config, TEXT.schema), "keyspace": TEXT, "time_zone": TEXT,
-    "schema_registry": TEXT, "ticdc_version": TEXT,
-}  # fmt: skip
+    **dict.fromkeys(("name", "sink_uri", "keyspace", "time_zone", "schema_registry", "ticdc_version"), TEXT),
+    # The text of the file, or the JSON that `cdc cli` and TiCDC's API give.
+    "config": Kind(lambda value: json.dumps(value) if isinstance(value, dict) else text(value), TEXT.schema),
+}
 
 
 def _settings(value: Any) -> dict[str, Any]:
@@ -73,7 +68,14 @@ def dry_run(call: Called) -> Response:
 
     services = call.services
     try:
-        request = _with_known_settings(request_of(call.body), call)
+        request = request_of(call.body)
+        known, asked = services.changefeeds, call.body.get("changefeed") or {}
+        if known and not any(text for name, text in asked.items() if name != "name"):
+            # The settings that the service was given of the changefeed, as the question has none of its own.
+            name = request.history
+            if name is None and len(feeds := services.history.changefeeds()) == 1:
+                name = feeds[0].name
+            request = replace(request, changefeed=known.get(name or "", request.changefeed))
         with call.registry.store.read():
             report = answer_request(request, services.view, services.history)
         return call.answer(report.form())
@@ -81,20 +83,9 @@ def dry_run(call: Called) -> Response:
         raise RegistryError("UNPROCESSABLE", details=error.detail) from None
 
 
-def _with_known_settings(request: CheckRequest, call: Called) -> CheckRequest:
-    """With the settings that the service was told of the changefeed, where the question has none of its own."""
-    known, asked = call.services.changefeeds, call.body.get("changefeed") or {}
-    if not known or any(text for name, text in asked.items() if name != "name"):
-        return request
-    name = request.history
-    if name is None and len(feeds := call.services.history.changefeeds()) == 1:
-        name = feeds[0].name
-    settings = known.get(name or "")
-    return request if settings is None else replace(request, changefeed=settings)
-
-
 def request_of(body: dict[str, Any]) -> CheckRequest:
     """The question of a body. SetupError USAGE."""
+    from ticdc_bridge.service.changefeed.reader import read
     from ticdc_bridge.service.ddl_check.request import CheckRequest
 
     settings = body.get("changefeed") or {}
@@ -112,21 +103,15 @@ def request_of(body: dict[str, Any]) -> CheckRequest:
         sql_mode=body.get("sql_mode") or "",
         wire=bool(body.get("wire")),
         at=body.get("at"),
-        changefeed=_changefeed(settings),
+        changefeed=read(
+            settings.get("sink_uri", ""),
+            settings.get("config", ""),
+            keyspace=settings.get("keyspace", ""),
+            time_zone=settings.get("time_zone", ""),
+            schema_registry=settings.get("schema_registry", ""),
+            ticdc_version=settings.get("ticdc_version", ""),
+        ),
         tables=tuple(body.get("tables") or ()),
         history=settings.get("name") or None,
         zone=zone,
-    )
-
-
-def _changefeed(settings: dict[str, Any]) -> ChangefeedSettings:
-    from ticdc_bridge.service.changefeed.reader import read
-
-    return read(
-        settings.get("sink_uri", ""),
-        settings.get("config", ""),
-        keyspace=settings.get("keyspace", ""),
-        time_zone=settings.get("time_zone", ""),
-        schema_registry=settings.get("schema_registry", ""),
-        ticdc_version=settings.get("ticdc_version", ""),
     )

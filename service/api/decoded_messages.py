@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any, Final
 
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON, attempts
-from ticdc_bridge.schemas.inputs.replay import LetterFilter, ReplayCounts, replay
+from ticdc_bridge.schemas.inputs.replay import LetterFilter, replay
 from ticdc_bridge.schemas.inspect.format_detection import sniff
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
@@ -223,7 +224,7 @@ class _Reason:
 
 def count_reasons(kafka: KafkaTopics, topic: str) -> dict[str, Any]:
     """The dead letters of a topic by reason, the most frequent first. whole: whether all of the topic was read."""
-    messages, extents, whole = kafka.read_range(topic, None, MOST_LETTERS, _LOOK_SECONDS)
+    messages, extents, is_complete = kafka.read_range(topic, None, MOST_LETTERS, _LOOK_SECONDS)
     reasons, others = dict[str, _Reason](), 0
     for message in messages:
         form = letter_form(message)
@@ -234,7 +235,7 @@ def count_reasons(kafka: KafkaTopics, topic: str) -> dict[str, Any]:
     ordered = sorted(reasons.items(), key=lambda entry: (-entry[1].count, entry[0]))
     return {
         "topic": topic, "messages": sum(high - low for low, high in extents.values()), "read": len(messages),
-        "whole": whole, "reasons": [entry.form(reason) for reason, entry in ordered], "no_dead_letters": others,
+        "whole": is_complete, "reasons": [entry.form(reason) for reason, entry in ordered], "no_dead_letters": others,
         "ends": {str(partition): high for partition, (_, high) in extents.items()},
     }  # fmt: skip
 
@@ -249,17 +250,8 @@ class ReplayRequest:
     dry_run: bool = True
 
 
-class _NoSender:
-    """Where a dry run sends to."""
-
-    def write(self, message: Message) -> None:
-        """Counted by the caller."""
-
-    def close(self) -> None:
-        """Nothing was opened."""
-
-    def abandon(self) -> None:
-        """Nothing was sent."""
+_NO_SENDER: Final[Any] = SimpleNamespace(write=lambda message: None, close=lambda: None, abandon=lambda: None)
+"""Takes the letters of a dry run, which `replay` counts."""
 
 
 def replay_letters(kafka: KafkaTopics, request: ReplayRequest) -> dict[str, Any]:
@@ -268,15 +260,16 @@ def replay_letters(kafka: KafkaTopics, request: ReplayRequest) -> dict[str, Any]
     RegistryError UNPROCESSABLE, with nothing sent, for a topic that can't be read whole here, and where a topic that
     letters came from is not there. SetupError KAFKA_UNREACHABLE says how many were sent before.
     """
-    messages, extents, whole = kafka.read_range(request.topic, request.ends, MOST_LETTERS, _REPLAY_SECONDS)
-    if not whole:
+    messages, extents, is_complete = kafka.read_range(request.topic, request.ends, MOST_LETTERS, _REPLAY_SECONDS)
+    if not is_complete:
         details = (
             f"Topic {request.topic} can't be read whole in {_REPLAY_SECONDS:g} s ({MOST_LETTERS} letters and 32 MiB at "
             f"most), and nothing was sent: use ticdc-bridge replay --in kafka:{request.topic} --out kafka:"
         )
         raise RegistryError("UNPROCESSABLE", details=details)
-    planned = replay(lambda: messages, request.letters, _NoSender())
-    missing = _find_missing(kafka, planned)
+    planned = replay(lambda: messages, request.letters, _NO_SENDER)
+    wanted: Iterable[str] = (topic for topic in planned.topics if topic is not None)
+    missing = sorted(set(wanted) - kafka.names()) if planned.topics else []
     if missing and not request.dry_run:
         details = f"Topics that letters came from are not there: {', '.join(missing)}. Nothing was sent."
         raise RegistryError("UNPROCESSABLE", details=details)
@@ -288,9 +281,3 @@ def replay_letters(kafka: KafkaTopics, request: ReplayRequest) -> dict[str, Any]
         "too_many_attempts": counts.tired, "missing_topics": missing,
         "ends": {str(partition): end for partition, (_, end) in extents.items()},
     }  # fmt: skip
-
-
-def _find_missing(kafka: KafkaTopics, planned: ReplayCounts) -> list[str]:
-    """Topics that letters are to be sent to and that are not there."""
-    wanted: Iterable[str] = (topic for topic in planned.topics if topic is not None)
-    return sorted(set(wanted) - kafka.names()) if planned.topics else []

@@ -24,24 +24,29 @@ _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
 def install(app: FastAPI) -> None:
     """Add the handlers of everything that can be raised."""
-    app.add_exception_handler(BridgeError, _bridge_error)
     app.add_exception_handler(HTTPException, _routing_error)
-    app.add_exception_handler(RecursionError, _handle_too_deep)
-    app.add_exception_handler(ClientDisconnect, _handle_disconnect)
-    app.add_exception_handler(Exception, _handle_unforeseen)
+    for kind in (BridgeError, RecursionError, ClientDisconnect, Exception):
+        app.add_exception_handler(kind, _handle_error)
 
 
-async def _bridge_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, BridgeError)
-    answer = http_answer(error)
+async def _handle_error(request: Request, error: Exception) -> Response:
+    """An error of ours as it is. A defect is logged, and its traceback by Starlette."""
+    media_type = getattr(request.state, "media_type", V1)
+    match error:
+        case BridgeError():
+            answered = error
+        case RecursionError():  # the depth of a schema is bounded; a chain of references can still add up to more
+            answered = RegistryError("INVALID_SCHEMA", details="Schema is nested too deeply")
+        case ClientDisconnect():  # nobody is there to read this, and it is no failure to be logged
+            answered, media_type = RegistryError("BAD_REQUEST", details="the client hung up"), V1
+        case _:
+            answered, media_type = RegistryError("INTERNAL", reason="a defect, the traceback follows"), V1
+    answer = http_answer(answered)
     if answer[0] >= _OF_SERVER:
-        reason = error.fields.get("reason")
-        _log_failure(request, answer, f"{error.detail}: {reason}" if reason else error.detail)
-    return _answer(request, answer, error.detail, getattr(request.state, "media_type", V1))
-
-
-def _log_failure(request: Request, answer: tuple[int, int], reason: str) -> None:
-    _LOG.error("%s %s: %d (%d) %s", request.method, request.scope["path"], *answer, reason)
+        reason = answered.fields.get("reason")
+        why = f"{answered.detail}: {reason}" if reason else answered.detail
+        _LOG.error("%s %s: %d (%d) %s", request.method, request.scope["path"], *answer, why)
+    return _answer(request, answer, answered.detail, media_type)
 
 
 async def _routing_error(request: Request, error: Exception) -> Response:
@@ -54,24 +59,6 @@ async def _routing_error(request: Request, error: Exception) -> Response:
         if request.method == "OPTIONS":
             return Response(headers["Allow"], headers={**headers, "Content-Type": "text/plain"})
     return _answer(request, http_answer(refused), refused.detail, None, headers)
-
-
-async def _handle_too_deep(request: Request, error: Exception) -> Response:
-    """One schema's depth is bounded; a chain of references can still add up to more than Python walks."""
-    too_deep = RegistryError("INVALID_SCHEMA", details="Schema is nested too deeply")
-    return _answer(request, http_answer(too_deep), too_deep.detail, getattr(request.state, "media_type", V1))
-
-
-async def _handle_disconnect(request: Request, error: Exception) -> Response:
-    """Nobody is there to read this; it is no failure of ours and not logged as one."""
-    return _answer(request, http_answer(RegistryError("BAD_REQUEST", details="")), "the client hung up", V1)
-
-
-async def _handle_unforeseen(request: Request, error: Exception) -> Response:
-    """A defect of ours; Starlette logs the traceback."""
-    defect = RegistryError("INTERNAL")
-    _log_failure(request, http_answer(defect), "a defect of this service: the traceback follows")
-    return _answer(request, http_answer(defect), defect.detail, V1)
 
 
 def _answer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastapi import Response
 
@@ -28,7 +28,7 @@ from ticdc_bridge.service.history.manual_entry import (
     record_ddl,
     record_snapshot,
 )
-from ticdc_bridge.service.history.model import Batch, DdlRecord, TableVersionRow, tso_of
+from ticdc_bridge.service.history.model import Batch, TableVersionRow, tso_of
 from ticdc_bridge.service.history.table_schemas import TableSchemas, links, registry_drift
 from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
 from ticdc_bridge.service.registry.subjects import describe_subjects, find_subjects
@@ -98,7 +98,7 @@ def ddl(call: Called) -> Response:
 
 @router.declare("GET", "/drift", needs=HISTORY, query=("changefeed", "db", _TABLE, _REGISTRY, *PAGE))
 def drift(call: Called) -> Response:
-    """What contradicts the history; and what the registry's newest schemas are that no version gives."""
+    """Contradictions of the history, and the registry's newest schemas that no version gives."""
     history, (offset, limit) = call.services.history, call.page_limits()
     names = (call.text("db") or None, call.text("table") or None)
     with call.registry.store.read() as tx:
@@ -182,7 +182,7 @@ def post_ddl(call: Called) -> Response:
 
 @router.declare("POST", "/snapshot", needs=ADMIN, query=("changefeed",), body=_SNAPSHOT_BODY)
 def post_snapshot(call: Called) -> Response:
-    """What a table is at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
+    """Records a table at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
     with call.registry.store.read():
         entry = record_snapshot(_with_changefeed(call), call.services.history, call.services.view)
     return _keep(call, entry)
@@ -203,21 +203,17 @@ def _keep(call: ApiCall, entry: ManualEntry) -> Response:
         raise DdlError("DDL_NOT_APPLICABLE", details=error.detail) from error
     # It is kept: tried again from the beginning, the request would be told that it was known already.
     wait_seconds = seconds_left(call.registry.store.wait_seconds)
-    tables = retry_until(lambda: [_touched_table(call, record) for record in records], wait_seconds)
+    versions = retry_until(
+        lambda: [
+            history.version_at(entry.changefeed, record.db, record.table, record.commit_ts, inclusive=True)
+            for record in records
+            if record.table
+        ],
+        wait_seconds,
+    )
     summary = {"changefeed": entry.changefeed, "new": result.new, "known_already": result.copies, "late": result.late}
-    return call.answer({**summary, "versions": [table for table in tables if table]})
-
-
-def _touched_table(call: ApiCall, record: DdlRecord) -> dict[str, Any] | None:
-    if not record.table:
-        return None
-    row = call.services.history.version_at(record.changefeed, record.db, record.table, record.commit_ts, inclusive=True)
-    return None if row is None else {**shapes.name(row), "commit_ts": row.from_ts}
-
-
-if TYPE_CHECKING:
-    from ticdc_bridge.service.changefeed.doctor import DoctorInput
-    from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
+    touched = [{**shapes.name(row), "commit_ts": row.from_ts} for row in versions if row is not None]
+    return call.answer({**summary, "versions": touched})
 
 
 _MOST_SUBJECTS: Final = 500
@@ -228,11 +224,8 @@ _MOST_TABLES: Final = 10_000
 def trackers(call: Called) -> Response:
     """Each with its progress; `findings` is null where the changefeed's own settings were not given."""
     with call.registry.store.read():
-        known = (
-            {changefeed.name for changefeed in call.services.history.changefeeds()}
-            if call.services.changefeeds
-            else set()
-        )
+        feeds = call.services.history.changefeeds() if call.services.changefeeds else []
+        known = {feed.name for feed in feeds}
         forms = [
             {**form, "findings": _find_faults(call, form["changefeed"], form["changefeed"] in known)}
             for form in call.services.trackers()
@@ -241,29 +234,22 @@ def trackers(call: Called) -> Response:
 
 
 def _find_faults(call: Called, name: str, is_known: bool) -> list[dict[str, Any]] | None:
-    """The doctor's findings, the gravest first; credentials masked."""
+    """The doctor's findings, by the registry as the user sees it and the history. Credentials are masked."""
     settings = call.services.changefeeds.get(name)
     if settings is None:
         return None
-    from ticdc_bridge.service.changefeed.doctor import examine
-
-    findings = examine(_doctor_input(call, name, settings, is_known))
-    return [{key: mask_credentials(str(text)) for key, text in finding.form().items()} for finding in findings]
-
-
-def _doctor_input(call: Called, name: str, settings: ChangefeedSettings, is_known: bool) -> DoctorInput:
-    """What the registry, as the user sees it, and the history say about the changefeed."""
-    from ticdc_bridge.service.changefeed.doctor import DoctorInput, SubjectFacts, topic_patterns
+    from ticdc_bridge.service.changefeed.doctor import DoctorInput, SubjectFacts, examine, topic_patterns
 
     tables = call.services.history.tables(name, limit=_MOST_TABLES) if is_known else []
-    if not settings.uses_registry:
-        return DoctorInput(settings, None, tuple(table.id for table in tables))
-    pattern = topic_patterns(settings)
-    names = [subject for subject in find_subjects(call.registry) if pattern.fullmatch(subject)][:_MOST_SUBJECTS]
-    # Where there are no subjects yet, the level that the first one would have.
-    described = describe_subjects(call.registry, names or [f"{settings.topic or name}-value"])
-    facts = tuple(SubjectFacts(entry.subject, entry.level, entry.mode) for entry in described)
-    return DoctorInput(settings, facts, tuple(table.id for table in tables))
+    facts = None
+    if settings.uses_registry:
+        pattern = topic_patterns(settings)
+        names = [subject for subject in find_subjects(call.registry) if pattern.fullmatch(subject)][:_MOST_SUBJECTS]
+        # Where there are no subjects yet, the level that the first one would have.
+        described = describe_subjects(call.registry, names or [f"{settings.topic or name}-value"])
+        facts = tuple(SubjectFacts(entry.subject, entry.level, entry.mode) for entry in described)
+    findings = examine(DoctorInput(settings, facts, tuple(table.id for table in tables)))
+    return [{key: mask_credentials(str(text)) for key, text in finding.form().items()} for finding in findings]
 
 
 _START: Final = Parameter("from", "The earlier time: a commit_ts or an RFC 3339 time", STRING)
@@ -286,9 +272,13 @@ _BOTH_INCLUSIVE: Final = Parameter(
 def differences(call: Called) -> Response:
     """Tables created, dropped, renamed and changed between the versions that rows have at two times."""
     db, table = call.text("db") or None, call.text("table") or None
-    period = Period(_needed_time(call, "from"), _needed_time(call, "to"), call.flag("inclusive"))
+    start, end = _time(call, "from"), _time(call, "to")
+    if start is None or end is None:
+        name = "from" if start is None else "to"
+        raise RegistryError("UNPROCESSABLE", details=f"{name} is needed: a commit_ts or an RFC 3339 time")
     with call.registry.store.read():
-        span = call.services.history.span(call.text("changefeed") or None, period, db, table)
+        period = Period(start, end, call.flag("inclusive"))
+        span = call.services.history.span(changefeed_of(call), period, db, table)
     offset, limit = call.page_limits()
     return call.answer(diff(span).form(offset, limit))
 
@@ -301,23 +291,16 @@ def differences(call: Called) -> Response:
 )
 def export(call: Called) -> Response:
     """Tables as SQL that TiDB runs, or as the JSON lines of all versions; what is left out, the text says."""
-    form, at = _FORMS.get(call.text("format", "sql")), call.text("at")
+    form = _FORMS.get(call.text("format", "sql"))
     if form is None:
         raise RegistryError("UNPROCESSABLE", details=f"format {call.text('format')[:40]}: sql or jsonl is needed")
     db, table = call.text("db") or None, call.text("table") or None
     zone = call.text("ddl_time_zone") or None
-    result = HistoryExport(form, tso_of(at) if at else None, call.flag("inclusive"), zone)
+    result = HistoryExport(form, _time(call, "at"), call.flag("inclusive"), zone)
     with call.registry.store.read():
         histories = call.services.history
-        feed = histories.changefeed(call.text("changefeed") or None)
+        feed = histories.changefeed(changefeed_of(call))
         histories.check_known(feed.name, db, table)
         text = "".join(f"{line}\n" for line in result.lines(feed.name, histories.histories(feed.name, db, table)))
     file = {"Content-Disposition": f'attachment; filename="tables.{form}"'}
     return Response(text.encode("utf-8", "replace"), media_type=_MEDIA_TYPES[form], headers=file)
-
-
-def _needed_time(call: ApiCall, name: str) -> int:
-    text = call.text(name)
-    if not text:
-        raise RegistryError("UNPROCESSABLE", details=f"{name} is needed: a commit_ts or an RFC 3339 time")
-    return tso_of(text)

@@ -50,7 +50,7 @@ _FORMAT = Parameter(
 async def _ask_kafka(
     call: ApiCall, ask: Callable[[KafkaTopics], T], seconds: float = _SECONDS, limiter: anyio.CapacityLimiter = _ASKING
 ) -> T:
-    """What `ask` gives, from a thread. RegistryError NO_KAFKA, KAFKA_SETTINGS; SetupError KAFKA_UNREACHABLE."""
+    """Runs `ask` in a thread. RegistryError NO_KAFKA, KAFKA_SETTINGS; SetupError KAFKA_UNREACHABLE."""
     kafka = call.services.kafka
     if kafka is None:
         raise RegistryError("NO_KAFKA")

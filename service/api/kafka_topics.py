@@ -116,8 +116,9 @@ class KafkaTopics:
                 details = f"Topic {topic} has no partition {partition}; it has {len(every)}, counted from 0."
                 raise RegistryError("MESSAGE_NOT_FOUND", details=details)
             extents = {entry: every[entry] for entry in every if partition in (None, entry)}
-            newest, begin = _Newest(count), {entry: high for entry, (_, high) in extents.items()}
-            span = count
+            newest: list[tuple[tuple[int, int, int], Message]] = []
+            begin = {name: high for name, (_, high) in extents.items()}
+            span, seen, size, left_out = count, 0, 0, 0
             # Transactions' markers and compaction leave offsets without a message: then further back.
             while any(begin[entry] > low for entry, (low, _) in extents.items()):
                 ranges = {}
@@ -126,11 +127,17 @@ class KafkaTopics:
                     if start < begin[name]:
                         ranges[name], begin[name] = (start, begin[name]), start
                 for message in reader.read(ranges):
-                    newest.add(message)
-                if newest.seen >= count or reader.unread:
+                    seen, size = seen + 1, size + _size(message)
+                    order = (message.timestamp or 0, message.offset or 0, message.partition or 0)
+                    heapq.heappush(newest, (order, message))
+                    while len(newest) > count or (size > MOST_BYTES and len(newest) > 1):
+                        left_out += len(newest) <= count
+                        size -= _size(heapq.heappop(newest)[1])
+                if seen >= count or reader.unread:
                     break
                 span *= _WIDER
-            return LastMessages(newest.messages(), every, tuple(sorted(reader.unread)), newest.left_out)
+            messages = sorted((message for _, message in newest), key=_position)
+            return LastMessages(messages, every, tuple(sorted(reader.unread)), left_out)
 
     def read_range(
         self, topic: str, ends: Mapping[int, int] | None, most: int, seconds: float, oldest: bool = False
@@ -140,7 +147,7 @@ class KafkaTopics:
         Returns them, the offsets that were meant, and whether that is all: no more than `most` offsets, bytes up to
         MOST_BYTES and what came within `seconds` is read. Of more, the newest of each partition, or the oldest.
         """
-        messages, size, whole = list[Message](), 0, True
+        messages, size, is_complete = list[Message](), 0, True
         with self._reader(topic, seconds) as reader:
             extents = {
                 name: (low, high if ends is None else max(low, min(high, ends.get(name, low))))
@@ -148,7 +155,7 @@ class KafkaTopics:
             }
             share = max(most // max(len(extents), 1), 1)
             if sum(high - low for low, high in extents.values()) > most:
-                whole = False
+                is_complete = False
                 ranges = {
                     name: (low, min(high, low + share)) if oldest else (max(low, high - share), high)
                     for name, (low, high) in extents.items()
@@ -158,11 +165,11 @@ class KafkaTopics:
             for message in reader.read(ranges):
                 size += _size(message)
                 if size > MOST_BYTES:
-                    whole = False
+                    is_complete = False
                     break
                 messages.append(message)
-            whole = whole and not reader.unread
-        return sorted(messages, key=_position), extents, whole
+            is_complete = is_complete and not reader.unread
+        return sorted(messages, key=_position), extents, is_complete
 
     def sender(self) -> kafka.TopicWriter:
         return kafka.TopicWriter(None, self._settings(), must_exist=True, seconds=_FLUSH_SECONDS)
@@ -206,16 +213,11 @@ class _TopicReader:
             kafka.list_offsets(client, positions, which, max(self._until - time.monotonic(), 0.5))
             for which in ("earliest", "latest")
         )
-        if lacking := [
-            topic_partition[1]
-            for topic_partition in positions
-            if topic_partition not in low or topic_partition not in high
-        ]:
-            details = f"topic {self._topic}: the offsets of partition {lacking[0]} were not told in time"
-            raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details)
-        self.extents = {
-            topic_partition[1]: (low[topic_partition], high[topic_partition]) for topic_partition in sorted(positions)
-        }
+        for at in positions:
+            if at not in low or at not in high:
+                details = f"topic {self._topic}: the offsets of partition {at[1]} were not told in time"
+                raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details)
+        self.extents = {at[1]: (low[at], high[at]) for at in sorted(positions)}
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
         """The messages of each partition from an offset to before another. What is not read in time is in `unread`."""
@@ -242,25 +244,6 @@ class _TopicReader:
 
 def _position(message: Message) -> tuple[int, int]:
     return message.partition or 0, message.offset or 0
-
-
-class _Newest:
-    """The newest messages of many, by their times: so many, and so many bytes."""
-
-    def __init__(self, count: int) -> None:
-        self._count, self._kept, self._bytes = count, list[tuple[tuple[int, int, int], Message]](), 0
-        self.seen, self.left_out = 0, 0
-
-    def add(self, message: Message) -> None:
-        self.seen += 1
-        self._bytes += _size(message)
-        heapq.heappush(self._kept, ((message.timestamp or 0, message.offset or 0, message.partition or 0), message))
-        while len(self._kept) > self._count or (self._bytes > MOST_BYTES and len(self._kept) > 1):
-            self.left_out += len(self._kept) <= self._count
-            self._bytes -= _size(heapq.heappop(self._kept)[1])
-
-    def messages(self) -> list[Message]:
-        return sorted((message for _, message in self._kept), key=_position)
 
 
 def _size(message: Message) -> int:

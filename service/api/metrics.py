@@ -25,7 +25,6 @@ from ticdc_bridge.service.api.routing import Router
 from ticdc_bridge.service.auth.acl import METRICS
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage
-from ticdc_bridge.service.registry.model import Counts
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.server import logs
 
@@ -70,7 +69,7 @@ class ServiceMetrics(Collector):
         ProcessCollector(registry=self.collectors)
 
     def tally(self, method: str, route: str, status: int) -> Tally:
-        """Where such answers are counted; `route` is the path with the names of its parts (`/subjects/{subject}`)."""
+        """The counter of such answers; `route` is the path with the names of its parts (`/subjects/{subject}`)."""
         key = (method, route, status)
         tally = self._tallies.get(key)
         if tally is None:
@@ -125,7 +124,7 @@ def durations(tallies: list[tuple[tuple[str, str, int], Tally]]) -> HistogramMet
 
 
 class StoreCounts(Collector):
-    """What the store holds, counted when Prometheus asks; while the store is away, only that it is."""
+    """Counts of the store, made when Prometheus asks; while the store is away, only that it is."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -144,14 +143,29 @@ class StoreCounts(Collector):
             return
         is_up.add_metric([], 1)
         yield is_up
-        yield GaugeMetricFamily("bridge_store_writable", "1: the store can be written", self._is_writable())
-        for name, what, value in gauges(counts):
+        writable = 1
+        try:
+            self._registry.store.check()
+        except RegistryError:
+            writable = 0
+        yield GaugeMetricFamily("bridge_store_writable", "1: the store can be written", writable)
+        live, deleted = sum(counts.live.values()), sum(counts.deleted.values())
+        for name, what, value in (
+            ("schema_registry_schemas_total", "Different schemas", counts.schemas),
+            ("schema_registry_subjects_total", "Subjects with an undeleted version", counts.subjects),
+            ("schema_registry_schema_versions", "Undeleted versions", live),
+            ("karapace_schema_reader_schemas", "Different schemas (Karapace's name)", counts.schemas),
+            ("karapace_schema_reader_subjects", "Subjects (Karapace's name)", counts.subjects),
+            ("kafka_schema_registry_registered_count", "Versions, soft-deleted ones too", live + deleted),
+            ("kafka_schema_registry_deleted_count", "Versions that are soft-deleted", deleted),
+            ("kafka_schema_registry_master_slave_role", "1: this process takes writes", 1),
+        ):
             yield GaugeMetricFamily(name, what, value)
         versions = GaugeMetricFamily(
             "karapace_schema_reader_subject_data_schema_versions", "Versions by state", labels=("state",)
         )
-        versions.add_metric(["live"], sum(counts.live.values()))
-        versions.add_metric(["soft_deleted"], sum(counts.deleted.values()))
+        versions.add_metric(["live"], live)
+        versions.add_metric(["soft_deleted"], deleted)
         yield versions
         for name, by_kind in (("created", counts.live), ("deleted", counts.deleted)):
             family = GaugeMetricFamily(
@@ -160,28 +174,6 @@ class StoreCounts(Collector):
             for kind, number in by_kind.items():
                 family.add_metric([kind.lower()], number)
             yield family
-
-    def _is_writable(self) -> int:
-        try:
-            self._registry.store.check()
-        except RegistryError:
-            return 0
-        return 1
-
-
-def gauges(counts: Counts) -> list[tuple[str, str, int]]:
-    """(name, meaning, value) of the gauges without labels."""
-    live, deleted = sum(counts.live.values()), sum(counts.deleted.values())
-    return [
-        ("schema_registry_schemas_total", "Different schemas", counts.schemas),
-        ("schema_registry_subjects_total", "Subjects with an undeleted version", counts.subjects),
-        ("schema_registry_schema_versions", "Undeleted versions", live),
-        ("karapace_schema_reader_schemas", "Different schemas (Karapace's name)", counts.schemas),
-        ("karapace_schema_reader_subjects", "Subjects (Karapace's name)", counts.subjects),
-        ("kafka_schema_registry_registered_count", "Versions that are there, soft-deleted ones too", live + deleted),
-        ("kafka_schema_registry_deleted_count", "Versions that are soft-deleted", deleted),
-        ("kafka_schema_registry_master_slave_role", "1: this process takes writes", 1),
-    ]
 
 
 class RequestMetrics:
@@ -209,14 +201,11 @@ class RequestMetrics:
             self._metrics.in_flight -= 1
             seconds = time.perf_counter() - start
             method = scope["method"] if scope["method"] in _METHODS else _NO_ROUTE
-            self._metrics.tally(method, route_of(scope), status).add(seconds)
+            # The path of the route that answered, never the path that was sent: labels must stay few.
+            route = str(getattr(scope.get("route"), "path", _NO_ROUTE))
+            self._metrics.tally(method, route, status).add(seconds)
             if self._log:
                 logs.log_access(scope["method"], scope["path"], status, seconds)
-
-
-def route_of(scope: Scope) -> str:
-    """The path of the route that answered, never the path that was sent: labels must stay few."""
-    return str(getattr(scope.get("route"), "path", _NO_ROUTE))
 
 
 @router.declare("GET")

@@ -40,7 +40,11 @@ _LISTED: Final = ("schemas", "subjects")
 def remove_context(path: str, query: bytes) -> tuple[str, bytes]:
     """The path and query that mean the same without `/contexts/{ctx}`. Raises ValueError for a name with a colon."""
     name, *segments = path[len(CONTEXTS) :].split("/")
-    context = context_name(unquote(name))
+    name = unquote(name)  # `ctx`, `.ctx` and `:.ctx:` are the same
+    context = name[1:-1] if name.startswith(":") and name.endswith(":") and len(name) > 1 else name
+    if ":" in context:
+        raise ValueError(f"Context name can't contain a colon: {name}")
+    context = context if context.startswith(".") else DEFAULT_CONTEXT + context
     prefix = prefix_of(context)
     if not segments:
         return CONTEXTS + quote(context, safe=""), query
@@ -53,14 +57,6 @@ def remove_context(path: str, query: bytes) -> tuple[str, bytes]:
             route[index + 1] = quote(qualify_subject(unquote(route[index + 1]), prefix), safe="")
             break
     return "/" + "/".join(route), qualify_query("/".join(segments), query, prefix)
-
-
-def context_name(text: str) -> str:
-    """`ctx`, `.ctx` and `:.ctx:` are the same. Raises ValueError if a colon is left in the name."""
-    name = text[1:-1] if text.startswith(":") and text.endswith(":") and len(text) > 1 else text
-    if ":" in name:
-        raise ValueError(f"Context name can't contain a colon: {text}")
-    return name if name.startswith(".") else DEFAULT_CONTEXT + name
 
 
 def qualify_subject(subject: str, prefix: str) -> str:
@@ -108,15 +104,21 @@ class RawPaths:
         raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         problem = refusal(raw)
         if problem:
-            await error_page(problem)(scope, receive, send_with_id)
+            # An HTML page, as the web server in front of Confluent's registry sends it.
+            title = f"Error 400 {escape(problem)}"
+            text = f"<html><head><title>{title}</title></head><body>{title}</body></html>\n"
+            await Response(text, 400, media_type="text/html")(scope, receive, send_with_id)
             return
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        path, query = strip_path(raw), scope.get("query_string", b"")
+        # Without matrix parameters and without a trailing slash.
+        path, query = "/".join(segment.partition(";")[0] for segment in raw.split("/")), scope.get("query_string", b"")
+        path = path[:-1] if len(path) > 1 and path.endswith("/") else path
         if path.startswith(CONTEXTS):
             try:
                 path, query = remove_context(path, query)
             except ValueError as error:
-                await bad_request(str(error))(scope, receive, send_with_id)
+                body = compact({"error_code": 400, "message": str(error)})
+                await Response(body, 400, media_type=V1)(scope, receive, send_with_id)
                 return
         await self._app({**scope, "path": path, "query_string": query, "method": method}, receive, send_with_id)
 
@@ -137,23 +139,6 @@ def refusal(raw: str) -> str | None:
     if any(_DOTS.fullmatch(segment) for segment in segments):
         return "Ambiguous URI path segment"
     return "Ambiguous URI empty segment" if "" in segments[1:-1] else None
-
-
-def strip_path(raw: str) -> str:
-    """The path without matrix parameters and without a trailing slash."""
-    path = "/".join(segment.partition(";")[0] for segment in raw.split("/"))
-    return path[:-1] if len(path) > 1 and path.endswith("/") else path
-
-
-def bad_request(problem: str) -> Response:
-    return Response(compact({"error_code": 400, "message": problem}), 400, media_type=V1)
-
-
-def error_page(problem: str) -> Response:
-    """An HTML page, as the web server in front of Confluent's registry sends it."""
-    title = f"Error 400 {escape(problem)}"
-    page = f"<html><head><title>{title}</title></head><body>{title}</body></html>\n"
-    return Response(page, 400, media_type="text/html")
 
 
 LONG: Final = 64 * 1024
@@ -183,7 +168,7 @@ class CompressedAnswers:
         self._app = app
         self._kept: LruCache[bytes, bytes] = LruCache(_KEPT, lambda body, packed: len(body) + len(packed))
         self.find_answer = getattr(app, "find_answer", None)
-        """What `http_server.Connection` asks; it leaves answers that are to be compressed alone."""
+        """`http_server.Connection` asks it first; it leaves answers that are to be compressed alone."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] not in _METHODS or not accepts_gzip(scope["headers"]):
@@ -193,9 +178,13 @@ class CompressedAnswers:
 
         async def send_compressed(message: Message) -> None:
             nonlocal start
-            if message["type"] == "http.response.start" and is_long(message):
-                start = message
-                return
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                length = headers.get("content-length", "")
+                is_plain = "content-encoding" not in headers and not headers.get("content-type", "").startswith(_PAGE)
+                if message["status"] == _OK and length.isdecimal() and int(length) >= LONG and is_plain:
+                    start = message
+                    return
             if start is not None:
                 begun, start = start, None
                 message = await self._compress(begun, message)
@@ -216,11 +205,3 @@ class CompressedAnswers:
         headers = MutableHeaders(scope=start)
         headers["content-encoding"], headers["content-length"] = "gzip", str(len(packed))
         return {**message, "body": packed}
-
-
-def is_long(start: Message) -> bool:
-    """True if what follows is worth compressing."""
-    headers = MutableHeaders(scope=start)
-    length = headers.get("content-length", "")
-    plain = "content-encoding" not in headers and not headers.get("content-type", "").startswith(_PAGE)
-    return start["status"] == _OK and length.isdecimal() and int(length) >= LONG and plain

@@ -59,13 +59,13 @@ class Services:
     kafka: KafkaTopics | None = None
     """None: the service was started without --bootstrap-servers."""
     trackers: Callable[[], list[dict[str, Any]]] = list
-    """What this service follows with --track, as JSON (`tracker.metrics.tracker_forms`)."""
+    """The changefeeds that this service follows with --track, as JSON (`tracker.metrics.tracker_forms`)."""
     changefeeds: Mapping[str, ChangefeedSettings] = field(default_factory=dict)
-    """The settings in TiCDC of those that it follows, where it was told."""
+    """The settings in TiCDC of those that it follows, where they are known."""
 
     @property
     def view(self) -> RegistryView:
-        """What dry runs and histories ask: made of `registry`, so that it shows nobody more than that does."""
+        """The registry for dry runs and histories: made of `registry`, so that it shows nobody more than that does."""
         return RegistryView(self.registry)
 
 

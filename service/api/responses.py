@@ -9,7 +9,6 @@ from typing import Any, Final
 from ticdc_bridge.service.registry.config import FIELDS, LEVEL
 from ticdc_bridge.service.registry.model import Content, LookupResult, StoredVersion
 from ticdc_bridge.service.registry.names import context_of, guid, qualify
-from ticdc_bridge.service.registry.schemas import AliasedVersion
 from ticdc_bridge.service.registry.subjects import SubjectOverview
 from ticdc_bridge.service.schema_types.base import TaggedEntity
 
@@ -39,11 +38,6 @@ def schema(stored: StoredVersion, view: SchemaView, *, times: bool = True) -> Js
         shape |= {"guid": guid(content.identity), "schemaType": content.kind, **details(stored, view), **text}
         return _drop_empty(shape | (_times(stored) if times else {}))
     return _drop_empty(shape | kind_of_7(content) | details(stored, view) | text)
-
-
-def aliased_schema(version: AliasedVersion, view: SchemaView) -> Json:
-    """A version with the aliases of its subject."""
-    return schema(version.stored, view) | ({"aliases": version.aliases} if version.aliases else {})
 
 
 def by_id(stored: StoredVersion, view: SchemaView, *, max_id: int | None = None) -> Json:
@@ -114,7 +108,7 @@ def _times(stored: StoredVersion) -> Json:
 
 
 _OBJECTS: Final = frozenset({"metadata", "defaultMetadata", "overrideMetadata", "ruleSet"})
-"""What Confluent's answers have as `{}` where it is empty."""
+"""Members that Confluent's answers have as `{}` where they are empty."""
 
 
 def _drop_empty(shape: Json) -> Json:

@@ -1,4 +1,4 @@
-"""What a route is: one declaration, from which rights, the description, waiting and kept answers come.
+"""Routes: one declaration each, from which rights, the description, waiting and kept answers come.
 
     @router.declare("GET", "/{subject}/versions", needs=KNOWN, query=("deleted", *PAGE), cacheable=True)
 
@@ -12,7 +12,7 @@ Reading needs no right here: a subject that may not be read is absent from the r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, cast
@@ -109,7 +109,7 @@ class Route(APIRoute):
 
     def __init__(
         self,
-        *given: Any,
+        *arguments: Any,
         needs: str,
         retry_on_outage: bool,
         query: Sequence[str | Parameter] = (),
@@ -121,7 +121,7 @@ class Route(APIRoute):
         self.needs, self.retry_on_outage, self.cacheable, self.body = needs, retry_on_outage, cacheable, body
         self.query = tuple(PARAMETERS[entry] if isinstance(entry, str) else entry for entry in query)
         self.answers = answers or {}
-        super().__init__(*given, **more)
+        super().__init__(*arguments, **more)
 
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
@@ -137,7 +137,14 @@ class Route(APIRoute):
                 reads.route = self.path
             token = current_deadline.set(patience)
             try:
-                return await retry_request(lambda: handler(request), patience)
+                for pause in pauses():
+                    try:
+                        return await run_in_time(handler(request), patience)
+                    except Outage:
+                        if patience.seconds_left <= pause:
+                            raise
+                    await asyncio.sleep(pause)
+                raise AssertionError("unreachable")
             finally:
                 current_deadline.reset(token)
 
@@ -205,19 +212,8 @@ Called = Annotated[ApiCall, Depends(call)]
 """The parameter of every function that answers by the registry's rules."""
 
 
-async def retry_request(function: Callable[[], Coroutine[Any, Any, Response]], patience: Deadline) -> Response:
-    for pause in pauses():
-        try:
-            return await run_in_time(function(), patience)
-        except Outage:
-            if patience.seconds_left <= pause:
-                raise
-        await asyncio.sleep(pause)
-    raise AssertionError("unreachable")
-
-
 async def run_in_time(work: Coroutine[Any, Any, T], patience: Deadline) -> T:
-    """What `work` gives. Raises what it raises, and STORE_TIMEOUT when the time is over; `work` then goes on alone.
+    """Returns what `work` gives. Raises what it raises, and STORE_TIMEOUT when the time is over; `work` then goes on.
 
     A thread that waits for the database can't be stopped; what it finds out comes too late for this request.
     """
@@ -233,14 +229,14 @@ async def run_in_time(work: Coroutine[Any, Any, T], patience: Deadline) -> T:
         task.cancel()
         raise
     _LEFT_BEHIND.add(task)
-    task.add_done_callback(_forget)
+
+    def forget(left: asyncio.Future[Any]) -> None:
+        _LEFT_BEHIND.discard(left)
+        if not left.cancelled():
+            left.exception()
+
+    task.add_done_callback(forget)
     raise RegistryError("STORE_TIMEOUT", operation="Store", reason="the database takes requests and does not answer")
-
-
-def _forget(task: asyncio.Future[Any]) -> None:
-    _LEFT_BEHIND.discard(task)
-    if not task.cancelled():
-        task.exception()
 
 
 REFUSED: Final = "bridge.refused"
@@ -270,7 +266,13 @@ class Permissions:
         user: UserAccess | None = scope.get(USER_ACCESS)
         if user is not None and user.access.everything:
             return None
-        needs, segments = self._need(scope)
+        needs: str | None = None  # none where no route answers
+        segments: dict[str, str] = {}
+        for route in self._routes:
+            match = route.path_regex.match(scope["path"]) if scope["method"] in (route.methods or ()) else None
+            if match is not None:
+                needs, segments = getattr(route, "needs", ADMIN), match.groupdict()
+                break
         if needs in self._open:
             return None
         if user is None:
@@ -278,26 +280,14 @@ class Permissions:
             return refused or RegistryError("UNAUTHORIZED")
         if needs is None or needs == KNOWN:
             return None
-        subject = None if needs in OF_SERVER else subject_of(segments)
+        subject = None
+        if needs not in OF_SERVER:  # segments are not decoded yet, as the routes get them
+            name = unquote(segments["context" if "context" in segments else "subject"], errors="replace")
+            subject = (prefix_of(name) or SERVER) if "context" in segments else normalize_subject(name)
         if subject in (SERVER, BELOW_ALL, ""):
             needs, subject = ADMIN, None
         allowed = user.access.may_serve(needs) if subject is None else user.access.may(needs, subject)
         return None if allowed else denied_error(needs, subject)
-
-    def _need(self, scope: Scope) -> tuple[str | None, dict[str, str]]:
-        """The right that the route needs, and the named segments of its path; None where no route answers."""
-        for route in self._routes:
-            match = route.path_regex.match(scope["path"]) if scope["method"] in (route.methods or ()) else None
-            if match is not None:
-                return getattr(route, "needs", ADMIN), match.groupdict()
-        return None, {}
-
-
-def subject_of(segments: Mapping[str, str]) -> str:
-    """The subject or scope that a path is about; its segments are not decoded yet, as the routes get them."""
-    if "context" in segments:
-        return prefix_of(unquote(segments["context"], errors="replace")) or SERVER
-    return normalize_subject(unquote(segments["subject"], errors="replace"))
 
 
 def refusal(error: BridgeError) -> Response:

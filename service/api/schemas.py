@@ -40,22 +40,20 @@ def search(call: Called) -> Response:
     prefix, deleted = call.text("subjectPrefix"), call.flag("deleted")
     latest_only = call.flag("latestOnly")
     matches = schemas.search(call.registry, prefix=prefix, deleted=deleted, latest_only=latest_only)
-    matches = [] if call.text("ruleType") or _asks_associations(call) else matches  # there are neither
-    if call.flag("aliases"):
-        both = schemas.with_aliases(call.registry, matches, prefix, deleted=deleted, latest_only=latest_only)
-        return call.answer(
-            [responses.aliased_schema(entry, plain_view(call, entry.stored)) for entry in call.page(both, _PAGE)]
-        )
-    return call.answer([responses.schema(stored, plain_view(call, stored)) for stored in call.page(matches, _PAGE)])
-
-
-def _asks_associations(call: Called) -> bool:
-    """True if only schemas with an association are wanted. Raises ROUTE_NOT_FOUND for an unknown lifecycle."""
     lifecycles = call.texts("lifecycle")
     if not {"NONE", "STRONG", "WEAK"}.issuperset(lifecycles):
         raise RegistryError("ROUTE_NOT_FOUND")
-    asked = bool(lifecycles or call.texts("resourceType") or call.texts("associationType"))
-    return asked and "NONE" not in lifecycles
+    asks_associations = bool(lifecycles or call.texts("resourceType") or call.texts("associationType"))
+    if call.text("ruleType") or (asks_associations and "NONE" not in lifecycles):
+        matches = []  # there are neither rules nor associations
+    if call.flag("aliases"):
+        both = schemas.with_aliases(call.registry, matches, prefix, deleted=deleted, latest_only=latest_only)
+        return call.answer([
+            responses.schema(entry.stored, plain_view(call, entry.stored))
+            | ({"aliases": entry.aliases} if entry.aliases else {})
+            for entry in call.page(both, _PAGE)
+        ])  # fmt: skip
+    return call.answer([responses.schema(stored, plain_view(call, stored)) for stored in call.page(matches, _PAGE)])
 
 
 @router.declare("GET", "/ids/{id}", needs=KNOWN, query=("subject", _MAX_ID, *SCHEMA_FORM), cacheable=True)

@@ -169,10 +169,7 @@ def read(text: str, source: str) -> Acl:
 
 def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str) -> AccessRule:
     _check_keys(table, ("who", "may", *_KINDS), where)
-    who, may = (
-        frozenset(_texts(table.get("who"), f"{where}: who")),
-        frozenset(_texts(table.get("may"), f"{where}: may")),
-    )
+    who, may = (frozenset(_texts(table.get(key), f"{where}: {key}")) for key in ("who", "may"))
     for name in who:
         if name.startswith(ROLE) and name[len(ROLE) :] not in roles:
             raise SetupError("USAGE", details=f"{where}: there is no role {name[len(ROLE) :]!r}")

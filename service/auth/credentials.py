@@ -98,7 +98,11 @@ def read(text: str, source: str) -> Credentials:
             continue
         match = _BCRYPT.fullmatch(hashed)
         if match is None:
-            raise SetupError("USAGE", details=f"{where}: {_complaint(hashed)}")
+            # The hash is not shown: it may be a password that somebody wrote down as it is.
+            unsafe = next((what for start, what in _UNSAFE.items() if hashed.startswith(start)), "")
+            advice = "is not safe here; write the line again with htpasswd -B or ticdc-bridge hash-password"
+            unknown = "no bcrypt hash of a password ($2y$…) and no SHA-256 of a token ($sha256$…)"
+            raise SetupError("USAGE", details=f"{where}: {f'{unsafe} {advice}' if unsafe else unknown}")
         if int(match[1]) not in _COSTS:
             raise SetupError("USAGE", details=f"{where}: bcrypt's cost must be {_COSTS[0]} to {_COSTS[-1]}")
         cost = max(cost, int(match[1]))
@@ -125,16 +129,7 @@ def check_name(name: str, where: str = "") -> None:
     """SetupError USAGE for what can't be a user's name."""
     if not _NAME.fullmatch(name) or name == ANONYMOUS:
         what = f"a user has 1 to 255 characters, no colon and no blank, and is not called {ANONYMOUS}"
-        details = f"{where}this name can't be used: {what}"
-        raise SetupError("USAGE", details=details)
-
-
-def _complaint(hashed: str) -> str:
-    """Why a hash is not taken, without showing it: it may be a password that somebody wrote down as it is."""
-    for start, what in _UNSAFE.items():
-        if hashed.startswith(start):
-            return f"{what} is not safe here; write the line again with htpasswd -B or ticdc-bridge hash-password"
-    return "no bcrypt hash of a password ($2y$…) and no SHA-256 of a token ($sha256$…)"
+        raise SetupError("USAGE", details=f"{where}this name can't be used: {what}")
 
 
 def hash_of(password: str, cost: int = COST) -> str:
@@ -204,18 +199,15 @@ class Authenticator:
             try:
                 fits = await loop.run_in_executor(self._threads, credentials.has_password, name, password)
                 if self._of is credentials:
-                    self._remember(digest, name if fits else None)
+                    self._known[digest] = (name if fits else None, time.monotonic() + _FAILURE_SECONDS)
+                    if len(self._known) > _REMEMBERED:
+                        self._known.popitem(last=False)
                 return name if fits else None
             finally:
                 del checking[digest]
 
         task = checking[digest] = loop.create_task(check())
         return task
-
-    def _remember(self, digest: bytes, name: str | None) -> None:
-        self._known[digest] = (name, time.monotonic() + _FAILURE_SECONDS)
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

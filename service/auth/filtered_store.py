@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -190,6 +189,8 @@ class FilteredWriter(FilteredReader):
         super().__init__(tx, access)
         self._writer = tx
         self._changed: set[str] = set()
+        self.new_id, self.put_schema = tx.new_id, tx.put_schema
+        self.put_warning, self.add_lineage = tx.put_warning, tx.add_lineage
 
     def _check(self, operation: str, scope: str) -> None:
         if scope in _OF_ALL:
@@ -216,18 +217,12 @@ class FilteredWriter(FilteredReader):
 
     # ---- changes
 
-    def new_id(self, context: str) -> int:
-        return self._writer.new_id(context)
-
     def use_id(self, context: str, number: int) -> None:
         """An id above LAST_COUNTED that is not there yet is the admins' to give."""
         if number > max(LAST_COUNTED, self._writer.max_id(context)) and self._writer.schema(context, number) is None:
             details = f"Only an admin may import a schema with an id above {LAST_COUNTED}; this one is {number}"
             raise RegistryError("UNPROCESSABLE", details=details)
         self._writer.use_id(context, number)
-
-    def put_schema(self, context: str, schema_id: int, content: Content) -> None:
-        self._writer.put_schema(context, schema_id, content)
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
         self._check(WRITE, subject)
@@ -267,12 +262,6 @@ class FilteredWriter(FilteredReader):
     def drop_context(self, context: str) -> None:
         self._check(DELETE, prefix_of(context) or SERVER)
         self._writer.drop_context(context)
-
-    def add_lineage(self, edges: Collection[Lineage]) -> None:
-        self._writer.add_lineage(edges)
-
-    def put_warning(self, warned: StoredWarning) -> None:
-        self._writer.put_warning(warned)
 
 
 class ListenerGroup:
@@ -327,8 +316,9 @@ class FilteredStore:
 
     def __init__(self, store: Store, access: Access, listeners: ListenerGroup) -> None:
         """`listeners` listens to the store already."""
-        self._store, self._access, self._listeners = store, access, listeners
+        self._store, self._access = store, access
         self.url, self.wait_seconds = store.url, store.wait_seconds
+        self.listen, self.refresh, self.check = listeners.add, store.refresh, store.check
 
     @contextmanager
     def read(self, *, once: bool = False) -> Iterator[FilteredReader]:
@@ -349,15 +339,6 @@ class FilteredStore:
             return [with_filter(function) for function in works], ahead
 
         return self._store.write_each(collect_filtered, wait_seconds)
-
-    def listen(self, listener: Listener) -> None:
-        self._listeners.add(listener)
-
-    def refresh(self, max_age: float) -> Future[None] | None:
-        return self._store.refresh(max_age)
-
-    def check(self, *, ask: bool = True) -> None:
-        self._store.check(ask=ask)
 
     def close(self) -> None:
         """The store is not ours to close."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
@@ -29,6 +29,7 @@ from ticdc_bridge.service.changefeed.settings import (
 )
 
 _WILD = re.compile(r"[*?\[/]")
+_JOINED = re.compile(r"\{schema\}_+\{table\}")  # both names may hold `_` themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,6 @@ class DoctorInput:
         except ValueError:
             return urlsplit("")
 
-    @property
-    def levels(self) -> set[str]:
-        return {s.level for s in self.subjects or ()}
-
     # ---- topics
     def rules(self) -> Iterator[Dispatcher | None]:
         """The dispatchers; None at the end stands for the sink URI's topic, unless a rule takes every table before."""
@@ -106,13 +103,6 @@ class DoctorInput:
             if "{table}" not in topic and is_many(patterns) and is_many(self.feed.get("filter.rules")):
                 topics.append(topic or "of the sink URI")
         return list(dict.fromkeys(topics))
-
-    def placeholders(self) -> bool:
-        return any("{" in rule.topic for rule in self.feed.dispatchers)
-
-    def joined_rules(self) -> list[str]:
-        """Rules in which `_` stands between the names, which may hold `_` themselves."""
-        return [r.topic for r in self.feed.dispatchers if re.search(r"\{schema\}_+\{table\}", r.topic)]
 
     def collisions(self) -> list[str]:
         """Known tables that share a subject though their rule names the table."""
@@ -168,27 +158,12 @@ _SYSTEM: Final = re.compile(
 _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
-def _lacks_old_values(p: DoctorInput) -> bool:
-    return (p.uses("open") and not p.feed.get("sink.open.output-old-value")) or (
-        p.uses("debezium", "debezium-avro") and not p.feed.get("sink.debezium.output-old-value")
-    )
-
-
 def _handles_large(p: DoctorInput, option: str) -> bool:
-    return bool(p.feed.get("sink.kafka-config.large-message-handle.large-message-handle-option") == option)
-
-
-def _is_compressed(p: DoctorInput) -> bool:
-    path = "sink.kafka-config.large-message-handle.large-message-handle-compression"
-    return p.feed.get(path) not in ("none", "", None)
+    return bool(p.feed.get(_LARGE_MESSAGES + "large-message-handle-option") == option)
 
 
 def _credentials(p: DoctorInput) -> bool:
     return p.registry is not None and "@" in p.registry.netloc
-
-
-def _host_ends(p: DoctorInput, end: str) -> bool:
-    return p.registry is not None and (p.registry.hostname or "").endswith(end)
 
 
 def _subjects_of_levels(p: DoctorInput, *levels: str) -> list[str]:
@@ -200,19 +175,12 @@ def _silent_ddl(p: DoctorInput) -> list[str]:
         "all ddl", "create", "drop", "add", "alter", "modify", "rename", "truncate", "recover", "rebase", "set default",
         "exchange", "reorganize", "remove", "multi",
     )  # fmt: skip
-    all_events = []
+    events = list[str]()
     for filter_ in p.feed.event_filters:
-        events = [e for e in filter_.get("ignore-event") or () if isinstance(e, str) and e.lower().startswith(words)]
-        if filter_.get("ignore-sql"):
-            events.append("ignore-sql")
-        all_events += events
-    return all_events
-
-
-def _large_canal(p: DoctorInput) -> bool:
-    """TiCDC asks the sink URI alone whether the extension is on, when it checks this."""
-    said = p.feed.extension and (not p.feed.scheme or p.feed.given.get(_EXTENSION) == "sink-uri")
-    return p.uses("canal-json") and not _handles_large(p, "none") and not said
+        ignored = filter_.get("ignore-event") or ()
+        events += [e for e in ignored if isinstance(e, str) and e.lower().startswith(words)]
+        events += ["ignore-sql"] if filter_.get("ignore-sql") else []
+    return events
 
 
 def _kept_back(p: DoctorInput) -> list[str]:
@@ -224,49 +192,6 @@ def _kept_back(p: DoctorInput) -> list[str]:
         found += [event for event in texts(filter_.get("ignore-event")) if event in _OF_ROWS]
         found += [name for name in (*EXPRESSIONS, "ignore-update-only-columns") if filter_.get(name)]
     return list(dict.fromkeys(found))
-
-
-def _lets_nothing_through(p: DoctorInput) -> bool:
-    rules = [rule for rule in p.feed.get("filter.rules") if keeps_something([rule])]
-    return all(_SYSTEM.fullmatch(rule.strip()) for rule in rules)
-
-
-def _ignored_keys(p: DoctorInput, prefix: str, protocols: tuple[str, ...]) -> list[str]:
-    if not p.protocol or p.uses(*protocols):
-        return []
-    return [path.rpartition(".")[2] for path in p.feed.given if path.rpartition(".")[2].startswith(prefix)]
-
-
-def _of_other_sinks(p: DoctorInput) -> list[str]:
-    found = [path for path in p.feed.given if path.startswith(OTHER_SINKS)] if p.feed.on_kafka else []
-    return found + ["safe-mode"] * bool(p.feed.on_kafka and p.feed.get("safe-mode"))
-
-
-def _of_login(p: DoctorInput) -> list[str]:
-    names = ("sasl-user", "sasl-password")
-    return [name for name in names if p.feed.is_given(name)] if not p.feed.get("sasl-mechanism") else []
-
-
-def _of_large(p: DoctorInput) -> Iterator[str]:
-    if p.feed.get(_LARGE_MESSAGES + "large-message-handle-option") != "claim-check":
-        yield from (
-            name for name in ("claim-check-storage-uri", "claim-check-raw-value") if p.feed.get(_LARGE_MESSAGES + name)
-        )
-
-
-def _is_local(p: DoctorInput) -> bool:
-    uri = p.feed.get(_LARGE_MESSAGES + "claim-check-storage-uri") or ""
-    claims = p.feed.get(_LARGE_MESSAGES + "large-message-handle-option") == "claim-check"
-    return claims and bool(uri) and (uri.startswith(("file:", "local:")) or "://" not in uri)
-
-
-def _without_port(p: DoctorInput) -> list[str]:
-    return [host for host in p.feed.hosts if not _PORT.search(host)] if p.feed.on_kafka else []
-
-
-def _redo_level(p: DoctorInput) -> list[str]:
-    level = p.feed.get("consistent.level") or "none"
-    return [level] if level not in ("none", "eventual") else []
 
 
 RULES: Final = (
@@ -364,7 +289,9 @@ RULES: Final = (
          "avro-enable-watermark is TiCDC's own test switch: its DDL and watermark messages have no schema id, and "
          "every Confluent deserializer fails at them (without the extension it does nothing)", "Leave it off",
          _AVRO_FILE),
-    DoctorRule("before-missing", "warning", _lacks_old_values,
+    DoctorRule("before-missing", "warning",
+         lambda p: (p.uses("open") and not p.feed.get("sink.open.output-old-value"))
+         or (p.uses("debezium", "debezium-avro") and not p.feed.get("sink.debezium.output-old-value")),
          "Old values are off: inserts look like updates, and consumers that need `before` (Flink) fail",
          "Set output-old-value=true", _DEBEZIUM_FILE),
     DoctorRule("only-updated", "warning",
@@ -402,7 +329,8 @@ RULES: Final = (
          "subject: the second table's schema is refused, and the changefeed stops",
          "Give each table a topic: a dispatcher with matcher ['*.*'] and topic 'tidb_{schema}_{table}'",
          _AVRO_FILE),
-    DoctorRule("topic-ambiguous", "info", lambda p: p.joined_rules() if p.uses(*AVRO) else [],
+    DoctorRule("topic-ambiguous", "info",
+         lambda p: [d.topic for d in p.feed.dispatchers if p.uses(*AVRO) and _JOINED.search(d.topic)],
          "In {what} the tables `a_b`.`c` and `a`.`b_c` share a topic, and so a subject; characters that a topic "
          "can't have become `_` as well", "Put a `-` between the names", _ROUTER),
     DoctorRule("topic-collision", "error", lambda p: p.collisions() if p.uses(*AVRO) else [],
@@ -420,7 +348,7 @@ RULES: Final = (
     DoctorRule("partition-rowid", "warning", lambda p: p.partitions("rowid"),
          "Partition rule `rowid` is read as `index-value` ({what})", "Write index-value", _ROUTER),
     DoctorRule("topics-by-hand", "warning",
-         lambda p: p.placeholders() and p.feed.get("auto-create-topic") is False,
+         lambda p: any("{" in d.topic for d in p.feed.dispatchers) and p.feed.get("auto-create-topic") is False,
          "Topics are named after tables, and none is made by itself: the changefeed stops at the first row of a new "
          "table",
          "Make the topic before each CREATE TABLE, or leave auto-create-topic on", "ticdc pkg/sink/kafka/options.go"),
@@ -439,11 +367,15 @@ RULES: Final = (
          lambda p: p.uses("avro", "debezium", "debezium-avro", "craft") and not _handles_large(p, "none"),
          "large-message-handle-option works with open, simple and canal-json only: TiCDC refuses it",
          "Leave it at none, with a max-message-bytes that holds the largest row", _LARGE_FILE),
-    DoctorRule("large-canal", "error", _large_canal,
+    DoctorRule("large-canal", "error",
+         # TiCDC asks the sink URI alone whether the extension is on, when it checks this.
+         lambda p: p.uses("canal-json") and not _handles_large(p, "none") and not (
+             p.feed.extension and (not p.feed.scheme or p.feed.given.get(_EXTENSION) == "sink-uri")),
          "large-message-handle-option with canal-json needs the TiDB extension, and TiCDC looks for it in the sink URI "
          "only: it refuses the changefeed",
          "Add enable-tidb-extension=true to the sink URI, even where the file has it", "ticdc pkg/config/sink.go"),
-    DoctorRule("large-compression", "warning", _is_compressed,
+    DoctorRule("large-compression", "warning",
+         lambda p: p.feed.get(_LARGE_MESSAGES + "large-message-handle-compression") not in ("none", "", None),
          "large-message-handle-compression compresses every message: readers must undo it",
          "Our readers do; for others use Kafka's own `compression`", _OPEN_FILE),
     DoctorRule("compression-unknown", "warning",
@@ -478,7 +410,9 @@ RULES: Final = (
     DoctorRule("registry-plain", "warning",
          lambda p: _credentials(p) and p.registry is not None and p.registry.scheme == "http",
          "The registry's credentials go over plain http", "Use https://", _CODEC),
-    DoctorRule("registry-cloud", "warning", lambda p: _host_ends(p, ".confluent.cloud") and not _credentials(p),
+    DoctorRule("registry-cloud", "warning",
+         lambda p: p.registry is not None and (p.registry.hostname or "").endswith(".confluent.cloud")
+         and not _credentials(p),
          "Confluent Cloud wants an API key and secret: TiCDC's first request is refused without them",
          "Write them into the URL: https://KEY:SECRET@…", _AVRO_FILE),
     DoctorRule("registry-glue", "warning", lambda p: p.feed.uses_glue,
@@ -547,7 +481,9 @@ RULES: Final = (
          "Filters keep rows back ({what}): tables downstream are not TiDB's, and a row that is kept back once may stay "
          "as it was for good", "Let all rows through, and leave out what is not wanted where the messages are read",
          _FILTER),
-    DoctorRule("no-table", "warning", _lets_nothing_through,
+    DoctorRule("no-table", "warning",
+         lambda p: all(_SYSTEM.fullmatch(rule.strip()) for rule in p.feed.get("filter.rules")
+                       if keeps_something([rule])),
          "filter.rules let no table through: patterns with `!` only take out, and TiCDC never sends system schemas",
          "Begin with '*.*' or with the tables that are wanted", _FILTER),
     # ---- passed over
@@ -562,29 +498,41 @@ RULES: Final = (
     DoctorRule("registry-unused", "warning",
          lambda p: p.uses("open", "craft", "simple", "canal-json") and (p.registry is not None or p.feed.uses_glue),
          "The schema registry is not used with this protocol", "Leave it out", _CODEC),
-    DoctorRule("avro-settings-ignored", "info", lambda p: _ignored_keys(p, "avro-", AVRO),
+    DoctorRule("avro-settings-ignored", "info",
+         lambda p: [name for path in p.feed.given if (name := path.rpartition(".")[2]).startswith("avro-")]
+         if p.protocol and not p.uses(*AVRO) else [],
          "Settings of Avro that do nothing with this protocol: {what}", "Leave them out", _CODEC),
-    DoctorRule("login-ignored", "warning", _of_login,
+    DoctorRule("login-ignored", "warning",
+         lambda p: [name for name in ("sasl-user", "sasl-password")
+                    if p.feed.is_given(name) and not p.feed.get("sasl-mechanism")],
          "TiCDC does not log in with {what}: no sasl-mechanism is given", "Set sasl-mechanism, such as PLAIN", _KAFKA),
     DoctorRule("scheme-without-tls", "warning",
          lambda p: p.feed.scheme == "kafka+ssl" and not (p.feed.get("enable-tls") or p.feed.get("ca")),
          "kafka+ssl:// alone does not turn TLS on: TiCDC connects without it",
          "Set enable-tls=true, or ca, cert and key", _KAFKA),
-    DoctorRule("claim-check-ignored", "warning", lambda p: list(_of_large(p)),
+    DoctorRule("claim-check-ignored", "warning",
+         lambda p: [name for name in ("claim-check-storage-uri", "claim-check-raw-value")
+                    if p.feed.get(_LARGE_MESSAGES + name) and not _handles_large(p, "claim-check")],
          "{what} without large-message-handle-option claim-check does nothing: a row that is too large goes into no "
          "file",
          "Set large-message-handle-option = 'claim-check'", "ticdc pkg/config/large_message.go"),
-    DoctorRule("claim-check-local", "warning", _is_local,
+    DoctorRule("claim-check-local", "warning",
+         lambda p: _handles_large(p, "claim-check")
+         and bool(re.match("file:|local:|(?!.*://).", p.feed.get(_LARGE_MESSAGES + "claim-check-storage-uri") or "")),
          "claim-check-storage-uri is a folder on the disk of each TiCDC server: the files of a table lie where it was "
          "written, and nobody else has them", "Use an object store, or a folder that all servers and readers share",
          "ticdc pkg/sink/kafka/claimcheck"),
-    DoctorRule("broker-without-port", "error", _without_port,
+    DoctorRule("broker-without-port", "error",
+         lambda p: [host for host in p.feed.hosts if p.feed.on_kafka and not _PORT.search(host)],
          "Brokers without a port: {what}. TiCDC's client for Kafka takes none by itself and can't connect",
          "Write HOST:PORT for each broker", _KAFKA),
-    DoctorRule("redo-level-unknown", "warning", _redo_level,
+    DoctorRule("redo-level-unknown", "warning",
+         lambda p: [level] if (level := p.feed.get("consistent.level") or "none") not in ("none", "eventual") else [],
          "consistent.level {what} is none that TiCDC knows: it keeps no redo log, and says nothing",
          "Write level = 'eventual', or leave it out", "ticdc pkg/redo/config.go"),
-    DoctorRule("other-sinks", "info", _of_other_sinks,
+    DoctorRule("other-sinks", "info",
+         lambda p: [path for path in p.feed.given if path.startswith(OTHER_SINKS)]
+         + ["safe-mode"] * bool(p.feed.get("safe-mode")) if p.feed.on_kafka else [],
          "Settings of other sinks that do nothing with Kafka: {what}", "Leave them out", "ticdc pkg/config/sink.go"),
 )  # fmt: skip
 
@@ -603,45 +551,33 @@ class Finding:
     source: str
 
     def form(self) -> dict[str, Any]:
-        return {
-            "id": self.id, "severity": self.severity, "text": self.text, "fix": self.fix, "source": self.source,
-        }  # fmt: skip
+        return asdict(self)
 
 
 def examine(patient: DoctorInput) -> list[Finding]:
     """All findings, the gravest first."""
-    findings = [*_of_settings(patient), *_of_faults(patient)]
+    findings = list[Finding]()
+    for problem in patient.feed.problems:
+        refused = problem.severity == "error"
+        kind, fix = "settings-refused" if refused else "settings-odd", problem.fix or "Correct it"
+        fix += "; `cdc cli changefeed create` refuses it" if refused else ""
+        source = "ticdc pkg/config, pkg/sink/codec/common/config.go"
+        findings.append(Finding(kind, problem.severity, problem.text, fix, source))
+    for fault in faults(patient.protocol, patient.feed):
+        # Where nobody says which release runs, it may have the fix.
+        severity: Severity = "warning" if patient.feed.ticdc_version or not fault.until else "info"
+        findings.append(Finding(fault.id, severity, f"{fault.text} ({fault.versions})", fault.fix, fault.source))
     for rule in RULES:
         answer = rule.when(patient)
         if not answer:
             continue
-        what = (
-            ""
-            if answer is True
-            else ", ".join(answer[:5]) + (f" and {len(answer) - 5} more" if len(answer) > 5 else "")
-        )
+        named = [] if answer is True else answer
+        what = ", ".join(named[:5]) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
         text, fix = rule.text.replace("{what}", what), rule.fix.replace("{what}", what)
         lines = lines_named(f"{text} {fix}", patient.feed.given)
         fix += f". Set now: {', '.join(lines)}" if lines else ""
         findings.append(Finding(rule.id, rule.severity, text, fix, rule.source))
     return sorted(findings, key=lambda f: ORDER.index(f.severity))
-
-
-def _of_faults(patient: DoctorInput) -> Iterator[Finding]:
-    for fault in faults(patient.protocol, patient.feed):
-        version = f" ({fault.versions})"
-        # Where nobody says which release runs, it may have the fix.
-        severity: Severity = "warning" if patient.feed.ticdc_version or not fault.until else "info"
-        yield Finding(fault.id, severity, fault.text + version, fault.fix, fault.source)
-
-
-def _of_settings(patient: DoctorInput) -> Iterator[Finding]:
-    for problem in patient.feed.problems:
-        kind = "settings-refused" if problem.severity == "error" else "settings-odd"
-        fix = problem.fix or "Correct it"
-        fix += "; `cdc cli changefeed create` refuses it" if problem.severity == "error" else ""
-        source = "ticdc pkg/config, pkg/sink/codec/common/config.go"
-        yield Finding(kind, problem.severity, problem.text, fix, source)
 
 
 def exit_code(findings: list[Finding], threshold: Severity = "warning") -> int:

@@ -194,14 +194,10 @@ def faults(protocol: str, feed: ChangefeedSettings) -> Iterator[KnownFault]:
     """Those of a protocol with these settings, in the release of TiCDC that they name or in any."""
     at = version_of(feed.ticdc_version) if feed.ticdc_version else None
     for fault in FAULTS:
-        if fault.protocols and protocol not in fault.protocols:
+        fixes = [version_of(entry) for entry in fault.until]
+        # A fix counts for its own line (8.5), the last one for all later lines too.
+        fixed = at and any(at >= fix and (fix == fixes[-1] or at[:2] == fix[:2]) for fix in fixes)
+        if (fault.protocols and protocol not in fault.protocols) or fixed or (at and at < version_of(fault.since)):
             continue
-        if fault.settings(feed) and (at is None or _is_in(fault, at)):
+        if fault.settings(feed):
             yield fault
-
-
-def _is_in(fault: KnownFault, at: tuple[int, int, int]) -> bool:
-    """A fix counts for its own line (8.5), the last one for all later lines too."""
-    fixes = [version_of(entry) for entry in fault.until]
-    fixed = any(at >= fix and (fix == fixes[-1] or at[:2] == fix[:2]) for fix in fixes)
-    return at >= version_of(fault.since) and not fixed

@@ -14,7 +14,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
 
 from ticdc_bridge.schemas.model.credentials import mask_credentials
@@ -61,9 +61,7 @@ _OF_API = {
     "sink.file-index-width": "sink.file-index-digit",
     "sink.mysql-config.max-multi-update-row-count": "sink.mysql-config.max-multi-update-row",
 }
-_ANY_CASE = (
-    "sink.kafka-config.sasl-mechanism", "sink.kafka-config.sasl-gssapi-auth-type",
-)  # fmt: skip
+_ANY_CASE = ("sink.kafka-config.sasl-mechanism", "sink.kafka-config.sasl-gssapi-auth-type")
 
 
 def read(
@@ -81,24 +79,25 @@ def read(
     --schema-registry` is given, which stands for the file's. SetupError USAGE where one can't be read at all.
     """
     document = _document(config)
-    is_json = config.lstrip().startswith("{")
-    cloud = from_cloud(document)
-    if cloud is not None:
-        document, sink_uri, is_json = cloud.document, sink_uri or cloud.uri, False
+    is_json, cloud_uri, positions = config.lstrip().startswith("{"), None, dict[str, str]()
+    if cloud := _from_cloud(document):
+        (document, cloud_uri), is_json = cloud, False
+        sink_uri = sink_uri or cloud_uri
+        positions = {path: f"{name} (TiDB Cloud)" for path, name in _CLOUD_PATHS.items()}
     reader = _Reader(document, is_json)
-    positions = {} if cloud is None else {path: f"{name} (TiDB Cloud)" for path, name in FILE_PATHS.items()}
     if schema_registry:
         positions["sink.schema-registry"] = "--schema-registry"
         sink = reader.document.get("sink")
         reader.document["sink"] = {**(sink if isinstance(sink, dict) else {}), "schema-registry": schema_registry}
-    sink_uri = sink_uri or reader.uri_of_document()
+    sink_uri = sink_uri or text_of(reader.answer, "sink-uri")
     if ticdc_version:
         version_of(ticdc_version)
     if not sink_uri and not reader.document:
         return ChangefeedSettings(keyspace=keyspace or "default", time_zone=time_zone, ticdc_version=ticdc_version)
-    reader.take_file()
+    for path, value in _leaves(reader.document):
+        reader.take_setting(path, value)
     uri = reader.take_uri(sink_uri) if sink_uri else None
-    made = ("config", "sink-uri") if cloud is not None and sink_uri == cloud.uri else ("config",)
+    made = ("config", "sink-uri") if sink_uri == cloud_uri else ("config",)
     reader.given |= {path: location for path, location in positions.items() if reader.given.get(path) in made}
     return replace(reader.build_settings(uri, keyspace, time_zone), ticdc_version=ticdc_version)
 
@@ -145,7 +144,7 @@ class _Reader:
         self.is_json = is_json
         inner = next((name for name in ("config", "replica-config") if isinstance(document.get(name), dict)), "")
         self.answered = inner == "config"  # by `cdc cli changefeed query` or the API; they know more than settings
-        self.whole: Mapping[str, Any] = document if inner else {}
+        self.answer: Mapping[str, Any] = document if inner else {}
         self.document: dict[str, Any] = document[inner] if inner else document
         self.values: dict[str, Any] = {}
         self.given: dict[str, str] = {}
@@ -165,16 +164,8 @@ class _Reader:
         text = f"{what}, which TiCDC {does}" + (f"; {hint}" if hint else "")
         self.add_problem(severity, text, f"Take out {line_in_file(path)}")
 
-    def uri_of_document(self) -> str:
-        uri = self.whole.get("sink-uri", "")
-        return uri if isinstance(uri, str) else ""
-
     # ---- the file
-    def take_file(self) -> None:
-        for path, value in _leaves(self.document):
-            self._setting(path, value)
-
-    def _setting(self, path: str, value: Any) -> None:
+    def take_setting(self, path: str, value: Any) -> None:
         path = _OF_API.get(path, path)
         table, _, name = path.rpartition(".")
         if table in OTHER_TABLES and path not in BY_PATH:
@@ -306,9 +297,18 @@ class _Reader:
         topic, scheme = "", ""
         if uri is not None:
             scheme, topic = uri.scheme.lower(), unquote(uri.path.strip("/"))
-            self._check_address(scheme, topic, protocol_name)
+            if scheme not in KAFKA:
+                self.add_problem("warning", f"the sink is {scheme}://: only Kafka's messages are read here")
+            elif not topic:
+                self.add_error("the sink URI has no topic: kafka://HOST:PORT/TOPIC", "the path of the sink URI")
+            elif expression_error(topic, avro=False) or "{" in topic:
+                text = f"topic {topic[:80]!r}: letters, digits, '.', '_' and '-' are what a name may have"
+                self.add_error(text, "the path of the sink URI")
+            if scheme in KAFKA and not protocol_name:
+                text = "no protocol is given: TiCDC does not start such a changefeed"
+                self.add_problem("error", text, f"Add protocol=… to the sink URI, or {line_in_file('sink.protocol')}")
         sensitive = bool(self.values.get("case-sensitive", False))
-        return ChangefeedSettings(
+        settings = ChangefeedSettings(
             scheme=scheme,
             hosts=tuple(h for h in (uri.netloc.rpartition("@")[2].split(",") if uri else ()) if h),
             topic=topic,
@@ -321,20 +321,8 @@ class _Reader:
             tables=self._filter(self.values.get("filter.rules", ("*.*",)), sensitive, "filter.rules"),
             keyspace=keyspace or "default",
             time_zone=time_zone,
-            problems=(*self.problems, *setting_checks.problems(self.values, self.given, self.lists, scheme, protocol)),
         )
-
-    def _check_address(self, scheme: str, topic: str, protocol: str) -> None:
-        if scheme not in KAFKA:
-            self.add_problem("warning", f"the sink is {scheme}://: only Kafka's messages are read here")
-        elif not topic:
-            self.add_error("the sink URI has no topic: kafka://HOST:PORT/TOPIC", "the path of the sink URI")
-        elif expression_error(topic, avro=False) or "{" in topic:
-            text = f"topic {topic[:80]!r}: letters, digits, '.', '_' and '-' are what a name may have"
-            self.add_error(text, "the path of the sink URI")
-        if scheme in KAFKA and not protocol:
-            text = "no protocol is given: TiCDC does not start such a changefeed"
-            self.add_problem("error", text, f"Add protocol=… to the sink URI, or {line_in_file('sink.protocol')}")
+        return replace(settings, problems=(*self.problems, *setting_checks.problems(settings, self.lists)))
 
     def _dispatchers(self, sensitive: bool) -> Iterator[Dispatcher]:
         for number, member in enumerate(self.lists.get("sink.dispatchers", ()), 1):
@@ -415,7 +403,7 @@ _GLUE: Final = {
 
 # Our settings, by path → where TiDB Cloud's have them.
 _KAFKA_PATH, _CODEC_PATH = "sink.kafka-config.", "sink.kafka-config.codec-config."
-FILE_PATHS: Final = {
+_CLOUD_PATHS: Final = {
     "sink.protocol": "dataFormat.protocol", "sink.schema-registry": _AVRO + "confluentSchemaRegistry",
     _CODEC_PATH + "enable-tidb-extension": "dataFormat.enableTidbExtension",
     _CODEC_PATH + "avro-decimal-handling-mode": _AVRO + "decimalHandlingMode",
@@ -429,20 +417,13 @@ FILE_PATHS: Final = {
 }  # fmt: skip
 
 
-class CloudSettings(NamedTuple):
-    """uri: what stands for the sink URI; its host is a placeholder where none is told. document: the file's tables."""
-
-    uri: str
-    document: dict[str, Any]
-
-
-def from_cloud(document: Object) -> CloudSettings | None:
-    """None for settings of another form."""
+def _from_cloud(document: Object) -> tuple[dict[str, Any], str] | None:
+    """(the file's tables, what stands for the sink URI); None for settings of another form."""
     kafka = next((o for o in _objects(document) if isinstance(o.get("dataFormat"), Mapping)), None)
     if kafka is None:
         return None
     filter_ = next((o for o in _objects(document) if "filterRule" in o), {})
-    return CloudSettings(_uri(kafka), _file(kafka, filter_))
+    return _file(kafka, filter_), _uri(kafka)
 
 
 def _objects(document: Object, depth: int = 3) -> Iterator[Object]:

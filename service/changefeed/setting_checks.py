@@ -20,11 +20,9 @@ from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
 from ticdc_bridge.service.changefeed.settings import (
-    BY_PATH,
-    BY_URI,
-    KAFKA,
     KEYS,
     PARTITION_RULES,
+    ChangefeedSettings,
     Key,
     Problem,
     Severity,
@@ -45,18 +43,13 @@ _MOST_BATCH: Final = 8192
 _BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _STORAGE = re.compile(r"(?:s3|ks3|gs|gcs|azure|azblob)://[^/?]+|(?:local|file|hdfs)://|(?![A-Za-z][\w+.-]*://).+")
 _REDO_LOCATION = re.compile(r"(?:blackhole[\w.+-]*|local|nfs|s3|gcs|gs|azblob|azure|file|noop)://")
+Member = Mapping[str, Any]
+"""Of a list of tables in the file."""
 
 
-def problems(
-    values: Mapping[str, Any],
-    given: Mapping[str, str],
-    lists: Mapping[str, Sequence[Mapping[str, Any]]],
-    scheme: str,
-    protocol: str,
-) -> Iterator[Problem]:
-    """values: by path, as merged; given: where each is from. lists: the file's lists of tables. scheme: of the sink
-    URI, "" where there is none."""
-    settings = _Settings(values, scheme, protocol)
+def problems(settings: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]) -> Iterator[Problem]:
+    """Of merged settings. lists: the file's lists of tables, by path."""
+    values, given, protocol = settings.values, settings.given, settings.protocol
     for key in KEYS:
         text = _not_taken(key, values[key.path], given, protocol) if key.path in values else ""
         if text:
@@ -64,14 +57,15 @@ def problems(
     for rule in _RULES:
         if rule.when(settings):
             yield Problem("error", rule.text, fix_of(rule.names, given))
-    # lists: by path.
     for number, filter_ in enumerate(lists.get("filter.event-filters", ()), 1):
         yield from _located("filter.event-filters", number, "error", _of_event_filter(filter_))
     for number, dispatcher in enumerate(lists.get("sink.dispatchers", ()), 1):
         yield from _located("sink.dispatchers", number, "error", _of_dispatcher(dispatcher, protocol))
         yield from _located("sink.dispatchers", number, "warning", _passed_over(dispatcher))
     for number, selector in enumerate(lists.get("sink.column-selectors", ()), 1):
-        yield from _located("sink.column-selectors", number, "error", _of_selector(selector))
+        if not keeps_something(texts(selector.get("columns"))):
+            text = "a column selector keeps no column, so no key either: TiCDC refuses its tables; begin with '*'"
+            yield Problem("error", text, f"Change {line_in_file(f'sink.column-selectors.{number}.columns')}")
     for path, members in lists.items():
         for number, member in enumerate(members, 1):
             before = [] if path == "filter.event-filters" else members[: number - 1]
@@ -139,72 +133,41 @@ def _shown(number: float) -> str:
 
 # ---- settings together
 @dataclass(frozen=True, slots=True)
-class _Settings:
-    values: Mapping[str, Any]
-    scheme: str
-    protocol: str
-
-    def get(self, name: str) -> Any:
-        key = BY_URI.get(name) or BY_PATH[name]
-        return self.values.get(key.path, key.default)
-
-    def kafka(self, name: str) -> Any:
-        return self.get(f"sink.kafka-config.{name}")
-
-    def glue(self, name: str) -> Any:
-        return self.values.get(f"sink.kafka-config.glue-schema-registry-config.{name}")
-
-    @property
-    def uses_glue(self) -> bool:
-        return any(path.startswith("sink.kafka-config.glue-schema-registry-config.") for path in self.values)
-
-    @property
-    def on_kafka(self) -> bool:
-        return self.scheme in KAFKA
-
-    @property
-    def mechanism(self) -> str:
-        return str(self.get("sasl-mechanism") or "").lower()
-
-
-@dataclass(frozen=True, slots=True)
 class _Rule:
     """names: of the settings to change, by the URI's name or by path."""
 
-    when: Callable[[_Settings], bool]
+    when: Callable[[ChangefeedSettings], bool]
     text: str
     names: tuple[str, ...]
 
 
-def _lacks_login(s: _Settings) -> bool:
-    return s.mechanism in ("plain", "scram-sha-256", "scram-sha-512") and not (
-        s.get("sasl-user") and s.get("sasl-password")
-    )
+def _mechanism(s: ChangefeedSettings) -> str:
+    return str(s.get("sasl-mechanism") or "").lower()
 
 
-def _files(s: _Settings) -> list[bool]:
+def _files(s: ChangefeedSettings) -> list[bool]:
     return [bool(s.get(name)) for name in ("ca", "cert", "key")]
 
 
-def _oauth(s: _Settings) -> list[bool]:
-    return [bool(s.kafka(f"sasl-oauth-{name}")) for name in ("client-id", "client-secret", "token-url")]
+def _oauth(s: ChangefeedSettings) -> list[bool]:
+    return [bool(s.get(path)) for path in _OAUTH]
 
 
-def _is_no_base64(s: _Settings) -> bool:
+def _is_no_base64(s: ChangefeedSettings) -> bool:
     try:
-        base64.b64decode(s.kafka("sasl-oauth-client-secret") or "", validate=True)
+        base64.b64decode(s.get(_OAUTH[1]) or "", validate=True)
     except (binascii.Error, ValueError):
         return True
     return False
 
 
-def _redo(s: _Settings, *names: str) -> list[Any]:
+def _redo(s: ChangefeedSettings, *names: str) -> list[Any]:
     """Settings of the redo log, which TiCDC checks where it is on; those that are 0 or empty are its defaults."""
     on = s.get("consistent.level") == "eventual"
     return [value for name in names if on and (value := s.get(f"consistent.{name}"))]
 
 
-def _split(s: _Settings, *names: str) -> list[Any]:
+def _split(s: ChangefeedSettings, *names: str) -> list[Any]:
     """Settings of tables that are split over nodes, which TiCDC checks where that is on."""
     on = s.get("scheduler.enable-table-across-nodes")
     return [value for name in names if on and (value := s.get(f"scheduler.{name}")) is not None]
@@ -241,30 +204,32 @@ _RULES: Final = (
           ("enable-sync-point",)),
     _Rule(lambda s: s.on_kafka and bool(s.get("enable-active-active")),
           "enable-active-active is on: TiCDC refuses it with Kafka", ("enable-active-active",)),
-    _Rule(_lacks_login, "sasl-mechanism plain or scram needs both sasl-user and sasl-password",
+    _Rule(lambda s: _mechanism(s) in ("plain", "scram-sha-256", "scram-sha-512")
+          and not (s.get("sasl-user") and s.get("sasl-password")),
+          "sasl-mechanism plain or scram needs both sasl-user and sasl-password",
           ("sasl-mechanism", "sasl-user", "sasl-password")),
-    _Rule(lambda s: s.mechanism == "oauthbearer" and not all(_oauth(s)),
+    _Rule(lambda s: _mechanism(s) == "oauthbearer" and not all(_oauth(s)),
           "sasl-mechanism oauthbearer needs sasl-oauth-client-id, sasl-oauth-client-secret and sasl-oauth-token-url "
           "in the file", ("sasl-mechanism", *_OAUTH)),
-    _Rule(lambda s: s.mechanism != "oauthbearer" and any(_oauth(s)),
+    _Rule(lambda s: _mechanism(s) != "oauthbearer" and any(_oauth(s)),
           "sasl-oauth-… is given, but sasl-mechanism is not oauthbearer", ("sasl-mechanism",)),
     _Rule(_is_no_base64, "sasl-oauth-client-secret is not base64", _OAUTH[1:2]),
     _Rule(lambda s: any(_files(s)) and not all(_files(s)), "ca, cert and key have to be given together",
           ("ca", "cert", "key")),
     _Rule(lambda s: all(_files(s)) and s.values.get("sink.kafka-config.enable-tls") is False,
           "ca, cert and key are given, but enable-tls is false", ("enable-tls",)),
-    _Rule(lambda s: s.uses_glue and not s.glue("registry-name"), "glue-schema-registry-config has no registry-name",
-          (_GLUE + "registry-name",)),
-    _Rule(lambda s: s.uses_glue and not s.glue("region"), "glue-schema-registry-config has no region",
+    _Rule(lambda s: s.uses_glue and not s.get(_GLUE + "registry-name"),
+          "glue-schema-registry-config has no registry-name", (_GLUE + "registry-name",)),
+    _Rule(lambda s: s.uses_glue and not s.get(_GLUE + "region"), "glue-schema-registry-config has no region",
           (_GLUE + "region",)),
-    _Rule(lambda s: bool(s.glue("access-key")) and not s.glue("secret-access-key"),
+    _Rule(lambda s: bool(s.get(_GLUE + "access-key")) and not s.get(_GLUE + "secret-access-key"),
           "glue-schema-registry-config has access-key without secret-access-key", (_GLUE + "secret-access-key",)),
     _Rule(lambda s: s.protocol == "open"
-          and s.kafka("large-message-handle.large-message-handle-option") == "claim-check"
-          and bool(s.kafka("large-message-handle.claim-check-raw-value")),
+          and s.get(_LARGE + "large-message-handle-option") == "claim-check"
+          and bool(s.get(_LARGE + "claim-check-raw-value")),
           "claim-check-raw-value does not go with open-protocol", (_LARGE + "claim-check-raw-value",)),
-    _Rule(lambda s: s.kafka("large-message-handle.large-message-handle-option") == "claim-check"
-          and not _STORAGE.match(s.kafka("large-message-handle.claim-check-storage-uri") or "file://"),
+    _Rule(lambda s: s.get(_LARGE + "large-message-handle-option") == "claim-check"
+          and not _STORAGE.match(s.get(_LARGE + "claim-check-storage-uri") or "file://"),
           "claim-check-storage-uri has to be a place that TiCDC knows, such as s3://BUCKET/PATH",
           (_LARGE + "claim-check-storage-uri",)),
     _Rule(lambda s: s.protocol == "simple" and s.get("encoding-format") == "avro"
@@ -275,7 +240,6 @@ _RULES: Final = (
 
 
 # ---- lists
-Member = Mapping[str, Any]
 Found = tuple[str, str]
 """The key of a member, and what is wrong with it."""
 _ROUTE = re.compile(r"(?:[^{}]|\{schema\}|\{table\})*")
@@ -319,11 +283,6 @@ def _of_matcher(member: Member, before: Sequence[Member]) -> Iterator[Found]:
 def keeps_something(patterns: Sequence[str]) -> bool:
     """True if patterns of tables or columns can fit at all: those with `!` only take out."""
     return any(not p.lstrip().startswith(("!", "#")) for p in patterns if p.strip())
-
-
-def _of_selector(member: Member) -> Iterator[Found]:
-    if not keeps_something(texts(member.get("columns"))):
-        yield "columns", "a column selector keeps no column, so no key either: TiCDC refuses its tables; begin with '*'"
 
 
 # ---- event filters

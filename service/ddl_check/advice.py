@@ -59,8 +59,16 @@ def advise(
     advice = list(_of_columns(change, target, attempt)) if refused else []
     advice += [_window(v, url) for v in refused]
     advice += list(_by_level(refused, change))
-    advice += [_mode(v, url) for v in verdicts if v.rehearsal.refusal in ("READ_ONLY", "NOT_IN_READ_WRITE_MODE")]
-    advice += list(_by_risk(change, target, risks))
+    for verdict in verdicts:
+        if verdict.rehearsal.refusal in ("READ_ONLY", "NOT_IN_READ_WRITE_MODE"):
+            where = f"{url or '$REGISTRY'}/mode/{quote(verdict.subject, safe='')}"
+            command = f'curl -X PUT {_JSON} -d \'{{"mode":"READWRITE"}}\' {where}'
+            advice.append(Advice("read-write", f"Let {verdict.subject} be written before the DDL", (command,)))
+    for risk in risks:
+        text = _BY_RISK.get(risk.id) or _BY_FAULT.get(risk.id)
+        if text and (risk.id != "renamed-table" or sanitise_name(change.id.table) in target.topic):
+            text = text.replace("{table}", str(change.id)).replace("{column}", risk.column)
+            advice.append(Advice(risk.id, text))
     return advice
 
 
@@ -132,12 +140,6 @@ def _shell(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _mode(verdict: SubjectVerdict, url: str) -> Advice:
-    base, subject = url or "$REGISTRY", quote(verdict.subject, safe="")
-    command = f'curl -X PUT {_JSON} -d \'{{"mode":"READWRITE"}}\' {base}/mode/{subject}'
-    return Advice("read-write", f"Let {verdict.subject} be written before the DDL", (command,))
-
-
 def _by_level(refused: Sequence[SubjectVerdict], change: TableChange) -> Iterator[Advice]:
     levels = {v.rehearsal.level for v in refused}
     if any(level.startswith(("FORWARD", "FULL")) for level in levels) and change.dropped_columns:
@@ -189,13 +191,3 @@ _BY_RISK: dict[str, str] = {
 
 
 _BY_FAULT = {fault.id: fault.fix for fault in FAULTS}
-
-
-def _by_risk(change: TableChange, target: SubjectTarget, risks: Sequence[Risk]) -> Iterator[Advice]:
-    has_topic = sanitise_name(change.id.table) in target.topic
-    for risk in risks:
-        if risk.id == "renamed-table" and not has_topic:
-            continue
-        text = _BY_RISK.get(risk.id) or _BY_FAULT.get(risk.id)
-        if text:
-            yield Advice(risk.id, text.replace("{table}", str(change.id)).replace("{column}", risk.column))

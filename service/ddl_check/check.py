@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
@@ -20,7 +21,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import STOPS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Dispatcher
 from ticdc_bridge.service.ddl_check.advice import OTHER_DISPATCHER, OTHER_FILTER, Advice, advise
-from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes, of_introducers
+from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes
 from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 from ticdc_bridge.service.ddl_check.report import (
     REFUSED,
@@ -165,49 +166,50 @@ class _Run:
                     raise SetupError("USAGE", details=details)
                 waiting = deque(split(self.question.sql, self.session.mode, piece.end))
 
-    def statement(self, one: ParsedStatement, sql: str) -> StatementReport:
+    def statement(self, entry: ParsedStatement, sql: str) -> StatementReport:
         if mode := unknown_mode_set(self.session.assignments(sql)):
             refusal = Refusal(WRONG_VALUE, f"Variable 'sql_mode' can't be set to the value of '{mode}'")
-            return _refused(one, (refusal,))
+            return _refused(entry, (refusal,))
         self.session = self.session.after_statement(sql)
-        if one.refused:
-            return _refused(one, (Refusal(one.refused, one.error),))
-        if one.error:
-            self._lose(one)
+        if entry.refused:
+            return _refused(entry, (Refusal(entry.refused, entry.error),))
+        if entry.error:
+            self._lose(entry)
             reason = (
-                f"The statement is not understood: {one.error}. TiDB refuses what its grammar does not have (error "
+                f"The statement is not understood: {entry.error}. TiDB refuses what its grammar does not have (error "
                 f"{SYNTAX_ERROR}); if yours takes it, it is newer than this check."
             )
-            return StatementReport(one, UNKNOWN, reason)
-        if one.statement is None:
-            return StatementReport(one, SAFE, one.note + ".")
-        if isinstance(one.statement, ddl.NoRowEffect) and one.kind == "FLASHBACK TO TIMESTAMP":
+            return StatementReport(entry, UNKNOWN, reason)
+        if entry.statement is None:
+            return StatementReport(entry, SAFE, entry.note + ".")
+        if isinstance(entry.statement, ddl.NoRowEffect) and entry.kind == "FLASHBACK TO TIMESTAMP":
             return StatementReport(
-                one, UNKNOWN, "FLASHBACK to a time restores tables and rows for which no event is sent."
+                entry, UNKNOWN, "FLASHBACK to a time restores tables and rows for which no event is sent."
             )
-        return self._apply_statement(one, one.statement)
+        return self._apply_statement(entry, entry.statement)
 
     def _apply_statement(self, entry: ParsedStatement, statement: ddl.Statement) -> StatementReport:
         ids: tuple[TableId, ...] = ()
         try:
             ids = affected_tables(self.catalog, statement, entry.db)
-            unsure = [(i, why) for i in ids if (why := self._find_doubt(i, statement))]
-            unsure += [
-                (i, why)
-                for i in self._sources(statement, entry.db)
-                if (why := self.lost.get(i.folded) or self.lost_all)
-            ]
-            tried = self._try(entry, statement) if not unsure else TrialResult()
-            refused = [] if unsure else self._refusals(entry, statement) if tried is None else [*tried.refusals]
+            unsure = self._doubts(statement, ids, entry.db)
+            tried = TrialResult()
+            if not unsure and self.question.trial is not None and is_tried(statement):
+                tried = self.question.trial.run(entry.sql, statement, entry.db, self.catalog, self.session)
+                refused = [*tried.refusals]
+            elif unsure or self.session.mode is WIRE:  # what TiCDC sends, TiDB has taken
+                refused = []
+            else:
+                found = refusals(self.catalog, statement, entry.db, SqlModes.of(self.session.sql_mode))
+                refused = [r for r in found if not self.session.permits(r.number, r.text)]
             certain = tuple(r for r in refused if r.certain)
             if certain:
                 return replace(_refused(entry, certain), tables=tuple(map(str, dict.fromkeys(ids))))
             after, table_changes = changes(self.catalog, statement, entry.db)
-            after, table_changes, notes = _as_tidb_has_them(after, table_changes, tried.tables if tried else {})
+            after, table_changes, notes = _as_tidb_has_them(after, table_changes, tried.tables)
         except DdlError as error:
             self.lost.update(dict.fromkeys((id_.folded for id_ in ids), error.detail))
-            name = error.fields.get("without_database")
-            reason = _no_database(name, self.question.databases_of(name)) if name else _not_applicable(error)
+            reason = _not_applicable(error, self.question.databases_of)
             return StatementReport(entry, UNKNOWN, reason, tables=tuple(map(str, ids)))
         tables = tuple(map(str, dict.fromkeys(ids)))
         if unsure:
@@ -228,69 +230,58 @@ class _Run:
                 f"{refused[0].number}). If it does: {report.reason}"
             )
             report = replace(report, verdict=UNKNOWN, reason=reason)
-        if tried is not None and tried.untried and report.verdict == SAFE:
+        if tried.untried and report.verdict == SAFE:
             reason = f"It was not tried in TiDB: {tried.untried}. If TiDB takes it: {report.reason}"
             report = replace(report, verdict=UNKNOWN, reason=reason)
         return replace(report, tables=tables, notes=(*report.notes, *notes))
 
-    def _try(self, entry: ParsedStatement, statement: ddl.Statement) -> TrialResult | None:
-        """What a TiDB says of a statement; None where none is asked, or not about statements of this kind."""
-        if self.question.trial is None or not is_tried(statement):
-            return None
-        return self.question.trial.run(entry.sql, statement, entry.db, self.catalog, self.session)
-
-    def _refusals(self, entry: ParsedStatement, statement: ddl.Statement) -> list[Refusal]:
-        """What TiCDC sends, TiDB has taken."""
-        if self.session.mode is WIRE:
-            return []
-        found = refusals(self.catalog, statement, entry.db, SqlModes.of(self.session.sql_mode))
-        found = [r for r in found if not self.session.permits(r.number, r.text)]
-        return [*found, *of_introducers(entry.sql, self.session.mode)]
-
-    def _find_doubt(self, id_: TableId, statement: ddl.Statement) -> str:
-        if isinstance(statement, (ddl.CreateTable, ddl.DropTables)):
-            return ""
-        return self.lost.get(id_.folded) or self.lost_all or self.question.unsure(id_)
-
-    def _sources(self, statement: ddl.Statement, db: str) -> list[TableId]:
-        """Tables that are there and that a statement asks without changing them."""
+    def _doubts(self, statement: ddl.Statement, ids: Sequence[TableId], db: str) -> list[tuple[TableId, str]]:
+        """Tables that are not fully known, and why: those that it changes (ids), and those that it only asks."""
         names = list[ddl.TableName | None]()
         match statement:
             case ddl.CreateTable():
                 names += [statement.like, *(index.references for index in statement.indexes)]
             case ddl.AlterTable():
                 names += [clause.index.references for clause in statement.clauses if isinstance(clause, ddl.AddIndex)]
-        found = [name.in_db(db) for name in names if name is not None]
-        return [id_ for id_ in found if self.catalog.table(id_) is not None]
+        asked = [id_ for name in names if name is not None and self.catalog.table(id_ := name.in_db(db)) is not None]
+        doubts = [(id_, self.lost.get(id_.folded) or self.lost_all) for id_ in asked]
+        if not isinstance(statement, (ddl.CreateTable, ddl.DropTables)):
+            of_changed = [(i, self.lost.get(i.folded) or self.lost_all or self.question.unsure(i)) for i in ids]
+            doubts = [*of_changed, *doubts]
+        return [(id_, why) for id_, why in doubts if why]
 
-    def _lose(self, one: ParsedStatement) -> None:
+    def _lose(self, entry: ParsedStatement) -> None:
         """After a statement that was not read, nobody knows what it made of its table; or of any, if none is named."""
-        why = f"the statement in line {one.line} was not understood"
-        match = _NAMED.search(one.sql)
+        why = f"the statement in line {entry.line} was not understood"
+        match = _NAMED.search(entry.sql)
         if match is None:
             self.lost_all = why
             return
         pieces = [(quoted or plain).replace("``", "`") for quoted, plain in _NAME.findall(match[1])]
-        self.lost[TableId(pieces[0] if len(pieces) > 1 else one.db, pieces[-1]).folded] = why
+        self.lost[TableId(pieces[0] if len(pieces) > 1 else entry.db, pieces[-1]).folded] = why
 
-    def _judge_changes(self, one: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
+    def _judge_changes(self, entry: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
         self.columns += sum(len(t.columns) for c in table_changes for t in (c.before, c.after) if t is not None)
         if self.columns > MAX_COLUMNS:
             details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
             raise SetupError("USAGE", details=details)
-        pieces = [TableCheck(self, change, one).judge() for change in table_changes]
+        pieces = [TableCheck(self, change, entry).judge() for change in table_changes]
         if not pieces:
-            note = one.note or "No table that a changefeed replicates changes"
-            return StatementReport(one, SAFE, note + ".")
+            note = entry.note or "No table that a changefeed replicates changes"
+            return StatementReport(entry, SAFE, note + ".")
         for piece in pieces:
-            self._expect(piece.subjects)
+            for subject in piece.subjects:
+                content = subject.rehearsal.content
+                waiting = self.pending.setdefault(subject.subject, [])
+                if subject.compatible and content is not None and content not in waiting:
+                    waiting.append(content)
             self.unzoned = self.unzoned or any(s.made.unzoned for s in piece.schemas)
         verdict = worst_verdict([p.verdict for p in pieces])
         reasons = [p.reason for p in pieces if p.verdict == verdict]
         return StatementReport(
-            one,
+            entry,
             verdict,
-            (one.note + ". " if one.note else "") + " ".join(dict.fromkeys(reasons)),
+            (entry.note + ". " if entry.note else "") + " ".join(dict.fromkeys(reasons)),
             before=tuple(t for c in table_changes if (t := c.before) is not None),
             after=tuple(t for c in table_changes if (t := c.after) is not None),
             schemas=tuple(s for p in pieces for s in p.schemas),
@@ -300,15 +291,6 @@ class _Run:
             advice=tuple(dict.fromkeys(a for p in pieces for a in p.advice)),
             notes=tuple(n for p in pieces for n in p.notes),
         )
-
-    def _expect(self, verdicts: Sequence[SubjectVerdict]) -> None:
-        """What a row after this statement would bring in, for the statements after it."""
-        for verdict in verdicts:
-            content = verdict.rehearsal.content
-            if verdict.compatible and content is not None:
-                waiting = self.pending.setdefault(verdict.subject, [])
-                if content not in waiting:
-                    waiting.append(content)
 
 
 def _as_tidb_has_them(
@@ -344,33 +326,29 @@ def _filled(ours: Table, theirs: Table) -> Table:
     )
 
 
-def _refused(one: ParsedStatement, found: tuple[Refusal, ...]) -> StatementReport:
+def _refused(entry: ParsedStatement, found: tuple[Refusal, ...]) -> StatementReport:
     reason = f"TiDB refuses it: {found[0].text} (error {found[0].number})."
-    return StatementReport(one, REFUSED, reason, refusals=found)
+    return StatementReport(entry, REFUSED, reason, refusals=found)
 
 
-def _not_applicable(error: DdlError) -> str:
+def _not_applicable(error: DdlError, databases_of: Callable[[str], Sequence[str]]) -> str:
+    if table := error.fields.get("without_database"):
+        databases = databases_of(table)
+        first = databases[0] if databases else "DATABASE"
+        if len(databases) > 1:
+            lines = f"{', '.join(databases[:-1])} and {databases[-1]} have a table of that name"
+        else:
+            lines = f"{first if databases else 'no database that is known'} has a table of that name"
+        return (
+            f"Which database is {table} in? None is chosen; {lines}. Write {first}.{table}, or choose the database "
+            f"(--db {first}, `db` of a request, USE {first})."
+        )
     if error.code == "DDL_UNKNOWN_TABLE":
         return (
             f"{error.detail[0].upper()}{error.detail[1:]}. Where there is no such table, TiDB refuses it (error 1146)."
         )
     return (
         f"The statement does not fit the tables as known; TiDB would refuse it, or they have changed: {error.detail}."
-    )
-
-
-def _no_database(table: str, databases: Sequence[str]) -> str:
-    """What to do about a table that is named without its database. databases: those that have one of this name."""
-    first = databases[0] if databases else "DATABASE"
-    if len(databases) > 1:
-        lines = f"{', '.join(databases[:-1])} and {databases[-1]} have a table of that name"
-    else:
-        lines = (
-            f"{first} has a table of that name" if databases else "no database that is known has a table of that name"
-        )
-    return (
-        f"Which database is {table} in? None is chosen; {lines}. Write {first}.{table}, or choose the database "
-        f"(--db {first}, `db` of a request, USE {first})."
     )
 
 
@@ -383,20 +361,16 @@ OTHER_WAY: Final = Advice(
 
 def brought_in(statement: ddl.Statement, db: str, feed: ChangefeedSettings) -> str:
     """Why the changefeed stops at a rename, "" where it does not. TiCDC looks at each pair of names by itself."""
-    for old, new in _pairs(statement):
+    pairs = list[tuple[ddl.TableName, ddl.TableName]]()
+    if isinstance(statement, ddl.RenameTables):
+        pairs = [*statement.pairs]
+    elif isinstance(statement, ddl.AlterTable):
+        pairs = [(statement.table, c.new) for c in statement.clauses if isinstance(c, ddl.RenameTo)]
+    for old, new in pairs:
         before, after = old.in_db(db), new.in_db(db)
         if feed.replicates(after) and not feed.replicates(before):
             return f"its filter leaves {before} out and takes {after}, and TiCDC refuses such a rename"
     return ""
-
-
-def _pairs(statement: ddl.Statement) -> tuple[tuple[ddl.TableName, ddl.TableName], ...]:
-    match statement:
-        case ddl.RenameTables():
-            return statement.pairs
-        case ddl.AlterTable():
-            return tuple((statement.table, c.new) for c in statement.clauses if isinstance(c, ddl.RenameTo))
-    return ()
 
 
 # ---- one table of a statement
@@ -432,7 +406,7 @@ class TableCheck:
         if not any(feed.replicates(t.id) for t in (change.before, change.after) if t is not None):
             out.reason = f"The changefeed's filter leaves {change.id} out."
             return out
-        out.spark = describe_effect(self.sent)
+        out.spark = list(describe_effect(self.sent))
         if change.after is None or not feed.replicates(change.after.id):
             return self._judge_dropped()
         rule = feed.dispatcher(change.after.id)
@@ -476,8 +450,15 @@ class TableCheck:
             self._target(target, sent)
         if not run.changefeed.protocol:
             out.schemas += self._other_modes(sent, outputs)
-        if not out.reason:
-            out.reason = _safe_reason(change, outputs, out.subjects)
+        reasons = list(dict.fromkeys(v.reason for v in out.subjects))
+        if out.reason:
+            pass
+        elif all(t.subjects is None for t in outputs):
+            out.reason = f"Protocol {outputs[0].protocol} registers no schema: the registry can't stop it."
+        elif len(reasons) > 1:
+            out.reason = " ".join(f"{v.subject}: {v.reason}" for v in out.subjects)
+        else:
+            out.reason = reasons[0] if reasons else f"{change.id} has no schema to register."
         return out
 
     def _risks(self, outputs: Sequence[SubjectTarget], change: TableChange | None = None) -> list[Any]:
@@ -506,8 +487,9 @@ class TableCheck:
             elif risk.severity == "break":
                 self._say(UNKNOWN, f"It depends on the rows or on the readers: {risk.text}.")
 
-    def _attempt(self, words: Mapping[str, str], is_accepted: Callable[[Table], bool]) -> str:
-        """The statement with other words for NOT NULL, if TiDB takes it and the changefeed goes on; else ""."""
+    def _attempt(self, target: SubjectTarget, standing: RegistryState, words: Mapping[str, str]) -> str:
+        """The statement with other words for NOT NULL, if TiDB and the registry take it and the changefeed goes on;
+        else ""."""
         run, after = self.run, self.change.after
         sql, db, mode = self.statement.sql, self.statement.db, run.session.mode
         other = rewrite_not_null(sql, mode, words)
@@ -520,7 +502,11 @@ class TableCheck:
             table = apply(run.catalog, again, db).table(after.id)
         except DdlError:
             return ""
-        if table is None or not _differs_in(after, table, words) or not is_accepted(table):
+        if table is None or not _differs_in(after, table, words):
+            return ""
+        made = publish(run.changefeed.sent_table(table), target, run.question.zone)
+        verdicts = [] if made.error or made.unsure else judge(self.change, target, None, made, standing)
+        if made.error or made.unsure or not all(v.compatible for v in verdicts):
             return ""
         if dispatcher_failure(run.changefeed.dispatcher(table.id), table) or filter_failure(run.changefeed, table):
             return ""
@@ -551,22 +537,13 @@ class TableCheck:
                     f"The changefeed would stop at the first row after the DDL. {verdict.subject}: {verdict.reason}",
                 )
 
-        def is_accepted(table: Table) -> bool:
-            other = publish(run.changefeed.sent_table(table), target, run.question.zone)
-            if other.error or other.unsure:
-                return False
-            again = judge(change, target, None, other, standing)
-            return all(v.compatible for v in again)
-
-        def attempt(words: Mapping[str, str]) -> str:
-            return self._attempt(words, is_accepted)
-
         others = subjects_elsewhere((change.before or sent).id, target, run.view)
         if others and not change.is_renamed:
             names = ", ".join(others[:3])
             out.notes.append(
                 f"{names} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
             )
+        attempt = partial(self._attempt, target, standing)
         advice = advise(self.sent, target, verdicts, out.risks, run.view.url, attempt)
         out.advice += [a for a in advice if a not in out.advice]
 
@@ -576,21 +553,15 @@ class TableCheck:
 
     def _registry_state(self, target: SubjectTarget, before: TargetSchema | None) -> RegistryState:
         """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
-        assumed = self.run.assumed
-        if self.run.question.assume and before is not None and target.subjects is not None:
-            for subject, schema in zip(self._subjects_before(target), (before.key, before.value), strict=False):
+        assumed, table, feed = self.run.assumed, self.change.before, self.run.changefeed
+        subjects: Sequence[str] | None = target.subjects
+        if self.run.question.assume and before is not None and table is not None and subjects is not None:
+            if self.change.is_renamed:  # the topic may be named after the table
+                subjects = feed.subjects_of(table.id) if feed.protocol else usual_target(table.id, feed).subjects
+            for subject, schema in zip(subjects or (), (before.key, before.value), strict=False):
                 if schema is not None:
                     assumed.setdefault(subject, schema)
         return RegistryState(self.run.view, self.run.pending, assumed)
-
-    def _subjects_before(self, target: SubjectTarget) -> tuple[str, str] | tuple[()]:
-        """Those of the table before the statement: its topic may be named after it."""
-        before, after, feed = self.change.before, self.change.after, self.run.changefeed
-        if before is None or target.subjects is None:
-            return ()
-        if after is None or before.id == after.id:
-            return target.subjects
-        return (feed.subjects_of(before.id) if feed.protocol else usual_target(before.id, feed).subjects) or ()
 
     def _judge_unregistered(self, sent: Table) -> TableFinding:
         """No settings, and no subject that holds the table: what could be is shown."""
@@ -631,15 +602,6 @@ _STOPS: Final = ("checksum-order",)
 """Risks of severity `break` at which TiCDC stops whatever the rows hold."""
 
 
-def _safe_reason(change: TableChange, outputs: Sequence[SubjectTarget], verdicts: Sequence[SubjectVerdict]) -> str:
-    if all(t.subjects is None for t in outputs):
-        return f"Protocol {outputs[0].protocol} registers no schema: the registry can't stop it."
-    if not verdicts:
-        return f"{change.id} has no schema to register."
-    reasons = list(dict.fromkeys(v.reason for v in verdicts))
-    return " ".join(f"{v.subject}: {v.reason}" for v in verdicts) if len(reasons) > 1 else reasons[0]
-
-
 def _differs_in(table: Table, other: Table, names: Mapping[str, str]) -> bool:
     """True if nothing but NULL and the default of these columns differs."""
 
@@ -668,13 +630,8 @@ def dispatcher_failure(rule: Dispatcher | None, table: Table) -> str:
     named = rule.index if rule.partition in ("index-value", "rowid") else ""
     if named and not find(table.indexes, named):
         return f"{who} index `{named}`, which {table.id} does not have"
-    if named.upper() == "PRIMARY" and _is_row_id(table):
-        return f"{who} index `PRIMARY`, and TiDB keeps no index for the clustered integer key of {table.id}"
-    return ""
-
-
-def _is_row_id(table: Table) -> bool:
-    """True if the primary key is TiDB's row id itself, so that no index of its name is among the table's."""
     keys = [c for c in table.columns if c.primary_key]
     clustered = table.details is not None and table.details.clustered is True
-    return clustered and len(keys) == 1 and keys[0].type.kind is Kind.INTEGER
+    if named.upper() == "PRIMARY" and clustered and len(keys) == 1 and keys[0].type.kind is Kind.INTEGER:
+        return f"{who} index `PRIMARY`, and TiDB keeps no index for the clustered integer key of {table.id}"
+    return ""

@@ -162,7 +162,9 @@ def _statement_lines(form: Form) -> Iterator[str]:
     yield from (f"refused ({refusal['number']}): {refusal['text']}" for refusal in form["refusals"][1:])
     yield from _columns(form)
     for subject in form["subjects"]:
-        against = _version_text(subject["against"])
+        newest, against = subject["against"], "nothing"
+        if newest is not None:
+            against = "the table before" if newest["assumed"] else f"version {newest['version']} (id {newest['id']})"
         answer = "compatible" if subject["compatible"] else "REFUSED"
         yield f"subject {subject['subject']}: {answer} under {subject['level']}, against {against}"
         yield from (f"  warning: {message}" for message in subject["warnings"])
@@ -177,12 +179,6 @@ def _statement_lines(form: Form) -> Iterator[str]:
         yield f"advice{' (verified)' if entry['checked'] else ''}: {entry['text']}"
         yield from (f"    {command}" for command in entry["commands"])
     yield from (f"note: {note}" for note in form["notes"])
-
-
-def _version_text(form: Form | None) -> str:
-    if form is None:
-        return "nothing"
-    return "the table before" if form["assumed"] else f"version {form['version']} (id {form['id']})"
 
 
 def _columns(form: Form) -> Iterator[str]:
@@ -211,20 +207,17 @@ def _lines(table: Form | None) -> list[str]:
 # ---- GitHub Actions
 def github(form: Form, file: str) -> Iterator[str]:
     """Workflow commands: an annotation for each statement, and one for each risk of a loss."""
-    for one in statements(form):
-        line = one["statement"]["line"]
-        title = f"check-ddl: {one['verdict']}"
-        yield annotation(_LEVELS[one["verdict"]], file, line, title, one["reason"] + _first(one))
-        for risk in one["risks"]:
+    for entry in statements(form):
+        line = entry["statement"]["line"]
+        title, reason = f"check-ddl: {entry['verdict']}", entry["reason"]
+        if entry["verdict"] == "would stop" and entry["advice"]:
+            reason += f" Advice: {entry['advice'][0]['text']}."
+        yield annotation(_LEVELS[entry["verdict"]], file, line, title, reason)
+        for risk in entry["risks"]:
             if risk["severity"] != "change":
                 yield annotation("warning", file, line, f"check-ddl: {risk['id']}", risk["text"])
     for note in form["notes"]:
         yield annotation("notice", "", None, "check-ddl", note)
-
-
-def _first(form: Form) -> str:
-    advice = next((a["text"] for a in form["advice"]), "") if form["verdict"] == "would stop" else ""
-    return f" Advice: {advice}." if advice else ""
 
 
 def annotation(level: str, file: str, line: int | None, title: str, message: str) -> str:
@@ -247,21 +240,18 @@ def summary(form: Form, file: str) -> str:
     """Markdown for the job's summary."""
     lines = [f"### check-ddl{' ' + file if file else ''}: {_SIGNS[form['verdict']]} {form['verdict']}", ""]
     lines += ["| line | statement | tables | verdict | why |", "|---|---|---|---|---|"]
-    for one in statements(form):
-        head = one["statement"]
-        cells = (
-            str(head["line"]), head["kind"], ", ".join(head["tables"]), f"{_SIGNS[one['verdict']]} {one['verdict']}",
-            one["reason"],
-        )  # fmt: skip
+    for entry in statements(form):
+        head, verdict = entry["statement"], f"{_SIGNS[entry['verdict']]} {entry['verdict']}"
+        cells = (str(head["line"]), head["kind"], ", ".join(head["tables"]), verdict, entry["reason"])
         lines.append("| " + " | ".join(_cell(c) for c in cells) + " |")
     risks = [r for r in form["risks"] if r["severity"] != "change"]
     if risks:
         lines += ["", "**Risks**", "", *(f"- {_cell(r['text'])}" for r in risks)]
     if form["advice"]:
         lines += ["", "**Advice**", ""]
-        for one in form["advice"]:
-            lines.append(f"- {_cell(one['text'])}")
-            lines += [f"  - `{_cell(c[:_SHOWN_COMMAND])}`" for c in one["commands"]]
+        for entry in form["advice"]:
+            lines.append(f"- {_cell(entry['text'])}")
+            lines += [f"  - `{_cell(c[:_SHOWN_COMMAND])}`" for c in entry["commands"]]
     return "\n".join(lines) + "\n"
 
 

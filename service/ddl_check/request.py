@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, apply_text
@@ -59,7 +60,8 @@ def answer_request(
     if history is not None and (request.history is not None or history.changefeeds()):
         feed = history.changefeed(request.history)
         catalog, zone = history.catalog_at(feed.name, request.at), feed.zone
-        unsure, databases_of = _doubts(history, feed.name, request.at), _databases_in_history(history, feed.name)
+        unsure = partial(_doubt, history, feed.name, request.at)
+        databases_of = partial(_databases_in_history, history, feed.name)
     return run_check(request, catalog, view, unsure or (lambda _: ""), zone, databases_of=databases_of, trial=trial)
 
 
@@ -102,26 +104,20 @@ def run_check(
     return check(question, view)
 
 
-def _databases_in_history(history: HistoryReader, changefeed: str) -> Callable[[str], Sequence[str]]:
-    def databases_of(table: str) -> Sequence[str]:
-        rows = history.tables(changefeed, search=f".{table}")
-        named = (row.id.db for row in rows if row.id.table.lower() == table.lower() and row.state is not State.GONE)
-        return sorted(set(named))
-
-    return databases_of
+def _databases_in_history(history: HistoryReader, changefeed: str, table: str) -> Sequence[str]:
+    rows = history.tables(changefeed, search=f".{table}")
+    return sorted({row.id.db for row in rows if row.id.table.lower() == table.lower() and row.state is not State.GONE})
 
 
-def _doubts(history: HistoryReader, changefeed: str, at: int | None) -> Callable[[TableId], str]:
-    def doubt(id_: TableId) -> str:
-        row = history.version_at(changefeed, id_.db, id_.table, at, inclusive=True)
-        if row is None:
-            return ""
-        if row.state not in _DOUBTFUL:
-            [against] = history.contradictions(changefeed, [(row, row.to_ts)])
-            return f"{against}. Give a snapshot of it, or its SHOW CREATE TABLE" if against else ""
-        return f"{_DOUBTFUL[row.state]} (since commit_ts {row.since}{': ' + row.reason if row.reason else ''})"
-
-    return doubt
+def _doubt(history: HistoryReader, changefeed: str, at: int | None, id_: TableId) -> str:
+    """Why a table is not fully known; "" where it is, or where nothing is known of it."""
+    row = history.version_at(changefeed, id_.db, id_.table, at, inclusive=True)
+    if row is None:
+        return ""
+    if row.state not in _DOUBTFUL:
+        [against] = history.contradictions(changefeed, [(row, row.to_ts)])
+        return f"{against}. Give a snapshot of it, or its SHOW CREATE TABLE" if against else ""
+    return f"{_DOUBTFUL[row.state]} (since commit_ts {row.since}{': ' + row.reason if row.reason else ''})"
 
 
 # ---- without a service: files

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import Deed, faults
 from ticdc_bridge.service.changefeed.setting_checks import EXPRESSIONS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, text_of, texts
-from ticdc_bridge.service.ddl_check.refusals.definitions import generated_names
+from ticdc_bridge.service.ddl_check.refusals.definitions import generated_names, is_shorter
 from ticdc_bridge.service.ddl_check.subjects import SubjectTarget
 from ticdc_bridge.service.ddl_check.table_changes import TableChange
 
@@ -51,11 +51,6 @@ def _has_both(change: TableChange) -> bool:
     return change.before is not None and change.after is not None
 
 
-def _keys(change: TableChange) -> str:
-    old, new = change.handle_keys
-    return f"({', '.join(old) or 'none'}) becomes ({', '.join(new) or 'none'})"
-
-
 def _is_moved(change: TableChange, _: SubjectTarget | None) -> bool:
     """True if columns that stay are in another order, or new ones stand between them."""
     if not _has_both(change) or change.before is None or change.after is None:
@@ -75,7 +70,8 @@ TABLE_RULES: Final = (
               "unless force-replicate is on (Avro refuses force-replicate), and then rows can't be distinguished"),
     TableRule("handle-key", "loss",
               lambda c, t: _has_both(c) and bool(c.handle_keys[1]) and c.handle_keys[0] != c.handle_keys[1],
-              lambda c, t: f"the key that identifies rows {_keys(c)}: message keys, partitions by key and "
+              lambda c, t: f"the key that identifies rows ({', '.join(c.handle_keys[0]) or 'none'}) becomes "
+              f"({', '.join(c.handle_keys[1]) or 'none'}): message keys, partitions by key and "
               "compaction change; old and new rows of one record have different keys"),
     TableRule("key-order", "change",
               lambda c, t: _has_both(c) and c.primary_keys[0] != c.primary_keys[1]
@@ -145,7 +141,6 @@ class PairRule:
 
 _STRINGS = (Kind.TEXT, Kind.BINARY)
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
-_CAPACITY = {"tiny": 255, "": 65_535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
 
 
 def _range(c: Column) -> tuple[int, int]:
@@ -158,21 +153,6 @@ def _is_int_narrowed(old: Column, new: Column) -> bool:
         return False
     (a, b), (c, d) = _range(old), _range(new)
     return c > a or d < b
-
-
-def _room(c: Column) -> int | None:
-    """How much a string column holds, in characters or bytes."""
-    if c.type.name in ("char", "varchar", "binary", "varbinary"):
-        return c.length
-    for end in ("text", "blob"):
-        if c.type.name.endswith(end):
-            return _CAPACITY.get(c.type.name.removesuffix(end))
-    return None
-
-
-def _is_shorter(old: Column, new: Column) -> bool:
-    a, b = _room(old), _room(new)
-    return old.type.kind in _STRINGS and new.type.kind in _STRINGS and a is not None and b is not None and b < a
 
 
 def _decimals(old: Column, new: Column) -> bool:
@@ -208,7 +188,8 @@ PAIR_RULES: Final = (
     PairRule("signedness", "change", lambda o, n: o.unsigned != n.unsigned and o.type.kind is n.type.kind,
              "`{c}` goes from {old} to {new}: the same bits mean another number to a reader that does not know the "
              "new type"),
-    PairRule("shortened", "loss", _is_shorter,
+    PairRule("shortened", "loss",
+             lambda o, n: o.type.kind in _STRINGS and n.type.kind in _STRINGS and is_shorter(o, n),
              "`{c}` goes from {old} to {new}: longer values are refused in strict sql_mode, cut otherwise"),
     PairRule("fewer-digits", "loss",
              lambda o, n: _decimals(o, n) and (n.length or 0) - (n.scale or 0) < (o.length or 0) - (o.scale or 0),
@@ -334,10 +315,17 @@ def risks(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSet
 
     target None: the protocol is not known, so all protocols' rules apply.
     """
-    return [
-        *_of_table(change, target), *_of_pairs(change, target), *_of_columns(change, target, feed),
-        *_of_faults(change, target, feed),
-    ]  # fmt: skip
+    found, table = list[Risk](), str(change.id)
+    for rule in TABLE_RULES:
+        if rule.when(change, target):
+            text = rule.text if isinstance(rule.text, str) else rule.text(change, target)
+            found.append(Risk(rule.id, rule.severity, table, "", text))
+    for old, new in change.pairs:
+        for pair in PAIR_RULES if old != new else ():
+            if _applies(pair, target) and pair.when(old, new):
+                text = pair.text.format(c=new.name, o=old.name, old=type_text(old), new=type_text(new))
+                found.append(Risk(pair.id, pair.severity, table, new.name, text))
+    return [*found, *_of_columns(change, target, feed), *_of_faults(change, target, feed)]
 
 
 def _of_faults(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSettings) -> Iterator[Risk]:
@@ -372,23 +360,6 @@ def _deeds(change: TableChange, feed: ChangefeedSettings) -> Iterator[Deed]:
         yield "copies a filtered table"
     if change.like is not None and change.is_bare and change.like.db != change.id.db:
         yield "copies across databases"
-
-
-def _of_table(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:
-    for rule in TABLE_RULES:
-        if rule.when(change, target):
-            text = rule.text if isinstance(rule.text, str) else rule.text(change, target)
-            yield Risk(rule.id, rule.severity, str(change.id), "", text)
-
-
-def _of_pairs(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:
-    for old, new in change.pairs:
-        if old == new:
-            continue
-        for rule in PAIR_RULES:
-            if _applies(rule, target) and rule.when(old, new):
-                text = rule.text.format(c=new.name, o=old.name, old=type_text(old), new=type_text(new))
-                yield Risk(rule.id, rule.severity, str(change.id), new.name, text)
 
 
 def _of_columns(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSettings) -> Iterator[Risk]:
@@ -426,19 +397,13 @@ def filter_failure(feed: ChangefeedSettings, table: Table) -> str:
         if not TableFilter(matcher, bool(feed.get("case-sensitive"))).matches(table.id.db, table.id.table):
             continue
         for name in EXPRESSIONS:
-            missing = [c for c in _columns(text_of(filter_, name)) if find(table.columns, c) is None]
-            if missing:
+            text = text_of(filter_, name)
+            try:
+                read = expression(Cursor(text, TYPED)) if text.strip() else ""
+            except (DdlError, RecursionError):
+                continue
+            asked = generated_names(_QUALIFIER.sub("", read))
+            if missing := [c for c in asked if find(table.columns, c) is None]:
                 where = f"the event filter for {', '.join(matcher)} asks in {name}"
                 return f"{where} for column `{missing[0]}`, which {table.id} does not have"
     return ""
-
-
-def _columns(text: str) -> list[str]:
-    if not text.strip():
-        return []
-    try:
-        cursor = Cursor(text, TYPED)
-        read = expression(cursor)
-    except (DdlError, RecursionError):
-        return []
-    return generated_names(_QUALIFIER.sub("", read))

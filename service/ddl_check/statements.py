@@ -33,7 +33,7 @@ from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.service.ddl_check.table_changes import CLAUSES, describe_statement
 
 _SCOPES: Final = ("SESSION", "LOCAL", "GLOBAL", "PERSIST", "PERSIST_ONLY", "INSTANCE")
-_OWN: Final = ("", "SESSION", "LOCAL")
+_SESSION_SCOPES: Final = ("", "SESSION", "LOCAL")
 _ON: Final = {"1": True, "ON": True, "TRUE": True, "0": False, "OFF": False, "FALSE": False}
 _PERMITS: Final[tuple[tuple[str, bool, Callable[[int, str], bool]], ...]] = (
     # Upstream `pkg/ddl/foreign_key.go` (fkCheck), `pkg/ddl/modify_column.go`, `pkg/ddl/generated_column.go`.
@@ -63,14 +63,14 @@ class Assignment(NamedTuple):
 class Session:
     """db: the current database. mode: how text is read. sql_mode: None for TiDB's default.
 
-    switches: variables that are set. own: the user's variables. prepared: statements by name in lower case.
+    switches: variables that are set. variables: the user's own. prepared: statements by name in lower case.
     """
 
     db: str
     mode: LexicalMode
     sql_mode: str | None = None
     switches: Mapping[str, bool] = field(default_factory=dict)
-    own: Mapping[str, str | None] = field(default_factory=dict)
+    variables: Mapping[str, str | None] = field(default_factory=dict)
     prepared: Mapping[str, str] = field(default_factory=dict)
 
     def after_statement(self, sql: str) -> Session:
@@ -137,7 +137,7 @@ class Session:
         match [token.upper for token in said]:
             case ["@", _]:
                 name = str(said[1].value).lower()
-                return (self.own[name],) if name in self.own else None
+                return (self.variables[name],) if name in self.variables else None
             case ["@", "@", _] | ["@", "@", "SESSION" | "LOCAL", ".", _] if said[-1].upper == SQL_MODE.upper():
                 return (self.sql_mode,)
             case ["@", "@", _] | ["@", "@", "SESSION" | "LOCAL", ".", _]:
@@ -149,15 +149,15 @@ class Session:
         session = self
         for assignment in assignments:
             if assignment.scope == "@":
-                variables = {name: value for name, value in session.own.items() if name != assignment.name}
-                session = replace(
-                    session, own={**variables, assignment.name: assignment.value} if assignment.known else variables
-                )
-            elif assignment.scope in _OWN and assignment.known and assignment.name == SQL_MODE:
+                variables = {name: value for name, value in session.variables.items() if name != assignment.name}
+                if assignment.known:
+                    variables[assignment.name] = assignment.value
+                session = replace(session, variables=variables)
+            elif assignment.scope in _SESSION_SCOPES and assignment.known and assignment.name == SQL_MODE:
                 session = replace(
                     session, mode=LexicalMode.of_sql_mode(assignment.value or ""), sql_mode=assignment.value
                 )
-            elif assignment.scope in _OWN and assignment.known and assignment.name in _SWITCHES:
+            elif assignment.scope in _SESSION_SCOPES and assignment.known and assignment.name in _SWITCHES:
                 on = _ON.get((assignment.value or "").upper())
                 switches = {name: value for name, value in session.switches.items() if name != assignment.name}
                 session = replace(session, switches=switches if on is None else {**switches, assignment.name: on})
@@ -187,21 +187,8 @@ def _parts(words: Sequence[Token]) -> Iterator[list[Token]]:
 
 def unknown_mode_set(assignments: Sequence[Assignment]) -> str:
     """A mode that these set and TiDB does not know; "" for none."""
-    modes = [
-        assignment.value or ""
-        for assignment in assignments
-        if assignment.name == SQL_MODE and assignment.scope != "@" and assignment.known
-    ]
+    modes = [a.value or "" for a in assignments if a.name == SQL_MODE and a.scope != "@" and a.known]
     return next((mode for text in modes if (mode := unknown_mode(text))), "")
-
-
-def set_note(assignments: Sequence[Assignment]) -> str:
-    """What to say of a SET of sql_mode to a value that is not known; "" for any other."""
-    if any(
-        assignment.name == SQL_MODE and assignment.scope in _OWN and not assignment.known for assignment in assignments
-    ):
-        return "; what it makes of sql_mode is not known here, so the statements after it are judged under the former"
-    return ""
 
 
 MAX_STATEMENTS: Final = 1000
@@ -323,7 +310,10 @@ def understand(piece: StatementText, session: Session) -> ParsedStatement:
     first, two = words[0], " ".join(words)
     note = _NO_DDL.get(first) or _NO_DDL.get(two)
     if note:
-        note += set_note(session.assignments(sql))
+        if any(a.name == SQL_MODE and a.scope in _SESSION_SCOPES and not a.known for a in session.assignments(sql)):
+            note += (
+                "; what it makes of sql_mode is not known here, so the statements after it are judged under the former"
+            )
         return ParsedStatement(sql, piece.line, db, first, reaches=False, note=note)
     number, text = _NOT_DONE.get(two, (0, ""))
     if first in _NOT_GRAMMAR or two in _NOT_GRAMMAR:
@@ -337,8 +327,11 @@ def understand(piece: StatementText, session: Session) -> ParsedStatement:
     result = ParsedStatement(
         sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement)
     )
+    clauses = [describe_statement(statement)]
+    if isinstance(statement, ddl.AlterTable):
+        clauses = [CLAUSES[type(c)](c) for c in statement.clauses] or ["nothing that is sent"]
     note = _unsent_reason(statement)
-    return replace(result, clauses=tuple(_words(statement)), reaches=not note, note=note)
+    return replace(result, clauses=tuple(clauses), reaches=not note, note=note)
 
 
 def _not_read(sql: str, line: int, db: str, kind: str, error: DdlError) -> ParsedStatement:
@@ -373,16 +366,6 @@ def _unsent_reason(statement: ddl.Statement) -> str:
         ):
             return "Nothing of it reaches a changefeed, and no column changes"
     return ""
-
-
-def _words(statement: ddl.Statement) -> Iterator[str]:
-    match statement:
-        case ddl.AlterTable():
-            yield from (CLAUSES[type(c)](c) for c in statement.clauses)
-            if not statement.clauses:
-                yield "nothing that is sent"
-        case _:
-            yield describe_statement(statement)
 
 
 # ---- scripts of other programs as plain SQL

@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.codec.avro_references import record_of
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc
 from ticdc_bridge.schemas.formats.avro import schema
 from ticdc_bridge.schemas.formats.debezium import avro_schema, json_schema
-from ticdc_bridge.schemas.inputs.definition_files import SubjectVersion
+from ticdc_bridge.schemas.inputs.schema_files import RegisteredSchema
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.options import Options
@@ -59,7 +59,7 @@ class ListedSchemas:
     url: str = ""
 
     @classmethod
-    def of_entries(cls, entries: Iterable[SubjectVersion], level: Level) -> ListedSchemas:
+    def of_entries(cls, entries: Iterable[RegisteredSchema], level: Level) -> ListedSchemas:
         """Of the lines of a file. RegistryError for what no registry could have."""
         listed = cls(level)
         for entry in sorted(entries, key=lambda item: (item.subject, item.version)):
@@ -108,17 +108,20 @@ class ListedSchemas:
             parsed, content = self._understand(subject, Content(b"", schema))
         except RegistryError as error:
             return replace(rehearsal, refusal=error.code, messages=(error.detail,))
-        same = next((one for one in versions if one.content.identity == content.identity), None)
+        same = next((entry for entry in versions if entry.content.identity == content.identity), None)
         if same is not None:
             return replace(rehearsal, same=same)
         rehearsal = replace(rehearsal, content=content)
-        if any(one.identity == content.identity for one in pending):
+        if any(entry.identity == content.identity for entry in pending):
             return rehearsal
         first = versions[-1].version if versions else 0
-        olds = [*versions, *(StoredVersion(subject, first + n, 0, one, 0) for n, one in enumerate(pending, 1))]
+        olds = [
+            *versions,
+            *(StoredVersion(subject, first + n, 0, expected, 0) for n, expected in enumerate(pending, 1)),
+        ]
         earlier = [
-            base.EarlierVersion(one.version, self._understand(subject, one.content, strict=False)[0])
-            for one in (olds if self.level.transitive else olds[-1:])
+            base.EarlierVersion(entry.version, self._understand(subject, entry.content, strict=False)[0])
+            for entry in (olds if self.level.transitive else olds[-1:])
         ]
         if problems := base.check(parsed, earlier, self.level):
             return replace(rehearsal, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
@@ -128,7 +131,9 @@ class ListedSchemas:
     def _understand(self, subject: str, content: Content, *, strict: bool = True) -> tuple[ParsedSchema, Content]:
         """A schema, and its content as a registry keeps it. RegistryError INVALID_SCHEMA."""
         try:
-            texts = referenced_texts(self, context_of(subject), content.references) if content.references else ()
+            texts = (
+                referenced_texts(self.version, context_of(subject), content.references) if content.references else ()
+            )
             parsed = KINDS[content.kind](content.text, texts, strict)
         except ValueError as error:
             new = NewSchema(content.text, content.kind, content.references)
@@ -247,18 +252,14 @@ def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
 
 def _of_table(table: TableId, view: RegisteredSchemas) -> list[StoredVersion]:
     """Newest versions of the value subjects that hold this table's rows."""
-    return [
-        subject for subject in view.ticdc_subjects(sanitise_name(table.table)) if _holds(subject.content.text, table)
-    ]
-
-
-def _holds(schema: str, table: TableId) -> bool:
-    """True if a schema is of this table: `<keyspace>.<db>` and `<table>`, or Debezium's `<cluster>.<db>` with
-    Envelope."""
-    record = record_of(schema)
-    namespace, name = str(record.get("namespace", "")), str(record.get("name", ""))
-    db, own = table.sanitised
-    return namespace.rpartition(".")[2] == db and name in (own, own + "Envelope")
+    (db, name), found = table.sanitised, list[StoredVersion]()
+    for version in view.ticdc_subjects(name):
+        # `<keyspace>.<db>` and `<table>`, or Debezium's `<cluster>.<db>` with Envelope.
+        record = record_of(version.content.text)
+        is_of_db = str(record.get("namespace", "")).rpartition(".")[2] == db
+        if is_of_db and str(record.get("name", "")) in (name, name + "Envelope"):
+            found.append(version)
+    return found
 
 
 def _detect_target(newest: StoredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
@@ -404,25 +405,25 @@ def judge(
     return verdicts
 
 
-def _reason(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
-    if one.refusal:
-        return explain_refusal(change, one, schema, part)
-    if one.newest is None:
+def _reason(change: TableChange, entry: Rehearsal, schema: str, part: str) -> str:
+    if entry.refusal:
+        return explain_refusal(change, entry, schema, part)
+    if entry.newest is None:
         return "Nothing is registered under the subject, so there is nothing to break."
     before = "the schema of the table before the statement"
-    if one.same is not None and not one.same.version:
+    if entry.same is not None and not entry.same.version:
         return f"The schema is {before}: nothing new is registered."
-    if one.same is not None:
-        if one.same.version == one.newest.version:
-            return f"The schema is the newest registered one (version {one.same.version}): nothing new is registered."
+    if entry.same is not None:
+        if entry.same.version == entry.newest.version:
+            return f"The schema is the newest registered one (version {entry.same.version}): nothing new is registered."
         return (
-            f"The schema is registered already, as version {one.same.version}: the registry gives that version again."
+            f"The schema is registered already, as version {entry.same.version}: the registry gives that version again."
         )
-    if one.level == "NONE":
-        return f"The level is NONE: the registry takes any schema, as version {one.newest.version + 1} or later."
-    if not one.newest.version:
-        return f"Compatible under {one.level} with {before}."
-    return f"Compatible under {one.level} with version {one.newest.version}, the newest registered one."
+    if entry.level == "NONE":
+        return f"The level is NONE: the registry takes any schema, as version {entry.newest.version + 1} or later."
+    if not entry.newest.version:
+        return f"Compatible under {entry.level} with {before}."
+    return f"Compatible under {entry.level} with version {entry.newest.version}, the newest registered one."
 
 
 _PARTS = re.compile(r"errorType:'(?P<type>[A-Z_]+)', description:'(?P<words>.*?)', additionalInfo:'(?P<info>[^']*)'")
@@ -439,22 +440,22 @@ _OTHER = {
 }
 
 
-def explain_refusal(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
+def explain_refusal(change: TableChange, entry: Rehearsal, schema: str, part: str) -> str:
     """Why the registry says no, in plain words."""
-    if one.refusal in _OTHER:
-        return f"{_OTHER[one.refusal]} {'; '.join(one.messages)}".strip()
-    newest = one.newest.content.text if one.newest else "{}"
-    texts = [_message(change, m, one.level, schema, newest) for m in one.messages if "errorType" in m]
+    if entry.refusal in _OTHER:
+        return f"{_OTHER[entry.refusal]} {'; '.join(entry.messages)}".strip()
+    newest = entry.newest.content.text if entry.newest else "{}"
+    texts = [_message(change, m, entry.level, schema, newest) for m in entry.messages if "errorType" in m]
     words = list(dict.fromkeys(s for s in texts if s))
     if not words:
-        words = [m for m in one.messages if not m.startswith("{oldSchema")] or ["the registry refuses it"]
+        words = [m for m in entry.messages if not m.startswith("{oldSchema")] or ["the registry refuses it"]
     version = (
-        f"version {one.newest.version} of the {part} schema"
-        if one.newest and one.newest.version
+        f"version {entry.newest.version} of the {part} schema"
+        if entry.newest and entry.newest.version
         else (f"the {part} schema of the table before the statement")
     )
     summary = "; ".join(words[:8]) + (f"; and {len(words) - 8} more" if len(words) > 8 else "")
-    return f"Not {one.level} compatible with {version}: {summary}."
+    return f"Not {entry.level} compatible with {version}: {summary}."
 
 
 def _message(change: TableChange, message: str, level: str, schema: str, newest: str) -> str:
@@ -467,7 +468,12 @@ def _message(change: TableChange, message: str, level: str, schema: str, newest:
     field = _column(path["path"] if path else "", newest if forward else schema)
     match match["type"]:
         case "READER_FIELD_MISSING_DEFAULT_VALUE":
-            return _explain_gone(info, level) if forward else _explain_missing(change, info, level)
+            if not forward:
+                return _explain_missing(change, info, level)
+            return (
+                f"field `{info}` of the old schema is gone and had no default; under {level} a consumer that still "
+                "reads with the old schema could not read the new rows"
+            )
         case "NAME_MISMATCH":
             return _name(change, info, schema, newest)
         case "TYPE_MISMATCH" | "MISSING_UNION_BRANCH":
@@ -507,13 +513,6 @@ def _explain_missing(change: TableChange, name: str, level: str) -> str:
             f"`precise`; {before}"
         )
     return f"column `{name}` is NOT NULL and has no default; under {level} {before}"
-
-
-def _explain_gone(name: str, level: str) -> str:
-    return (
-        f"field `{name}` of the old schema is gone and had no default; under {level} a consumer that still reads with "
-        "the old schema could not read the new rows"
-    )
 
 
 def _name(change: TableChange, info: str, schema: str, newest: str) -> str:

@@ -94,29 +94,24 @@ def _primary(table: Table | None) -> tuple[str, ...]:
 
 def changes(catalog: Catalog, statement: ddl.Statement, db: str) -> tuple[Catalog, list[TableChange]]:
     """The catalog after a statement, and each table that it touches. DdlError as `apply`."""
-    ids = affected_tables(catalog, statement, db)
-    after = apply(catalog, statement, db)
+    unique = {i.folded: i for i in affected_tables(catalog, statement, db)}.values()
+    after, rows = apply(catalog, statement, db), _rows(statement)
     if after is catalog:
-        rows = _rows(statement)
-        same = [t for i in _unique(ids) if (t := catalog.table(i))] if rows else []
+        same = [t for i in unique if (t := catalog.table(i))] if rows else []
         return after, [TableChange(t, t, rows=rows) for t in same]
-    origin = _origins(catalog, statement, db)
-    names, rows = column_renames(statement), _rows(statement)
+    origin, names = _origins(statement, db), column_renames(statement)
     many = isinstance(statement, ddl.RenameTables) and len(statement.pairs) > 1
     copied = statement.like if isinstance(statement, ddl.CreateTable) else None
-    like = _id(copied.db, copied.table, db) if copied else None
+    like = copied.in_db(db) if copied else None
     table_changes: list[TableChange] = []
-    for id_ in _unique(ids):
-        key = id_.folded
-        now = after.table(id_)
-        was = catalog.table(id_)
-        if key in origin:
-            source = origin[key]
-            was = catalog.table(source) if source is not None else None
+    for id_ in unique:
+        now, source = after.table(id_), origin.get(id_.folded, id_)
+        was = catalog.table(source) if source is not None else None
         if was is not None or now is not None:
-            table_changes.append(
-                TableChange(was, now, _old_spelling(was, names), rows, like, many, _is_bare(statement))
-            )
+            # By the columns' names as the table has them; another case of letters is no other name.
+            renames = {c.name: names.get(c.name.lower(), c.name) for c in (was.columns if was is not None else ())}
+            renames = {old: new for old, new in renames.items() if old.lower() != new.lower()}
+            table_changes.append(TableChange(was, now, renames, rows, like, many, _is_bare(statement)))
     return after, table_changes
 
 
@@ -131,38 +126,21 @@ def _is_bare(statement: ddl.Statement) -> bool:
     return False
 
 
-def _unique(ids: tuple[TableId, ...]) -> list[TableId]:
-    return list({i.folded: i for i in ids}.values())
-
-
-def _old_spelling(table: Table | None, names: dict[str, str]) -> dict[str, str]:
-    """Renames by the columns' names as the table has them; another case of letters is none."""
-    columns = table.columns if table is not None else ()
-    renames = {c.name: names.get(c.name.lower(), c.name) for c in columns}
-    return {old: new for old, new in renames.items() if old.lower() != new.lower()}
-
-
-def _origins(catalog: Catalog, statement: ddl.Statement, db: str) -> dict[TableId, TableId | None]:
+def _origins(statement: ddl.Statement, db: str) -> dict[TableId, TableId | None]:
     """New name → the name that its table had before; None: it is another table's name now, or free."""
     pairs = []
     match statement:
         case ddl.RenameTables():
-            pairs = [(_id(a.db, a.table, db), _id(b.db, b.table, db)) for a, b in statement.pairs]
+            pairs = [(old.in_db(db), new.in_db(db)) for old, new in statement.pairs]
         case ddl.AlterTable():
-            id_ = _id(statement.table.db, statement.table.table, db)
-            for clause in statement.clauses:
-                if isinstance(clause, ddl.RenameTo):
-                    pairs.append((id_, _id(clause.new.db, clause.new.table, db)))
+            news = [clause.new.in_db(db) for clause in statement.clauses if isinstance(clause, ddl.RenameTo)]
+            pairs = [(statement.table.in_db(db), new) for new in news]
     origin: dict[TableId, TableId | None] = {}
     for old, new in pairs:
         source = origin.get(old.folded, old) if old.folded in origin else old
         origin[old.folded] = None
         origin[new.folded] = source
     return origin
-
-
-def _id(db: str, table: str, current: str) -> TableId:
-    return TableId(db or current, table)
 
 
 _PARTITIONS = {
@@ -185,26 +163,18 @@ def _rows(statement: ddl.Statement) -> str:
                     return "partitions exchanged"
                 if isinstance(clause, ddl.NoColumnEffect) and clause.what in _PARTITIONS:
                     return _PARTITIONS[clause.what]
-        case ddl.CreateTable():
-            return ""
     return ""
 
 
-def describe_effect(change: TableChange) -> list[str]:
-    """In plain words, one line a fact; [] where a job sees nothing."""
-    if change.before is None and change.after is None:
-        return []
-    if change.after is None:
-        return [f"no more rows of {change.id}"]
-    if change.before is None:
-        return [f"rows of a new table {change.id}; a job with table='…' counts and skips them"]
-    return list(_lines(change))
-
-
-def _lines(change: TableChange) -> Iterator[str]:
+def describe_effect(change: TableChange) -> Iterator[str]:
+    """In plain words, a line for each fact; none where a job sees nothing."""
     before, after = change.before, change.after
-    assert before is not None
-    assert after is not None
+    if before is None or after is None:
+        if before is not None:
+            yield f"no more rows of {change.id}"
+        elif after is not None:
+            yield f"rows of a new table {change.id}; a job with table='…' counts and skips them"
+        return
     if change.is_renamed:
         yield f"rows of {after.id} instead of {before.id}; a job with table='{before.id}' counts and skips them"
     for column in change.added_columns:

@@ -312,7 +312,7 @@ def _asked(catalog: Catalog, statement: ddl.Statement, ids: Sequence[TableId], d
     for id_ in [*found]:
         table = catalog.table(id_)
         found |= dict.fromkeys(key.table for key in (table.details.foreign_keys if table and table.details else ()))
-        found |= dict.fromkeys(child.id for child, _ in keys.references(catalog, id_, own=False))
+        found |= dict.fromkeys(child.id for child, _ in keys.references(catalog, id_, with_itself=False))
     return [*found]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, TypeVar
+from uuid import NAMESPACE_OID, uuid5
 
 from ticdc_bridge.schemas.ddl.executor.apply import apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
@@ -23,7 +24,6 @@ from ticdc_bridge.service.history.model import (
     Drift,
     DriftKind,
     EventOutcome,
-    EventRows,
     HistoryRows,
     HistoryTransaction,
     Key,
@@ -34,10 +34,28 @@ from ticdc_bridge.service.history.model import (
 from ticdc_bridge.service.history.statements import involved_names, statement_of
 
 V = TypeVar("V", Table, Relation)
+_NOT_SEEN: Final = "its CREATE TABLE was not seen"
 
 
-class EventApplication(EventRows):
+class EventApplication:
     """An event about to be applied to the rows before it."""
+
+    def __init__(self, rows: HistoryRows, record: DdlRecord) -> None:
+        self.rows, self.record = rows, record
+        self.position = record.position
+        self.out = EventOutcome()
+
+    def row_before(self, key: Key) -> NameRow | None:
+        return self.rows.name(key, self.position)
+
+    def put(self, id_: TableId, state: State, **more: object) -> None:
+        row = NameRow(id_, self.position, state, ddl=self.record.seq, **more)  # type: ignore[arg-type]
+        self.out.names[key_of(id_)] = row
+
+    def new_id(self, key: Key) -> str:
+        """The same for the same event, so that a history made anew has the same ids."""
+        where = f"{self.record.changefeed}/{self.position.commit_ts}/{self.position.ordinal}/{key[0]}/{key[1]}"
+        return str(uuid5(NAMESPACE_OID, where))
 
     def run(self) -> EventOutcome:
         """Never raises DdlError: what can't be read or applied becomes rows that say so."""
@@ -47,20 +65,27 @@ class EventApplication(EventRows):
         try:
             statement = statement_of(self.record)
         except DdlError as error:
-            failed = record_unread(self.rows, self.record, error)
-            failed.involved = involved_names(self.record, None)
-            return failed
+            # The table that the message names is unknown from here on, unless the message carries it.
+            self.out.error, self.out.involved = error.detail, involved_names(self.record, None)
+            if self.record.table:
+                id_ = TableId(self.record.db, self.record.table)
+                self._put_unknown(id_, State.ERROR, f"a DDL statement can't be read: {error.detail}")
+            return self.out
         self.out.involved = involved_names(self.record, statement)
         try:
             if self.record.kind == "snapshot":
                 assert isinstance(statement, ddl.CreateTable)
-                self.snapshot(self._table_of_create(statement))
+                id_ = statement.table.in_db(self.record.db)
+                if not id_.db:
+                    raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {id_.table} in? None is named")
+                before = catalog(self.rows, self.position).without_table(id_)
+                self.snapshot(apply(before, statement, self.record.db).table(id_))
             else:
                 self._apply(statement)
         except DdlError as error:
-            failed = record_unapplied(self.rows, self.record, statement, error)
             self.out.databases.clear()
-            self.out.names, self.out.error = failed.names, failed.error
+            self.out.names.clear()
+            self._put_unapplied(statement, error)
         return self.out
 
     def drift(self, kind: DriftKind, id_: TableId, detail: str, version_ts: int | None) -> None:
@@ -68,15 +93,6 @@ class EventApplication(EventRows):
         self.out.drift.append(Drift(*of))
 
     # ---- snapshots
-    def _table_of_create(self, statement: ddl.CreateTable) -> Table:
-        id_ = statement.table.in_db(self.record.db)
-        if not id_.db:
-            raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {id_.table} in? None is named")
-        after = apply(_drop_table(catalog(self.rows, self.position), id_), statement, self.record.db)
-        table = after.table(id_)
-        assert table is not None
-        return table
-
     def snapshot(self, table: Table | None) -> None:
         """A table as it was shown at this position. It replaces what was known of it."""
         if table is None:
@@ -130,8 +146,12 @@ class EventApplication(EventRows):
         if isinstance(statement, ddl.FlashbackDatabase):
             self._keep_dropped(statement)
         carried = self.record.carried
-        if carried is not None:
-            self._verify(carried)
+        row = self.out.names.get(key_of(carried.id)) if carried is not None else None
+        if carried is None or row is None or row.form is None or not row.is_live:
+            return
+        if differs := difference(self.rows.table(row.form, row.id), carried):
+            detail = f"the message's own table differs from what its statement gives: {differs}"
+            self.drift("payload", carried.id, detail, self.position.commit_ts)
 
     def _forget_existing(self, before: Catalog, statement: ddl.CreateTable) -> Catalog:
         """TiDB accepted the CREATE, so what was there has gone unseen; the CREATE says all about what is there now."""
@@ -142,7 +162,7 @@ class EventApplication(EventRows):
         row = self.row_before(key_of(id_))
         detail = "CREATE TABLE of a table that was there: its DROP was not seen"
         self.drift("gap", table.id, detail, row.since if row else None)
-        return _drop_table(before, id_)
+        return before.without_table(id_)
 
     def _changed_names(self, after: Catalog) -> Iterator[tuple[Key, Table | None, Relation | None, Table | None]]:
         """(name, its table, its relation, what was dropped under it) of each name that the statement changed."""
@@ -298,14 +318,65 @@ class EventApplication(EventRows):
             else:
                 self.put(id_, State.GONE, table_id=row.table_id, form=row.form, since=row.since, dropped=row.dropped)
 
-    def _verify(self, carried: Table) -> None:
-        row = self.out.names.get(key_of(carried.id))
-        if row is None or row.form is None or not row.is_live:
-            return
-        differs = difference(self.rows.table(row.form, row.id), carried)
-        if differs:
-            detail = f"the message's own table differs from what its statement gives: {differs}"
-            self.drift("payload", carried.id, detail, self.position.commit_ts)
+    # ---- statements that fail
+    def _put_unapplied(self, statement: ddl.Statement, error: DdlError) -> None:
+        """The tables that a statement names are unknown from here on, unless the message carries them."""
+        db, self.out.error = self.record.db, error.detail
+        unseen = error.code == "DDL_UNKNOWN_TABLE"
+        state = State.PARTIAL if unseen else State.ERROR
+        reason = _NOT_SEEN if unseen else f"a DDL statement can't be applied: {error.detail}"
+        match statement:
+            case ddl.RenameTables():
+                self._move_names([(o.in_db(db), n.in_db(db)) for o, n in statement.pairs], reason)
+            case ddl.AlterTable():
+                id_ = statement.table.in_db(db)
+                renames = [c.new for c in statement.clauses if isinstance(c, ddl.RenameTo)]
+                if renames:
+                    self._move_names([(id_, n.in_db(db)) for n in renames], reason, keep=False)
+                else:
+                    self._put_unknown(id_, state, reason)
+            case ddl.CreateTable():
+                self._put_unknown(statement.table.in_db(db), state, reason)
+            case _ if self.record.table:
+                self._put_unknown(TableId(db, self.record.table), state, reason)
+
+    def _put_unknown(self, id_: TableId, state: State, reason: str) -> None:
+        key, carried, since = key_of(id_), self.record.carried, self.position.commit_ts
+        old = self.row_before(key)
+        table_id = old.table_id if old and old.is_live and old.table_id else self.new_id(key)
+        dropped, form = old.dropped if old else None, None
+        if carried is not None and key_of(carried.id) == key:
+            id_, form, reason = carried.id, self.rows.keep(carried), self.record.partial
+            state = State.PARTIAL if reason else State.KNOWN
+        elif old is not None and old.is_live and not old.has_table and old.state is not State.RELATION:
+            state, since, reason = old.state, old.since, old.reason  # it was unknown before, and still is
+        self.put(id_, state, table_id=table_id, form=form, since=since, reason=reason, dropped=dropped)
+
+    def _move_names(self, pairs: list[tuple[TableId, TableId]], reason: str, *, keep: bool = True) -> None:
+        """Renames of which one failed: what is known moves as far as it can. keep: the tables' columns did not
+        change."""
+        now, at, ts = dict[Key, NameRow | None](), self.position, self.position.commit_ts
+        for old, new in pairs:
+            row = now[key_of(old)] if key_of(old) in now else self.row_before(key_of(old))
+            now[key_of(old)] = None
+            if row is None or not row.is_live:
+                row = NameRow(new, at, State.PARTIAL, self.new_id(key_of(new)), since=ts, reason=_NOT_SEEN)
+            elif row.has_table and not keep:
+                row = NameRow(new, at, State.ERROR, row.table_id, since=ts, reason=reason)
+            now[key_of(new)] = row
+        ids = {key_of(id_): id_ for pair in pairs for id_ in pair}
+        for key, moving in now.items():
+            existing = self.row_before(key)
+            dropped_form = existing.dropped if existing else None
+            if moving is None:
+                of = {"table_id": existing.table_id, "form": existing.form} if existing else {}
+                self.put(ids[key], State.GONE, since=ts, dropped=dropped_form, **of)
+                continue
+            more = {"since": moving.since, "reason": moving.reason, "dropped": dropped_form}
+            self.put(ids[key], moving.state, table_id=moving.table_id, form=moving.form, **more)
+        carried = self.record.carried
+        if carried is not None and key_of(carried.id) in now:
+            self._put_unknown(carried.id, State.PARTIAL, reason)
 
 
 def _changes(names: Names[V]) -> dict[str, V | None]:
@@ -313,98 +384,6 @@ def _changes(names: Names[V]) -> dict[str, V | None]:
     if isinstance(names, LazyNames):
         return dict(names.changes)
     return {name.id.table.lower(): name for name in names}
-
-
-def _drop_table(before: Catalog, id_: TableId) -> Catalog:
-    return before.without_table(id_)
-
-
-# ---- statements that fail
-_NOT_SEEN: Final = "its CREATE TABLE was not seen"
-
-
-def record_unread(rows: HistoryRows, record: DdlRecord, error: DdlError) -> EventOutcome:
-    """The table that the message names is unknown from here on, unless the message carries it."""
-    event_rows = EventRows(rows, record)
-    event_rows.out.error = error.detail
-    if record.table:
-        _put_unknown(
-            event_rows, TableId(record.db, record.table), State.ERROR, f"a DDL statement can't be read: {error.detail}"
-        )
-    return event_rows.out
-
-
-def record_unapplied(rows: HistoryRows, record: DdlRecord, statement: ddl.Statement, error: DdlError) -> EventOutcome:
-    """As `record_unread`, of the tables that the statement names."""
-    event_rows, db = EventRows(rows, record), record.db
-    event_rows.out.error = error.detail
-    unseen = error.code == "DDL_UNKNOWN_TABLE"
-    state = State.PARTIAL if unseen else State.ERROR
-    reason = _NOT_SEEN if unseen else f"a DDL statement can't be applied: {error.detail}"
-    match statement:
-        case ddl.RenameTables():
-            _move_names(event_rows, [(o.in_db(db), n.in_db(db)) for o, n in statement.pairs], reason)
-        case ddl.AlterTable():
-            id_ = statement.table.in_db(db)
-            renames = [c.new for c in statement.clauses if isinstance(c, ddl.RenameTo)]
-            if renames:
-                _move_names(event_rows, [(id_, n.in_db(db)) for n in renames], reason, keep=False)
-            else:
-                _put_unknown(event_rows, id_, state, reason)
-        case ddl.CreateTable():
-            _put_unknown(event_rows, statement.table.in_db(db), state, reason)
-        case _:
-            if record.table:
-                _put_unknown(event_rows, TableId(db, record.table), state, reason)
-    return event_rows.out
-
-
-def _put_unknown(rows: EventRows, id_: TableId, state: State, reason: str) -> None:
-    key = key_of(id_)
-    old = rows.row_before(key)
-    carried = rows.record.carried
-    table_id = old.table_id if old and old.is_live and old.table_id else rows.new_id(key)
-    dropped = old.dropped if old else None
-    if carried is not None and key_of(carried.id) == key:
-        form = rows.rows.keep(carried)
-        more = {"since": rows.position.commit_ts, "reason": rows.record.partial, "dropped": dropped}
-        partial = State.PARTIAL if rows.record.partial else State.KNOWN
-        rows.put(carried.id, partial, table_id=table_id, form=form, **more)
-        return
-    if old is not None and old.is_live and not old.has_table and old.state is not State.RELATION:
-        state, since, reason = old.state, old.since, old.reason  # it was unknown before, and still is
-    else:
-        since = rows.position.commit_ts
-    rows.put(id_, state, table_id=table_id, since=since, reason=reason, dropped=dropped)
-
-
-def _move_names(rows: EventRows, pairs: list[tuple[TableId, TableId]], reason: str, *, keep: bool = True) -> None:
-    """Renames of which one failed: what is known moves as far as it can. keep: the tables' columns did not change."""
-    now: dict[Key, NameRow | None] = {}
-    for old, new in pairs:
-        row = now[key_of(old)] if key_of(old) in now else rows.row_before(key_of(old))
-        now[key_of(old)] = None
-        if row is None or not row.is_live:
-            moved = NameRow(new, rows.position, State.PARTIAL, rows.new_id(key_of(new)), since=rows.position.commit_ts,
-                            reason=_NOT_SEEN)  # fmt: skip
-        elif row.has_table and not keep:
-            moved = NameRow(new, rows.position, State.ERROR, row.table_id, since=rows.position.commit_ts, reason=reason)
-        else:
-            moved = row
-        now[key_of(new)] = moved
-    ids = {key_of(id_): id_ for pair in pairs for id_ in pair}
-    for key, moving in now.items():
-        existing = rows.row_before(key)
-        dropped_form = existing.dropped if existing else None
-        if moving is None:
-            of = {"table_id": existing.table_id, "form": existing.form} if existing else {}
-            rows.put(ids[key], State.GONE, since=rows.position.commit_ts, dropped=dropped_form, **of)
-            continue
-        more = {"since": moving.since, "reason": moving.reason, "dropped": dropped_form}
-        rows.put(ids[key], moving.state, table_id=moving.table_id, form=moving.form, **more)
-    carried = rows.record.carried
-    if carried is not None and key_of(carried.id) in now:
-        _put_unknown(rows, carried.id, State.PARTIAL, reason)
 
 
 def seal(book: HistoryTransaction, record: DdlRecord) -> EventOutcome:
@@ -430,15 +409,9 @@ def apply_again(book: HistoryTransaction, record: DdlRecord, dirty: set[Key]) ->
         at, count = following.position, count + 1
         for key in names.keys() | outcome.names.keys():
             old, new = names.get(key), outcome.names.get(key)
-            _mark(dirty, key, old is not None and new is not None and old.content == new.content)
+            same = old is not None and new is not None and old.content == new.content
+            (dirty.discard if same else dirty.add)(key)
         for db in databases.keys() | outcome.databases.keys():
-            was, now = databases.get(db), outcome.databases.get(db)
-            _mark(dirty, (db, ""), was is not None and was == now)
+            was = databases.get(db)
+            (dirty.discard if was is not None and was == outcome.databases.get(db) else dirty.add)((db, ""))
     return count
-
-
-def _mark(dirty: set[Key], key: Key, same: bool) -> None:
-    if same:
-        dirty.discard(key)
-    else:
-        dirty.add(key)

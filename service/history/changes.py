@@ -78,7 +78,14 @@ def changes(before: Table | None, after: Table | None, paths: NamePaths | None =
     if before is None or after is None:
         return _table_change(before, "dropped") if before else _table_change(after, "added") if after else []
     paths = paths or NamePaths.of(before).after(None, after)
-    return [*_columns(before, after, paths), *_keys(before, after, paths), *_options(before, after)]
+    found = [*_columns(before, after, paths), *_keys(before, after, paths)]
+    for field, words in _OPTIONS:
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            absent = "none" if field == "comment" else "unknown"
+            shown = [(quote_text(entry) if field == "comment" else entry) if entry else absent for entry in (old, new)]
+            found.append(StructureChange("changed", field, "", f"{words} {shown[0]} → {shown[1]}", old, new))
+    return found
 
 
 def _table_change(table: Table, kind: Literal["added", "dropped"]) -> list[StructureChange]:
@@ -103,7 +110,12 @@ def _columns(before: Table, after: Table, paths: NamePaths) -> Iterator[Structur
     for column in after.columns:
         old_name = old_names.get(column.name)
         if old_name is not None:
-            yield from _kept(before.by_name[old_name], column)
+            old = before.by_name[old_name]
+            if old_name != column.name:
+                text, forms = f"{old_name} is renamed to {column.name}", (column_form(old), column_form(column))
+                yield StructureChange("renamed", "column", column.name, text, *forms, old_name)
+            if _compared(old) != _compared(column):
+                yield _single_change("changed", column, before=old, after=column)
             continue
         lost = existing.get(column.name.lower())
         if lost is not None and lost.name not in paths.columns:
@@ -115,14 +127,6 @@ def _columns(before: Table, after: Table, paths: NamePaths) -> Iterator[Structur
     if order != now:
         text = f"the order of the columns: {', '.join(c.name for c in after.columns)}"
         yield StructureChange("reordered", "columns", "", text, order, now)
-
-
-def _kept(old: Column, new: Column) -> Iterator[StructureChange]:
-    if old.name != new.name:
-        text = f"{old.name} is renamed to {new.name}"
-        yield StructureChange("renamed", "column", new.name, text, column_form(old), column_form(new), old.name)
-    if _compared(old) != _compared(new):
-        yield _single_change("changed", new, before=old, after=new)
 
 
 def _compared(column: Column) -> Column:
@@ -200,16 +204,6 @@ def _key_form(index: Index) -> dict[str, Any]:
     return {"name": index.name, "columns": columns, "unique": index.unique}
 
 
-# ---- options
-def _options(before: Table, after: Table) -> Iterator[StructureChange]:
-    for field, words in _OPTIONS:
-        old, new = getattr(before, field), getattr(after, field)
-        if old != new:
-            absent = "none" if field == "comment" else "unknown"
-            shown = [(quote_text(entry) if field == "comment" else entry) if entry else absent for entry in (old, new)]
-            yield StructureChange("changed", field, "", f"{words} {shown[0]} → {shown[1]}", old, new)
-
-
 _MAX_REPORTED = 8
 _SIZED = (Kind.DECIMAL, Kind.BIT)
 _SIGN_NOT_STATED = (Kind.BIT, Kind.YEAR, Kind.DECIMAL)  # Debezium does not say it of DECIMAL
@@ -218,24 +212,16 @@ _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 def difference(base: Table, actual: Table, *, all_columns: bool = True) -> str:
     """What of `actual` contradicts `base`, "" for nothing. all_columns: `actual` should have every column."""
-    differences = list(_names(base, actual, all_columns))
+    # Virtual columns are left out of most formats' rows.
+    missing = [c.name for c in base.columns if all_columns and c.name not in actual.by_name and not c.virtual]
+    differences = [f"column {name} is missing" for name in missing]
+    differences += [f"column {c.name} is not in the history" for c in actual.columns if c.name not in base.by_name]
     for column in actual.columns:
         other = base.by_name.get(column.name)
         if other is not None:
             differences += (f"column {column.name}: {what}" for what in column_difference(other, column))
     more = f", and {len(differences) - _MAX_REPORTED} more" if len(differences) > _MAX_REPORTED else ""
     return "; ".join(differences[:_MAX_REPORTED]) + more
-
-
-def _names(base: Table, actual: Table, all_columns: bool) -> Iterable[str]:
-    if all_columns:
-        for column in base.columns:
-            # Virtual columns are left out of most formats' rows.
-            if column.name not in actual.by_name and not column.virtual:
-                yield f"column {column.name} is missing"
-    for column in actual.columns:
-        if column.name not in base.by_name:
-            yield f"column {column.name} is not in the history"
 
 
 def column_difference(base: Column, actual: Column) -> Iterable[str]:

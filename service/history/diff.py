@@ -86,18 +86,13 @@ class TableDifference:
         return row.id
 
     def form(self) -> dict[str, Any]:
-        versions = [
-            None if row is None else _version(row, text) for row, text in zip(self._rows, self.shown, strict=True)
-        ]
+        rows = zip((self.before, self.after), self.shown, strict=True)
+        before, after = (None if row is None else _version(row, text) for row, text in rows)
         return {
-            "kind": self.kind, "db": self.id.db, "table": self.id.table, "before": versions[0], "after": versions[1],
+            "kind": self.kind, "db": self.id.db, "table": self.id.table, "before": before, "after": after,
             "changes": [change.form() for change in self.changes], "notes": self.notes,
             "statements": [_statement_form(statement) for statement in self.statements],
         }  # fmt: skip
-
-    @property
-    def _rows(self) -> tuple[NameRow | None, NameRow | None]:
-        return self.before, self.after
 
 
 def _version(row: NameRow, text: str | None) -> dict[str, Any]:
@@ -182,13 +177,21 @@ def _compare(span: HistorySpan, identity: _Identity) -> TableDifference | dict[s
     statements = span.statements(rows)
     tables = span.table(before), span.table(after)
     kind: TableKind
-    notes = _notes(before, after)
+    states = (State.PARTIAL, State.ERROR, State.UNKNOWN)
+    ends = {"before": before, "afterwards": after}
+    notes = [f"{when}, it is {row.state}: {row.reason}" for when, row in ends.items() if row and row.state in states]
     against = span.contradicted.get(key_of(after.id)) if after is not None else None
     notes += [f"afterwards, {against}"] if against is not None else []
     if before is not None and after is not None:
         differences: list[StructureChange] = []
         if tables[0] is not None and tables[1] is not None:
-            paths, followed = _paths(span, tables[0], rows)
+            paths, followed = NamePaths.of(tables[0]), True
+            for row in rows:
+                now = span.table(row)
+                if now is not None:
+                    paths = paths.after(statement_or_none(span.events.get(row.ddl)), now)
+                elif row.is_live:
+                    followed = False
             differences = changes(tables[0], tables[1], paths)
             notes += [] if followed else [_NOT_FOLLOWED]
         if before.id != after.id:
@@ -212,36 +215,13 @@ def _compare(span: HistorySpan, identity: _Identity) -> TableDifference | dict[s
 
 
 def _texts(before: Table | None, after: Table | None) -> tuple[str | None, str | None]:
-    texts = [None if table is None else show_create(table) for table in (before, after)]
-    return texts[0], texts[1]
-
-
-def _notes(before: NameRow | None, after: NameRow | None) -> list[str]:
-    rows = {"before": before, "afterwards": after}
-    states = (State.PARTIAL, State.ERROR, State.UNKNOWN)
-    return [f"{when}, it is {row.state}: {row.reason}" for when, row in rows.items() if row and row.state in states]
-
-
-def _paths(span: HistorySpan, table: Table, rows: list[NameRow]) -> tuple[NamePaths, bool]:
-    """What the table's names are at the end, and whether every statement in between could be followed."""
-    paths, followed = NamePaths.of(table), True
-    for row in rows:
-        now = span.table(row)
-        if now is not None:
-            paths = paths.after(statement_or_none(span.events.get(row.ddl)), now)
-        elif row.is_live:
-            followed = False
-    return paths, followed
+    return show_create(before) if before else None, show_create(after) if after else None
 
 
 def _others(row: NameRow, statements: list[DdlRecord]) -> dict[str, Any] | None:
     if not statements:
         return None
-    return {
-        "db": row.id.db,
-        "table": row.id.table,
-        "statements": [_statement_form(statement) for statement in statements],
-    }
+    return {"db": row.id.db, "table": row.id.table, "statements": [_statement_form(entry) for entry in statements]}
 
 
 def _join(span: HistorySpan, some: list[TableDifference]) -> Iterator[TableDifference]:
@@ -293,7 +273,13 @@ def text(form: dict[str, Any]) -> Iterator[str]:
         waiting = f", and {form['pending']} DDL wait" if form["pending"] else ""
         yield f"not resolved: complete up to commit_ts {form['sealed_ts']}{waiting}; more DDL may still arrive"
     for database in form["databases"]:
-        yield f"{_sign(database['kind'])} database {database['db']} {database['kind']}{_charsets(database)}"
+        ends = [
+            f"{end['charset']} {end['collate']}".strip() or "unknown"
+            for end in (database["before"], database["after"])
+            if end
+        ]
+        charsets = f": {' → '.join(ends)}" if ends else ""
+        yield f"{_sign(database['kind'])} database {database['db']} {database['kind']}{charsets}"
     for table in form["tables"]:
         yield from _table(table)
     if form["other_statements"]:
@@ -311,15 +297,6 @@ def text(form: dict[str, Any]) -> Iterator[str]:
 
 def _sign(kind: str) -> str:
     return _SIGNS.get(kind, "~")
-
-
-def _charsets(entry: dict[str, Any]) -> str:
-    versions = [
-        f"{version['charset']} {version['collate']}".strip() or "unknown"
-        for version in (entry["before"], entry["after"])
-        if version
-    ]
-    return f": {' → '.join(versions)}" if versions else ""
 
 
 def _table(entry: dict[str, Any]) -> Iterator[str]:

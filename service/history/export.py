@@ -63,7 +63,12 @@ class HistoryExport:
             if not chosen:
                 continue
             if reason := self._reason(chosen):
-                yield from self._left_out(chosen[-1][0], reason)
+                id_, state = chosen[-1][0].id, chosen[-1][0].state
+                self.left_out.append(f"{id_}: {reason}")
+                if self.form == "sql":
+                    yield f"\n-- left out: {_as_line(f'{id_}: {reason}')}"
+                else:
+                    yield _json({LEFT_OUT: str(id_), "state": str(state), "reason": reason})
                 continue
             self.tables += 1
             if self.form == "sql":
@@ -94,20 +99,10 @@ class HistoryExport:
                 return f"it is {row.state} since commit_ts {row.since}: {row.reason}"
             if contradiction is not None and row.is_live:
                 return str(contradiction)
-            if (
-                row.table is not None
-                and row.is_live
-                and (columns := [c.name for c in self._zoned(row).columns if c.default_unzoned])
-            ):
-                return _UNZONED.format(", ".join(columns))
+            columns = self._zoned(row).columns if row.table is not None and row.is_live else ()
+            if unzoned := [c.name for c in columns if c.default_unzoned]:
+                return _UNZONED.format(", ".join(unzoned))
         return ""
-
-    def _left_out(self, row: TableVersionRow, reason: str) -> Iterator[str]:
-        self.left_out.append(f"{row.id}: {reason}")
-        if self.form == "sql":
-            yield f"\n-- left out: {_as_line(f'{row.id}: {reason}')}"
-        else:
-            yield _json({LEFT_OUT: str(row.id), "state": str(row.state), "reason": reason})
 
     def _zoned(self, row: TableVersionRow) -> Table:
         assert row.table is not None

@@ -57,22 +57,13 @@ def _refuse_listing() -> Iterable[tuple[str, Database]]:
 
 def _database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
     row = rows.database(db, before)
-    if row is None:
-        implied = _implied_database(rows, db, before)
-        return _with_names(rows, implied, before, None) if implied else None
-    return _with_names(rows, Database(row.name, _charset(row)), before, row) if row.live else None
-
-
-def _implied_database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
-    """A database whose CREATE was not seen: known by its tables."""
+    if row is not None:
+        charset = Charset(row.charset, row.collate)
+        return _with_names(rows, Database(row.name, charset), before, row) if row.live else None
     if db == FIRST_DATABASE:
-        return Database(FIRST_DATABASE, DEFAULT)
-    row = rows.any_name(db, before)
-    return Database(row.id.db, UNKNOWN) if row else None
-
-
-def _charset(row: DatabaseRow) -> Charset:
-    return Charset(row.charset, row.collate)
+        return _with_names(rows, Database(FIRST_DATABASE, DEFAULT), before, None)
+    known = rows.any_name(db, before)  # its CREATE was not seen: known by its tables
+    return _with_names(rows, Database(known.id.db, UNKNOWN), before, None) if known else None
 
 
 def _with_names(rows: HistoryRows, database: Database, before: HistoryPosition, row: DatabaseRow | None) -> Database:
@@ -129,4 +120,4 @@ def _gone_database(rows: HistoryRows, db: str, before: HistoryPosition) -> Datab
         by_name.update({} if by_name else tables())
         return by_name.get(key)
 
-    return Database(row.name, _charset(row), LazyNames(entry, tables))
+    return Database(row.name, Charset(row.charset, row.collate), LazyNames(entry, tables))

@@ -21,7 +21,6 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.debezium.schema_changes import table_after
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_tso
-from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, DdlRecord, HistoryReader, clean, tso_of
@@ -165,22 +164,11 @@ def _form(record: DdlRecord, table: Table, partial: str) -> DdlRecord:
     return replace(record, db=table.id.db, table=table.id.table, mode="form", carried=table, partial=partial)
 
 
-class _NoSchemas(SchemaSource):
-    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
-        raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="a snapshot")
-
-    def newest(self, subject: str) -> str | None:
-        return None
-
-    def id_of(self, subject: str, schema: str) -> SchemaId:
-        raise WireError("UNKNOWN_SCHEMA_ID", where="a snapshot", id=subject, source="a snapshot")
-
-
 def _message(body: Json, record: DdlRecord, _view: RegistryView) -> DdlRecord:
     """A Simple BOOTSTRAP or DDL message, or a Debezium DDL message with tableChanges."""
-    from ticdc_bridge.schemas.inspect.format_lookup import (
-        format_named,  # with all formats, which a start has no use for
-    )
+    # With all formats, which a start has no use for.
+    from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
+    from ticdc_bridge.schemas.inspect.format_lookup import format_named
 
     message = body["message"]
     if not isinstance(message, dict):
@@ -190,7 +178,8 @@ def _message(body: Json, record: DdlRecord, _view: RegistryView) -> DdlRecord:
             None if message.get(name) is None else base64.b64decode(message[name], validate=True)
             for name in MESSAGE_FIELDS
         )
-        events = format_named(_text(body, "format", "auto")).decoder(Context(_NoSchemas())).decode(Message(key, value))
+        decoder = format_named(_text(body, "format", "auto")).decoder(Context(FileSchemas([], "a snapshot")))
+        events = decoder.decode(Message(key, value))
     except (TypeError, binascii.Error, ValueError) as error:
         raise _entry_error(f"message: {error}") from error
     except WireError as error:

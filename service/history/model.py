@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple, Protocol
-from uuid import NAMESPACE_OID, uuid5
 
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
@@ -354,27 +353,6 @@ class HistoryTransaction(HistoryRows, Protocol):
         """Put the event's rows in; again: in the place of those it made before."""
 
 
-class EventRows:
-    """An event, the rows before it, and the rows that come of it."""
-
-    def __init__(self, rows: HistoryRows, record: DdlRecord) -> None:
-        self.rows, self.record = rows, record
-        self.position = record.position
-        self.out = EventOutcome()
-
-    def row_before(self, key: Key) -> NameRow | None:
-        return self.rows.name(key, self.position)
-
-    def put(self, id_: TableId, state: State, **more: object) -> None:
-        row = NameRow(id_, self.position, state, ddl=self.record.seq, **more)  # type: ignore[arg-type]
-        self.out.names[key_of(id_)] = row
-
-    def new_id(self, key: Key) -> str:
-        """The same for the same event, so that a history made anew has the same ids."""
-        where = f"{self.record.changefeed}/{self.position.commit_ts}/{self.position.ordinal}/{key[0]}/{key[1]}"
-        return str(uuid5(NAMESPACE_OID, where))
-
-
 WHAT_TO_DO: Final = (
     "give a snapshot of it: POST /history/snapshot, or ticdc-bridge history snapshot, with its SHOW CREATE TABLE"
 )
@@ -403,19 +381,19 @@ class Contradiction:
 
 def contradiction(row: NameRow, to_ts: int | None, drifts: Collection[Drift]) -> Contradiction | None:
     """What of the drift is about this version. to_ts: the commit_ts of the next version, up to which rows have it."""
-    about_row = sorted((drift for drift in drifts if _is_about(drift, row, to_ts)), key=lambda entry: entry.commit_ts)
+    about_row = [
+        drift
+        for drift in sorted(drifts, key=lambda entry: entry.commit_ts)
+        if drift.version_ts == row.from_ts
+        and (to_ts is None or drift.commit_ts <= to_ts)
+        and (drift.kind in OF_VERSION or (drift.kind == "gap" and row.state is State.GONE))
+    ]
     if not about_row:
         return None
     kinds, details = (
         tuple(dict.fromkeys(texts)) for texts in ([d.kind for d in about_row], [d.detail for d in about_row])
     )
     return Contradiction(about_row[0].commit_ts, sum(entry.count for entry in about_row), kinds, details)
-
-
-def _is_about(drift: Drift, row: NameRow, to_ts: int | None) -> bool:
-    if drift.version_ts != row.from_ts or (to_ts is not None and drift.commit_ts > to_ts):
-        return False
-    return drift.kind in OF_VERSION or (drift.kind == "gap" and row.state is State.GONE)
 
 
 def by_name(drifts: Collection[Drift]) -> dict[Key, list[Drift]]:

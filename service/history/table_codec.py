@@ -81,12 +81,9 @@ def _intern_column(form: list[Any]) -> Column:
     """Equal columns of different tables and versions are one object: most databases repeat themselves."""
     key = repr(form)
     column = _columns.get(key)
-    if column is None:
-        column = _columns[key] = _read(*form)
-    return column
-
-
-def _read(name: str, kind: str, flags: int, others: dict[str, Any]) -> Column:
+    if column is not None:
+        return column
+    name, kind, flags, others = form
     fields: dict[str, Any] = {flag: bool(flags >> bit & 1) for bit, flag in enumerate(_FLAGS)}
     for field, key, _ in _OTHERS:
         if key in others:
@@ -94,7 +91,8 @@ def _read(name: str, kind: str, flags: int, others: dict[str, Any]) -> Column:
             if isinstance(value, dict):
                 value = bytes.fromhex(value["hex"])
             fields[field] = tuple(value) if field == "elements" else value
-    return Column(name, BY_NAME[kind], **fields)
+    column = _columns[key] = Column(name, BY_NAME[kind], **fields)
+    return column
 
 
 def digest(form: bytes) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
-from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.executor.catalog import new_catalog
 from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
@@ -37,13 +37,23 @@ def replay(lines: Iterable[str], mode: HistoryMode) -> Iterator[dict[str, Any]]:
         if recorded["script"] != script:
             catalog, script = new_catalog(), recorded["script"]
         before = catalog
+        db, sql_mode, error, ids = recorded["db"], recorded["sql_mode"], None, list[TableId]()
         try:
-            statements = _statements(recorded, mode)
-            catalog, ids = _apply_all(catalog, statements if recorded["ok"] else [])
-            error = None
+            if mode == "typed":
+                statements = [(db, parse(recorded["ddl"], LexicalMode.of_sql_mode(sql_mode), db))]
+            else:
+                statements = [(db, parse(query, WIRE, db)) for db, query in recorded["wire"]]
+            for db, statement in statements if recorded["ok"] else ():
+                ids += affected_tables(catalog, statement, db)
+                catalog = apply(catalog, statement, db)
         except DdlError as problem:
-            catalog, ids, error = before, (), problem.detail
-        yield _result(recorded, before, catalog, ids, error)
+            catalog, ids, error = before, [], problem.detail
+        unique = dict.fromkeys(id_.folded for id_ in ids)
+        gone = [list(id_) for i in unique if (id_ := before.exists(i)) and not catalog.exists(i)]
+        # IF NOT EXISTS of what exists, and other statements without effect, touch nothing.
+        tables = [] if catalog is before else [table_form(t) for i in unique if (t := catalog.table(i))]
+        head = {"script": recorded["script"], "seq": recorded["seq"]}
+        yield {**head, "ok": error is None, "error": error, "tables": tables, "gone": gone}
 
 
 def _read_recorded(line: str, number: int) -> dict[str, Any]:
@@ -55,35 +65,6 @@ def _read_recorded(line: str, number: int) -> dict[str, Any]:
         details = f"line {number} is no line of a DDL history: {reason_of(error)}"
         raise SetupError("USAGE", details=details) from error
     return record
-
-
-def _statements(recorded: dict[str, Any], mode: HistoryMode) -> list[tuple[str, Any]]:
-    """(database, statement) pairs of a line, parsed."""
-    if mode == "typed":
-        db = recorded["db"]
-        return [(db, parse(recorded["ddl"], LexicalMode.of_sql_mode(recorded["sql_mode"]), db))]
-    return [(db, parse(query, WIRE, db)) for db, query in recorded["wire"]]
-
-
-def _apply_all(catalog: Catalog, statements: list[tuple[str, Any]]) -> tuple[Catalog, tuple[TableId, ...]]:
-    ids: list[TableId] = []
-    for db, statement in statements:
-        ids += affected_tables(catalog, statement, db)
-        catalog = apply(catalog, statement, db)
-    return catalog, tuple(ids)
-
-
-def _result(
-    recorded: dict[str, Any], before: Catalog, after: Catalog, ids: Iterable[TableId], error: str | None
-) -> dict[str, Any]:
-    unique = list(dict.fromkeys(i.folded for i in ids))
-    dropped_ids = [table_id for i in unique if (table_id := before.exists(i)) and not after.exists(i)]
-    # IF NOT EXISTS of what exists, and other statements without effect, touch nothing.
-    tables = [] if after is before else [t for i in unique if (t := after.table(i))]
-    return {
-        "script": recorded["script"], "seq": recorded["seq"], "ok": error is None, "error": error,
-        "tables": [table_form(t) for t in tables], "gone": [list(i) for i in dropped_ids],
-    }  # fmt: skip
 
 
 def table_form(table: Table) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.history.model import HistoryReader, TableVersionRow
 from ticdc_bridge.service.history.table_json import table_form
-from ticdc_bridge.service.registry.model import VersionRow
 from ticdc_bridge.service.registry.view import RegistryView
 
 # What an Avro type of TiCDC's can be besides the column's own type; Avro writes all of them alike.
@@ -70,12 +69,12 @@ def _column(column: Column, primary: tuple[str, ...]) -> Column:
 
 def fold_for_avro(table: Table) -> Table:
     """The table where only Avro's types matter: what Avro writes alike is no longer vague."""
-    return replace(table, columns=tuple(_fold_column(c) for c in table.columns))
 
+    def fold(column: Column) -> Column:
+        folded = column.vague in AVRO_FOLDS.values() or (column.vague and column.type.kind in _FRACTIONS)
+        return replace(column, vague="") if folded and "default" not in column.vague else column
 
-def _fold_column(column: Column) -> Column:
-    folded = column.vague in AVRO_FOLDS.values() or (column.vague and column.type.kind in _FRACTIONS)
-    return replace(column, vague="") if folded and "default" not in column.vague else column
+    return replace(table, columns=tuple(map(fold, table.columns)))
 
 
 Json = dict[str, Any]
@@ -155,9 +154,14 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
             if entry.problem:
                 line[f"{field}_problem"] = entry.problem
         lines.append(line)
+    vague = next((c for c in table.columns if c.vague and c.type.name not in _SPARK_TEXTS), None)
+    if vague is not None:
+        spark: Json = {"ddl": None, "struct": None, "problem": f"column {vague.name} may be {vague.vague}"}
+    else:
+        spark = {"ddl": spark_types.ddl(table), "struct": spark_types.struct(table)}
     body = {
         "table": table_form(table), "show_create": show_create(table), "avro": lines, "debezium": _debezium(table),
-        "spark": _spark(table),
+        "spark": spark,
     }  # fmt: skip
     return TableSchemas(tuple(schemas), body)
 
@@ -182,13 +186,6 @@ def _schema(field: str, mode: AvroModes, table: Table, options: Options) -> Sche
     except (WireError, ValueError, ArithmeticError) as error:
         problem = error.detail if isinstance(error, WireError) else str(error)
         return Schema(field, mode, None, problem.replace("--ddl-time-zone", "ddl_time_zone"))
-
-
-def _spark(table: Table) -> Json:
-    vague = next((c for c in table.columns if c.vague and c.type.name not in _SPARK_TEXTS), None)
-    if vague is not None:
-        return {"ddl": None, "struct": None, "problem": f"column {vague.name} may be {vague.vague}"}
-    return {"ddl": spark_types.ddl(table), "struct": spark_types.struct(table)}
 
 
 def _debezium(table: Table) -> Json:
@@ -240,7 +237,23 @@ def registry_drift(
     subjects = [(subject, _record_names(subject.content.text)) for subject in view.ticdc_subjects()]
     names = tables_by_avro_name(history, changefeed) if subjects else {}
     judged = [(item, record, owners(item.subject, ids)) for item, record in subjects if (ids := names.get(record[1:]))]
-    judge, drifts = _Judge(derivations, view), list[Json]()
+    drifts = list[Json]()
+
+    def gives(versions: list[TableVersionRow], keyspace: str, schema: str) -> bool:
+        """True if a version gives this schema, newest first; one whose schema can't be told may."""
+        for row in reversed(versions):
+            if row.table is None:
+                if row.is_live:
+                    return True
+                continue
+            derived = derivations.of(row.table, row.form, keyspace).schemas
+            if any(entry.text is None and entry.part == "value" for entry in derived):
+                return True
+            texts = (entry.text for entry in derived if entry.text is not None)
+            if any(view.canonical(text) == schema for text in (*texts, *rarer_schemas(row.table, keyspace))):
+                return True
+        return False
+
     for start in range(0, len(judged), _AT_ONCE):
         left = judged[start : start + _AT_ONCE]  # in the end: what no version gives
         for newest in (True, False):  # most are the newest versions': the others are read for the rest only
@@ -249,7 +262,7 @@ def registry_drift(
             left = [
                 (item, record, tables)
                 for item, record, tables in left
-                if not any(judge.gives(versions[id_], record[0], item.content.text) for id_ in tables)
+                if not any(gives(versions[id_], record[0], item.content.text) for id_ in tables)
             ]
         for entry, _, tables in left:
             detail = "the newest schema is that of no known version of the table"
@@ -303,27 +316,6 @@ def _named_alike(subject: str, name: str) -> Iterator[str]:
     return (part for part in pieces if sanitise_name(part).lower() == form)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judge:
-    derivations: TableSchemaCache
-    view: RegistryView
-
-    def gives(self, versions: list[TableVersionRow], keyspace: str, schema: str) -> bool:
-        """True if a version gives this schema, newest first; one whose schema can't be told may."""
-        for row in reversed(versions):
-            if row.table is None:
-                if row.is_live:
-                    return True
-                continue
-            derived = self.derivations.of(row.table, row.form, keyspace).schemas
-            if any(entry.text is None and entry.part == "value" for entry in derived):
-                return True
-            texts = (entry.text for entry in derived if entry.text is not None)
-            if any(self.view.canonical(text) == schema for text in (*texts, *rarer_schemas(row.table, keyspace))):
-                return True
-        return False
-
-
 def links(
     history: HistoryReader, changefeed: str, table: TableId, of_versions: list[TableSchemas], view: RegistryView
 ) -> list[list[Json]]:
@@ -331,22 +323,18 @@ def links(
     writes it so.
     """
     holders = view.holding({s.text for derived in of_versions for s in derived.schemas if s.text is not None})
-    own = {
-        subject: is_of(history, changefeed, table, subject)
-        for subject in {row.subject for rows in holders.values() for row in rows}
-    }
-    holders = {text: [row for row in rows if own[row.subject]] for text, rows in holders.items()}
-    return [_links(derived, holders) for derived in of_versions]
-
-
-def _links(derived: TableSchemas, holders: dict[str, list[VersionRow]]) -> list[Json]:
-    modes: dict[tuple[str, str], list[AvroModes]] = {}
-    for entry in derived.schemas:
-        if entry.text is not None:
-            modes.setdefault((entry.text, entry.part), []).append(entry.mode)
-    result = []
-    for (text, field), of in modes.items():
-        for holder in holders[text]:
-            head = {"subject": holder.subject, "version": holder.version, "id": holder.id, "part": field}
-            result.append({**head, "modes": [mode.to_json() for mode in of]})
-    return sorted(result, key=lambda link: (link["subject"], link["version"]))
+    subjects = {row.subject for rows in holders.values() for row in rows}
+    subjects = {subject for subject in subjects if is_of(history, changefeed, table, subject)}
+    holders = {text: [row for row in rows if row.subject in subjects] for text, rows in holders.items()}
+    result = list[list[Json]]()
+    for derived in of_versions:
+        modes, found = dict[tuple[str, str], list[Json]](), list[Json]()
+        for entry in derived.schemas:
+            if entry.text is not None:
+                modes.setdefault((entry.text, entry.part), []).append(entry.mode.to_json())
+        for (text, field), of in modes.items():
+            for row in holders[text]:
+                head = {"subject": row.subject, "version": row.version, "id": row.id, "part": field}
+                found.append({**head, "modes": of})
+        result.append(sorted(found, key=lambda link: (link["subject"], link["version"])))
+    return result

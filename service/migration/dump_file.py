@@ -4,7 +4,7 @@
 KEY<TAB>VALUE                                  kafka-console-consumer --property print.key=true; null is no value.
                                                CreateTime:N, Partition:N, Offset:N or an offset may stand before
 {"key_b64":…,"value_b64":…|null,"offset":…}    a message file, as the Spark jobs write it
-{"subject":…,"version":…,"id":…,"schema":…}    a file of --schemas (schemas.inputs.definition_files)
+{"subject":…,"version":…,"id":…,"schema":…}    a file of --schemas (schemas.inputs.schema_files)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -37,7 +37,7 @@ _NOTHING: Final = ("null", "<null>", "")
 def read_records(path: str) -> Iterator[TopicRecord]:
     """The records of a dump; `-` is standard input. A line that is none is a record with a fault. Raises SetupError."""
     try:
-        with _open(path) as lines:
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as lines:
             partitions: set[int] = set()
             for number, raw in enumerate(lines, 1):
                 line = raw.rstrip(b"\r\n")
@@ -50,10 +50,6 @@ def read_records(path: str) -> Iterator[TopicRecord]:
                     yield record
     except OSError as error:
         raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from None
-
-
-def _open(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-    return contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb")
 
 
 def _line(raw: bytes, where: str, partitions: set[int]) -> TopicRecord:
@@ -99,16 +95,12 @@ def _object(value: dict[str, Any], where: str, partitions: set[int]) -> TopicRec
             raise ValueError("key_b64 or value_b64 is no base64 text") from error
         return TopicRecord(key, data, where, ts)
     if "key" not in value and value.keys() >= _SUBJECT_VERSION:
-        return _subject_version(value, where, ts)
+        names = {"keytype": "SCHEMA", "subject": value["subject"], "version": value["version"], "magic": 1}
+        fields = {name: value[name] for name in (*_SUBJECT_VERSION, *_OPTIONAL) if value.get(name) is not None}
+        return TopicRecord(_text(names), _text({**fields, "deleted": False}), where, ts)
     if "key" not in value:
         raise ValueError("no line of a dump: neither key nor key_b64, nor subject, version, id and schema")
     return TopicRecord(_text(value["key"]), _text(value.get("value")), where, ts)
-
-
-def _subject_version(line: dict[str, Any], where: str, ts: int | None) -> TopicRecord:
-    key = {"keytype": "SCHEMA", "subject": line["subject"], "version": line["version"], "magic": 1}
-    fields = {name: line[name] for name in (*_SUBJECT_VERSION, *_OPTIONAL) if line.get(name) is not None}
-    return TopicRecord(_text(key), _text({**fields, "deleted": False}), where, ts)
 
 
 def _bytes(text: str | None) -> bytes | None:

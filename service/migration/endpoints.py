@@ -19,7 +19,14 @@ from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progr
 from ticdc_bridge.service.migration.rest_reader import DEFAULT_LEVEL, RestSource
 from ticdc_bridge.service.migration.rest_writer import RestTarget, obstacles
 from ticdc_bridge.service.migration.schemas_topic import SchemasTopic
-from ticdc_bridge.service.migration.snapshot import Key, SchemaComparison, Snapshot, parse_versions, snapshot_of
+from ticdc_bridge.service.migration.snapshot import (
+    Key,
+    ReadResult,
+    SchemaComparison,
+    Snapshot,
+    parse_versions,
+    snapshot_of,
+)
 from ticdc_bridge.service.migration.topic_records import TopicRecord, records_of
 from ticdc_bridge.service.migration.topic_replay import Replay
 from ticdc_bridge.service.registry.config import LEVEL, READWRITE
@@ -31,22 +38,6 @@ from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import open_store, store_exists
 
 _STORES = ("sqlite:", "postgresql:", "postgresql+", "postgres:")
-
-
-@dataclass(slots=True)
-class ReadResult:
-    """The result of a read: `counted` records or answers by sort, `broken` ones with reasons, what was `left_out`.
-
-    `unread` as in RestSource.
-    """
-
-    snapshot: Snapshot
-    counted: dict[str, int] = field(default_factory=dict)
-    unknown: dict[str, int] = field(default_factory=dict)
-    left_out: dict[str, int] = field(default_factory=dict)
-    broken: list[str] = field(default_factory=list)
-    broken_count: int = 0
-    unread: set[Key | str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -124,7 +115,7 @@ class EmptyEndpoint:
         self.name = name
 
     def read(self, like: Snapshot | None = None) -> ReadResult:
-        return ReadResult(Snapshot())
+        return ReadResult()
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         return WriteResult(planner(Snapshot()))
@@ -191,7 +182,7 @@ class TopicEndpoint:
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         present = self._topic.exists()
-        result = self.read() if present else ReadResult(Snapshot())
+        result = self.read() if present else ReadResult()
         if result.broken:
             details = f"{self.name} holds {result.broken_count} broken records, the first: {result.broken[0]}"
             raise SetupError("USAGE", details=details)
@@ -247,7 +238,7 @@ class RestEndpoint:
             _settle_defaults(snapshot, like)
         return ReadResult(
             snapshot,
-            left_out=dict(reading.left_out),
+            left_out=reading.left_out,
             broken=reading.broken[:1000],
             broken_count=len(reading.broken),
             unread=reading.unread,
@@ -256,7 +247,7 @@ class RestEndpoint:
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         target = self.read(source).snapshot
         plan = planner(target)
-        plan.add_conflicts(obstacles(plan, source, target))
+        plan.conflicts += obstacles(plan, source, target)
         if plan.conflicts or dry_run or not plan.changes:
             return WriteResult(plan)
         writing = RestTarget(self._http, self._report)
@@ -288,15 +279,7 @@ def _settle_defaults(answered: Snapshot, other: Snapshot) -> None:
 
 def replay_records(records: Iterable[TopicRecord]) -> ReadResult:
     """The registry that the records of a topic describe."""
-    replay = Replay(now=time.time_ns() // 1_000_000).apply_all(records)
-    return ReadResult(
-        replay.snapshot,
-        dict(replay.kinds),
-        dict(replay.unknown),
-        dict(replay.left_out),
-        replay.broken,
-        replay.broken_count,
-    )
+    return Replay(now=time.time_ns() // 1_000_000).apply_all(records)
 
 
 def topic_records(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> Iterator[TopicRecord]:
@@ -309,13 +292,9 @@ def topic_records(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> It
 
 def planner_of(source: Snapshot, *, overwrite_settings: bool = False) -> Planner:
     """The plan of an import, for whatever a target holds."""
-
-    def make_plan(target: Snapshot) -> MigrationPlan:
-        return plan_merge(
-            source, target, alike=schema_comparison(source, target), overwrite_settings=overwrite_settings
-        )
-
-    return make_plan
+    return lambda target: plan_merge(
+        source, target, alike=schema_comparison(source, target), overwrite_settings=overwrite_settings
+    )
 
 
 def schema_comparison(source: Snapshot, target: Snapshot) -> SchemaComparison:
@@ -323,8 +302,5 @@ def schema_comparison(source: Snapshot, target: Snapshot) -> SchemaComparison:
     return SchemaComparison(_READER, source, target)
 
 
-class _NoStore:
-    """Schemas are read without a store here: what they refer to is in the snapshots."""
-
-
-_READER = Registry(_NoStore())  # type: ignore[arg-type]
+# Schemas are read without a store here: what they refer to is in the snapshots.
+_READER = Registry(None)  # type: ignore[arg-type]

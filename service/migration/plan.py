@@ -67,9 +67,6 @@ class MigrationPlan:
         }  # fmt: skip
         return {what: number for what, number in counted.items() if number}
 
-    def add_conflicts(self, conflicts: Iterable[Conflict]) -> None:
-        self.conflicts += conflicts
-
 
 Alike = Callable[[StoredVersion, StoredVersion], bool]
 
@@ -92,9 +89,9 @@ def plan_merge(
     plan = MigrationPlan(known=set(ids))
     adding = []
     for key, stored in source.versions.items():
-        there = target.versions.get(key)
-        if there is not None:
-            _compare(plan, stored, there, alike)
+        present = target.versions.get(key)
+        if present is not None:
+            _compare(plan, stored, present, alike)
             continue
         holder = ids.get((context_of(stored.subject), stored.id))
         if holder is not None and not alike(stored, holder):
@@ -160,12 +157,12 @@ def compare(source: Snapshot, target: Snapshot, alike: Alike = same_text) -> lis
         alike: Says whether two versions have the same schema.
     """
 
-    def other_version(stored: StoredVersion, there: StoredVersion) -> str:
-        if not alike(stored, there):
-            return f"source {_clip(stored.content)}, target {_clip(there.content)}"
-        if stored.id != there.id:
-            return f"id {stored.id} in the source, {there.id} in the target"
-        if stored.deleted != there.deleted:
+    def other_version(stored: StoredVersion, present: StoredVersion) -> str:
+        if not alike(stored, present):
+            return f"source {_clip(stored.content)}, target {_clip(present.content)}"
+        if stored.id != present.id:
+            return f"id {stored.id} in the source, {present.id} in the target"
+        if stored.deleted != present.deleted:
             return f"soft-deleted in the {'source' if stored.deleted else 'target'} alone"
         return ""
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 ReportProgress = Callable[[str, int, int | None], None]
 """Progress: what is being done, how much of it is done, of how much (None: not known)."""
@@ -23,8 +23,20 @@ def progress(say: Callable[[str], None]) -> Iterator[ReportProgress]:
     if not sys.stderr.isatty():
         yield LineProgress(say)
         return
-    with _bars() as bars:
-        yield _Bars(bars)
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    tasks: dict[str, TaskID] = {}
+
+    def report(what: str, done: int, total: int | None) -> None:
+        if total != 0:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        yield report
 
 
 class LineProgress:
@@ -42,25 +54,3 @@ class LineProgress:
         if now - self._last >= self._every:
             self._last = now
             self._say(f"{what}: {done}" + ("" if total is None else f" of {total}"))
-
-
-class _Bars:
-    def __init__(self, bars: Any) -> None:
-        self._bars = bars
-        self._tasks: dict[str, Any] = {}
-
-    def __call__(self, what: str, done: int, total: int | None) -> None:
-        if total == 0:
-            return
-        if what not in self._tasks:
-            self._tasks[what] = self._bars.add_task(what, total=total)
-        self._bars.update(self._tasks[what], completed=done, total=total)
-
-
-def _bars() -> Any:
-    """rich's bars."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    return Progress(*columns, console=Console(stderr=True), transient=True)

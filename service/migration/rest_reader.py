@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from ticdc_bridge.clients.http import CONNECTIONS, HttpClient, escape_name
-from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.migration.progress import ReportProgress, ignore_progress
 from ticdc_bridge.service.migration.snapshot import Key, Snapshot
 from ticdc_bridge.service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
@@ -20,9 +19,9 @@ from ticdc_bridge.service.registry.names import (
     BELOW_ALL,
     DEFAULT_CONTEXT,
     SERVER,
-    check_name,
     context_of,
     guid,
+    is_valid_scope,
     normalize_subject,
     prefix_of,
 )
@@ -146,26 +145,23 @@ class RestSource:
     def _settings(self, pool: ThreadPoolExecutor, snapshot: Snapshot, subjects: Iterable[str]) -> None:
         below = [prefix_of(context) for context in sorted(snapshot.contexts)]
         scopes = [*below, BELOW_ALL, *sorted({*subjects, *self.aliases()} - set(below))]
-        scopes = [scope for scope in scopes if self._is_valid(scope)]
-        snapshot.configs |= self.server_config()
-        snapshot.modes |= self.server_mode()
+        scopes = [scope for scope in scopes if is_valid_scope(scope)]
+        config, mode = self._server_setting("/config"), self._server_setting("/mode")
+        if config is not None:
+            snapshot.configs[SERVER] = self._config(config)
+        if mode is not None and mode.get("mode") != READWRITE:  # which counts without any
+            snapshot.modes[SERVER] = read_mode(mode)
         for scope, config in self._map_items(pool, "configs", self._configured_scopes("/config", scopes), self.config):
             if config is not None:
                 snapshot.configs[normalize_subject(scope)] = config
-        for scope, mode in self._map_items(pool, "modes", self._configured_scopes("/mode", scopes), self.mode):
-            if mode is not None:
-                snapshot.modes[normalize_subject(scope)] = mode
+        for scope, found in self._map_items(pool, "modes", self._configured_scopes("/mode", scopes), self.mode):
+            if found is not None:
+                snapshot.modes[normalize_subject(scope)] = found
         # Answered with the defaults where nothing is set.
         if snapshot.configs.get(BELOW_ALL) == {LEVEL: DEFAULT_LEVEL}:
             del snapshot.configs[BELOW_ALL]
         if snapshot.modes.get(BELOW_ALL) == READWRITE:
             del snapshot.modes[BELOW_ALL]
-
-    def _is_valid(self, scope: str) -> bool:
-        try:
-            return bool(check_name(scope))
-        except RegistryError:
-            return False
 
     def _configured_scopes(self, path: str, scopes: list[str]) -> list[str]:
         """The scopes to ask, if the server can tell a scope's own setting from the one above (Karapace can't)."""
@@ -175,19 +171,10 @@ class RestSource:
             return []
         return scopes
 
-    def server_config(self) -> dict[str, dict[str, Any]]:
-        """The server's own config; none where another one, further up, counts instead."""
-        setting = self._server_setting("/config")
-        return {} if setting is None else {SERVER: self._config(setting)}
-
-    def server_mode(self) -> dict[str, str]:
-        """The server's own mode; none for READWRITE, which is what counts without any."""
-        setting = self._server_setting("/mode")
-        return {} if setting is None or setting.get("mode") == READWRITE else {SERVER: read_mode(setting)}
-
     def _server_setting(self, path: str) -> dict[str, Any] | None:
-        own, with_default = self._setting(path), self._setting(f"{path}?defaultToGlobal=true")
-        return own if with_default is None or own == with_default else None
+        """The server's setting; None where another one, further up, counts instead."""
+        setting, with_default = self._setting(path), self._setting(f"{path}?defaultToGlobal=true")
+        return setting if with_default is None or setting == with_default else None
 
     def config(self, scope: str) -> dict[str, Any] | None:
         body = self._setting(f"/config/{escape_name(scope)}")
@@ -258,12 +245,8 @@ def _with_unseen_metadata(stored: StoredVersion, digest: Any) -> StoredVersion:
     content = stored.content
     empty: Metadata = {}
     if content.metadata is None and digest:
-        pieces = content.text, content.references
-        if (
-            digest
-            == guid(identity(*pieces, empty, content.rule_set))
-            != guid(identity(*pieces, None, content.rule_set))
-        ):
+        seen, other = (identity(content.text, content.references, part, content.rule_set) for part in (None, empty))
+        if digest == guid(other) != guid(seen):
             return replace(stored, content=replace(content, metadata=empty))
     return stored
 

@@ -72,12 +72,20 @@ class RestTarget:
                     for _ in pool.map(self._register_schema, level):
                         done += 1
                         self._report("written", done, total)
-            deletions = [source.versions[key] for key in plan.delete]
-            self._delete([*(stored for stored in plan.add if stored.deleted), *deletions])
+            deletions = [stored for stored in plan.add if stored.deleted]
+            deletions += [source.versions[key] for key in plan.delete]
+            # Softly, whoever refers before what it refers to.
+            for done, stored in enumerate(reversed(order_by_references(deletions)), 1):
+                path = f"/subjects/{escape_name(stored.subject)}/versions/{stored.version}"
+                self._ask_ok("DELETE", path, None, missing=True)
+                self._report("deleted", done, len(deletions))
             for context, number in plan.marks.items():
                 self._mark(context, number, plan, target)
             for scope, config in plan.configs.items():
-                self._configure(scope, config, target.configs.get(scope, {}))
+                # A PUT adds to what is there, so what is to go is sent as null.
+                gone = [name for name in target.configs.get(scope, {}) if name not in config]
+                body = {_AS_REQUESTED[name]: value for name, value in {**dict.fromkeys(gone), **config}.items()}
+                self._ask_ok("PUT", _path("/config", scope), body)
 
     @contextmanager
     def _import_mode(self, scopes: list[str], before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[None]:
@@ -120,14 +128,6 @@ class RestTarget:
             what = f"{stored.subject} version {stored.version} with id {stored.id}"
             raise self._asker.refusal_error(what, 200, f"it took another id: {answer}")
 
-    def _delete(self, versions: list[StoredVersion]) -> None:
-        """Softly, whoever refers before what it refers to."""
-        for done, stored in enumerate(reversed(order_by_references(versions)), 1):
-            self._ask_ok(
-                "DELETE", f"/subjects/{escape_name(stored.subject)}/versions/{stored.version}", None, missing=True
-            )
-            self._report("deleted", done, len(versions))
-
     def _mark(self, context: str, number: int, plan: MigrationPlan, target: Snapshot) -> None:
         """Make an id used that has no schema any more."""
         used = {context_of(stored.subject) for stored in plan.add}
@@ -140,12 +140,6 @@ class RestTarget:
         self._ask_ok("DELETE", f"{path}?permanent=true", None)
         if context != DEFAULT_CONTEXT and context not in target.contexts and context not in used:
             self._ask_ok("DELETE", f"/contexts/{escape_name(context)}", None, missing=True)
-
-    def _configure(self, scope: str, config: Mapping[str, Any], before: Mapping[str, Any]) -> None:
-        """A PUT adds to what is there, so what is to go is sent as null."""
-        body = {_AS_REQUESTED[name]: None for name in before if name not in config}
-        body |= {_AS_REQUESTED[name]: value for name, value in config.items()}
-        self._ask_ok("PUT", _path("/config", scope), body)
 
     def _ask_ok(self, method: str, target: str, body: Any, *, missing: bool = False) -> HttpResponse:
         answer = self._asker.ask(method, target, body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,6 +51,23 @@ class Snapshot:
         return sorted({subject for subject, _ in self.versions})
 
 
+@dataclass(slots=True)
+class ReadResult:
+    """The result of a read: `counted` records or answers by sort, `unknown` ones of sorts that mean nothing here,
+    `broken` ones with reasons (`broken_count` of them), what of the rest has no place here (`left_out`).
+
+    `unread` as in RestSource.
+    """
+
+    snapshot: Snapshot = field(default_factory=Snapshot)
+    counted: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    broken: list[str] = field(default_factory=list)
+    broken_count: int = 0
+    unread: set[Key | str] = field(default_factory=set)
+
+
 def snapshot_of(tx: StoreReader) -> Snapshot:
     """The registry in a store."""
     snapshot = Snapshot(configs=tx.all_configs(), modes=tx.all_modes(), contexts=set(tx.contexts()))
@@ -57,16 +75,6 @@ def snapshot_of(tx: StoreReader) -> Snapshot:
         snapshot.add(stored)
     snapshot.marks = snapshot.marks | tx.marks()
     return snapshot
-
-
-class _Versions:
-    """Enough of a Reader to resolve references in a snapshot."""
-
-    def __init__(self, versions: Mapping[Key, StoredVersion]) -> None:
-        self._versions = versions
-
-    def version(self, subject: str, version: int) -> StoredVersion | None:
-        return self._versions.get((subject, version))
 
 
 def parse_versions(
@@ -98,11 +106,8 @@ def _without_identity(content: Content) -> Content:
 
 def same_schema(left: Content, other: Content) -> bool:
     """True if two contents are the same as clients see them."""
-    mine, theirs = (
-        (content.text, content.kind, content.references, content.metadata or None, content.rule_set or None)
-        for content in (left, other)
-    )
-    return mine == theirs
+    texts = (left.text, left.kind, left.references) == (other.text, other.kind, other.references)
+    return texts and (left.metadata or None, left.rule_set or None) == (other.metadata or None, other.rule_set or None)
 
 
 class SchemaComparison:
@@ -126,9 +131,8 @@ class SchemaComparison:
 def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tuple[Content, bool]:
     content = stored.content
     try:
-        texts = referenced_texts(
-            _Versions(among.versions), context_of(stored.subject), content.references, deleted=True
-        )
+        context, versions = context_of(stored.subject), among.versions
+        texts = referenced_texts(lambda *key: versions.get(key), context, content.references, deleted=True)
         parsed = registry.parse(content.kind, content.text, texts, strict=False)
         text, alike, readable = parsed.text, likeness(parsed.unordered_text()), is_valid(parsed)
     except (ValueError, RegistryError, RecursionError):
@@ -141,10 +145,8 @@ def is_valid(parsed: ParsedSchema) -> bool:
     """True if something can be checked against a schema that was read."""
     try:
         parsed.check_validity()
-    except SchemaValidityError:
-        return False
-    except ValueError:  # its names: it is compared all the same
-        return True
+    except ValueError as error:  # of its names: it is compared all the same
+        return not isinstance(error, SchemaValidityError)
     return True
 
 
@@ -166,11 +168,7 @@ def order_by_references(versions: Iterable[StoredVersion]) -> list[StoredVersion
             if key in done or key not in waiting:
                 stack.pop()
                 continue
-            before = [
-                target
-                for target in targets(waiting[key])
-                if target in waiting and target not in done and target not in entered
-            ]
+            before = [entry for entry in targets(waiting[key]) if entry in waiting and entry not in entered]
             entered.add(key)
             if before:
                 stack += before

@@ -43,7 +43,7 @@ class BrokenRecord(ValueError):
 
 
 def decode_json(data: bytes, what: str) -> Any:
-    """JSON. Raises Broken."""
+    """JSON. Raises BrokenRecord."""
     try:
         return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -52,7 +52,7 @@ def decode_json(data: bytes, what: str) -> Any:
 
 
 def read_key(record: TopicRecord) -> dict[str, Any]:
-    """The key with its `keytype`. Raises Broken."""
+    """The key with its `keytype`. Raises BrokenRecord."""
     if record.fault:
         raise BrokenRecord(record.fault)
     key = decode_json(record.key, "key") if record.key else None
@@ -62,7 +62,7 @@ def read_key(record: TopicRecord) -> dict[str, Any]:
 
 
 def read_value(record: TopicRecord) -> dict[str, Any] | None:
-    """The value; None for a tombstone. Karapace writes an empty value where Confluent writes none. Raises Broken."""
+    """The value; None for a tombstone, for which Karapace writes an empty value. Raises BrokenRecord."""
     value = decode_json(record.value, "value") if record.value else None
     if value is not None and not isinstance(value, dict):
         raise BrokenRecord("the value is no JSON object")
@@ -70,10 +70,10 @@ def read_value(record: TopicRecord) -> dict[str, Any] | None:
 
 
 def read_version(key: Mapping[str, Any]) -> Key:
-    """Subject and version of a SCHEMA key. Raises Broken."""
+    """Subject and version of a SCHEMA key. Raises BrokenRecord."""
     if key.get("magic", 1) not in (0, 1):
         raise BrokenRecord(f"a SCHEMA key with magic {key['magic']}: 0 and 1 are known")
-    return read_subject(key), positive_number(key, "version")
+    return read_subject(key), number_from(1, key, "version")
 
 
 def read_subject(key: Mapping[str, Any]) -> str:
@@ -83,15 +83,11 @@ def read_subject(key: Mapping[str, Any]) -> str:
 
 
 def read_scope(key: Mapping[str, Any]) -> str:
-    """The scope of a CONFIG or MODE key; the server where it names no subject. Raises Broken."""
+    """The scope of a CONFIG or MODE key; the server where it names no subject. Raises BrokenRecord."""
     subject = key.get("subject")
     if subject is not None and not isinstance(subject, str):
         raise BrokenRecord("the subject is no text")
     return normalize_subject(subject) or SERVER if subject else SERVER
-
-
-def positive_number(value: Mapping[str, Any], name: str) -> int:
-    return number_from(1, value, name)
 
 
 def number_from(least: int, value: Mapping[str, Any], name: str) -> int:
@@ -102,7 +98,7 @@ def number_from(least: int, value: Mapping[str, Any], name: str) -> int:
 
 
 def read_schema(key: Key, value: Mapping[str, Any], ts: int) -> StoredVersion:
-    """A registered version. Raises Broken."""
+    """A registered version. Raises BrokenRecord."""
     subject, version = key
     number, text = number_from(0, value, "id"), value.get("schema")
     if not isinstance(text, str):
@@ -131,7 +127,7 @@ def read_schema(key: Key, value: Mapping[str, Any], ts: int) -> StoredVersion:
 
 
 def read_metadata(value: Any) -> dict[str, Any] | None:
-    """Metadata with its parts in order, the empty ones left out; None if there is none. Raises Broken."""
+    """Metadata with its parts in order, the empty ones left out; None if there is none. Raises BrokenRecord."""
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -148,7 +144,7 @@ def read_metadata(value: Any) -> dict[str, Any] | None:
 
 
 def read_config(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """A config as it is stored, and the names of fields that nobody knows. Raises Broken."""
+    """A config as it is stored, and the names of fields that nobody knows. Raises BrokenRecord."""
     config = {name: value[name] for name in _CONFIG_ORDER if value.get(name) is not None}
     if LEVEL in config:
         level = str(config[LEVEL]).upper()
@@ -163,7 +159,7 @@ def read_config(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def read_mode(value: Mapping[str, Any]) -> str:
-    """Raises Broken."""
+    """Raises BrokenRecord."""
     mode = str(value.get("mode")).upper()
     if mode not in MODES:
         raise BrokenRecord(f"mode is {value.get('mode')!r}")

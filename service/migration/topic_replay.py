@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.migration import topic_records
-from ticdc_bridge.service.migration.snapshot import Key, Snapshot, is_number, same_schema
+from ticdc_bridge.service.migration.snapshot import Key, ReadResult, is_number, same_schema
 from ticdc_bridge.service.registry.model import Content
-from ticdc_bridge.service.registry.names import check_name, context_of, covers, qualify
+from ticdc_bridge.service.registry.names import context_of, covers, is_valid_scope, qualify
 
 _KEPT_PROBLEMS: Final = 1000
 
@@ -19,20 +17,10 @@ Value = dict[str, Any] | None
 
 
 @dataclass(slots=True)
-class Replay:
-    """Apply records in the topic's order; `snapshot` is what they come to.
+class Replay(ReadResult):
+    """Apply records in the topic's order; `snapshot` is what they come to. `counted`: the records by keytype."""
 
-    `kinds` counts records by keytype, `unknown` those of keytypes that mean nothing here, `broken` the reasons of
-    records that were not applied (`broken_count` of them), `left_out` what a record says that has no place here.
-    """
-
-    snapshot: Snapshot = field(default_factory=Snapshot)
     now: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
-    unknown: Counter[str] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
-    broken: list[str] = field(default_factory=list)
-    broken_count: int = 0
     _holders: dict[tuple[str, int], dict[Key, Content]] = field(default_factory=dict)
     _numbers: dict[str, set[int]] = field(default_factory=dict)
 
@@ -41,7 +29,7 @@ class Replay:
         try:
             key = topic_records.read_key(record)
             keytype = key["keytype"]
-            self.kinds[keytype] += 1
+            self.counted[keytype] += 1
             handler = _HANDLERS.get(keytype)
             if handler is None:
                 self.unknown[keytype] += 1
@@ -104,7 +92,7 @@ class Replay:
     def _delete_subject(self, key: dict[str, Any], value: Value, record: topic_records.TopicRecord) -> None:
         if value is None:
             return
-        subject, last = topic_records.read_subject(key), topic_records.positive_number(value, "version")
+        subject, last = topic_records.read_subject(key), topic_records.number_from(1, value, "version")
         for version in self._numbers.get(subject, ()):
             if version <= last:
                 stored = self.snapshot.versions[subject, version]
@@ -142,9 +130,7 @@ class Replay:
 
     def _check_scope(self, scope: str, keytype: str) -> bool:
         """True if a scope can have a config or mode here; one that can't is counted."""
-        try:
-            check_name(scope)
-        except RegistryError:
+        if not is_valid_scope(scope):
             self.left_out[f"{keytype} of {scope!r}, which is no valid name"] += 1
             return False
         return True

@@ -16,8 +16,6 @@ from ticdc_bridge.service.migration.endpoints import (
     ConnectionOptions,
     EmptyEndpoint,
     Endpoint,
-    Planner,
-    ReadResult,
     RestEndpoint,
     WriteResult,
     endpoint_of,
@@ -27,7 +25,7 @@ from ticdc_bridge.service.migration.endpoints import (
 from ticdc_bridge.service.migration.plan import compare
 from ticdc_bridge.service.migration.progress import progress
 from ticdc_bridge.service.migration.rest_reader import UNKNOWN_MARK
-from ticdc_bridge.service.migration.snapshot import Snapshot
+from ticdc_bridge.service.migration.snapshot import ReadResult, Snapshot
 from ticdc_bridge.service.registry.names import SERVER, context_of
 from ticdc_bridge.service.server.logs import print_line
 from ticdc_bridge.service.store import store_exists
@@ -81,7 +79,9 @@ def open_target(
 
 def write_and_report(what: str, target: Endpoint, source: ReadResult, options: TransferOptions) -> int:
     """Write, and say what came of it. The exit code."""
-    result = target.write(source.snapshot, planner(source.snapshot, options), dry_run=options.dry_run)
+    leave_out(source.snapshot, options)
+    planner = planner_of(source.snapshot, overwrite_settings=options.overwrite_settings)
+    result = target.write(source.snapshot, planner, dry_run=options.dry_run)
     plan = result.plan
     if plan.conflicts:
         by_kind: dict[str, list[str]] = {}
@@ -93,12 +93,6 @@ def write_and_report(what: str, target: Endpoint, source: ReadResult, options: T
         return SAYS_NO
     tell_result(what, result, options)
     return SAYS_NO if source.broken else 0
-
-
-def planner(source: Snapshot, options: TransferOptions) -> Planner:
-    """The plan of an import with what the options say about it."""
-    leave_out(source, options)
-    return planner_of(source, overwrite_settings=options.overwrite_settings)
 
 
 def leave_out(source: Snapshot, options: TransferOptions) -> None:
@@ -184,31 +178,31 @@ def verify(source: str, target: str, options: TransferOptions) -> int:
         print_line(f"verify: {origin.name} and {destination.name}")
         # REST lists no settings of names without versions: they are asked for by the names that the other one has.
         if isinstance(destination, RestEndpoint):
-            theirs = origin.read()
-            ours = destination.read(theirs.snapshot)
-            theirs = origin.read(ours.snapshot) if isinstance(origin, RestEndpoint) else theirs
+            left = origin.read()
+            right = destination.read(left.snapshot)
+            left = origin.read(right.snapshot) if isinstance(origin, RestEndpoint) else left
         else:
-            ours = destination.read()
-            theirs = origin.read(ours.snapshot)
-        tell_read(theirs, "source")
-        tell_read(ours, "target")
+            right = destination.read()
+            left = origin.read(right.snapshot)
+        tell_read(left, "source")
+        tell_read(right, "target")
         return _report(
-            theirs, ours, options, over_rest=isinstance(origin, RestEndpoint) or isinstance(destination, RestEndpoint)
+            left, right, options, over_rest=isinstance(origin, RestEndpoint) or isinstance(destination, RestEndpoint)
         )
 
 
 def _report(source: ReadResult, target: ReadResult, options: TransferOptions, *, over_rest: bool) -> int:
-    theirs, ours = source.snapshot, target.snapshot
-    leave_out(theirs, options)
+    expected, found = source.snapshot, target.snapshot
+    leave_out(expected, options)
     if options.no_modes:
-        ours.modes = {}
+        found.modes = {}
     unknown = [
         f"{number} × {reason}" for result in (source, target) for reason, number in sorted(result.left_out.items())
     ]
     unknown += [f"broken: {record}" for record in (*source.broken, *target.broken)]
     # Drop what one of them could not tell: it is no difference.
     unread = source.unread | target.unread
-    for snapshot in (theirs, ours):
+    for snapshot in (expected, found):
         snapshot.versions = {key: stored for key, stored in snapshot.versions.items() if key not in unread}
         if "/config" in unread:
             snapshot.configs = {scope: config for scope, config in snapshot.configs.items() if scope == SERVER}
@@ -216,19 +210,19 @@ def _report(source: ReadResult, target: ReadResult, options: TransferOptions, *,
             snapshot.modes = {scope: mode for scope, mode in snapshot.modes.items() if scope == SERVER}
     if over_rest:
         # REST tells the highest id only of contexts that have versions, and some servers tell none.
-        unsure = theirs.marks.keys() ^ ours.marks.keys()
+        unsure = expected.marks.keys() ^ found.marks.keys()
         if UNKNOWN_MARK in {*source.left_out, *target.left_out}:
-            unsure |= theirs.marks.keys()
+            unsure |= expected.marks.keys()
         elif unsure:
             unknown.append(f"the highest id ever used in contexts without versions: {', '.join(sorted(unsure))}")
-        for marks in (theirs.marks, ours.marks):
+        for marks in (expected.marks, found.marks):
             for context in unsure:
                 marks.pop(context, None)
     differences = 0
-    for found in compare(theirs, ours, schema_comparison(theirs, ours)):
-        differences += len(found.differences)
-        counts = f"{found.kind}: {found.equal} equal, {len(found.differences)} different"
-        print_list(f"{counts}:" if found.differences else counts, found.differences)
+    for comparison in compare(expected, found, schema_comparison(expected, found)):
+        differences += len(comparison.differences)
+        counts = f"{comparison.kind}: {comparison.equal} equal, {len(comparison.differences)} different"
+        print_list(f"{counts}:" if comparison.differences else counts, comparison.differences)
     if unknown:
         print_list("not compared:", unknown)
     if differences:

@@ -18,7 +18,7 @@ from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
 from ticdc_bridge.service.registry.references import parse_with_references, stored_schema
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types import base
-from ticdc_bridge.service.schema_types.base import KIND, HasFields, HasLogicalTypes, LogicalChange
+from ticdc_bridge.service.schema_types.base import KIND, HasLogicalTypes, LogicalChange
 from ticdc_bridge.service.schema_types.parse import ParsedSchema
 
 _RESERVED_GONE: Final = (
@@ -94,7 +94,7 @@ def reserved_fields(olds: list[StoredVersion], parsed: ParsedSchema, content: Co
     """Reserved field names must stay reserved and must not be used (metadata property `confluent:reserved`)."""
     now = config.reserved_names(content.metadata)
     before = config.reserved_names(olds[-1].content.metadata) if olds else set()
-    used = now & set(parsed.field_names()) if isinstance(parsed, HasFields) else set()
+    used = now & set(parsed.field_names())
     return [_RESERVED_GONE.format(name) for name in sorted(before - now)] + [
         _RESERVED_USED.format(name) for name in sorted(used)
     ]

@@ -24,10 +24,10 @@ from ticdc_bridge.service.registry.names import (
     chain,
     check_subject,
     context_of,
-    context_text,
     covers,
     name_of,
     normalize_subject,
+    prefix_of,
     qualify,
     scope_of,
 )
@@ -59,9 +59,8 @@ def metadata_text(metadata: Metadata | None) -> str:
         return "null"
     tags = ", ".join(f"{path}=[{', '.join(names)}]" for path, names in metadata.get("tags", {}).items())
     values = ", ".join(f"{name}={value}" for name, value in properties(metadata).items())
-    return (
-        f"Metadata{{tags={{{tags}}}, properties={{{values}}}, sensitive=[{', '.join(metadata.get('sensitive', ()))}]}}"
-    )
+    sensitive = ", ".join(metadata.get("sensitive", ()))
+    return f"Metadata{{tags={{{tags}}}, properties={{{values}}}, sensitive=[{sensitive}]}}"
 
 
 def properties(metadata: Metadata | None) -> Mapping[str, str]:
@@ -317,7 +316,8 @@ def check_writable(tx: StoreReader, subject: str | None) -> None:
 
 
 def _mode_error(code: str, subject: str | None) -> RegistryError:
-    return RegistryError(code, subject="null" if subject is None else subject, context=context_text(subject))
+    context = prefix_of(context_of(subject or ""))
+    return RegistryError(code, subject="null" if subject is None else subject, context=context)
 
 
 def get_mode(registry: Registry, subject: str | None, *, default_to_global: bool) -> str:

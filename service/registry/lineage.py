@@ -38,16 +38,19 @@ def record(registry: Registry, run: dict[str, Any]) -> int:
     tables = run.get("tables")
     if not isinstance(tables, list) or len(tables) > MOST_TABLES:
         raise RegistryError("BAD_REQUEST", details=f"tables: a list of at most {MOST_TABLES} is needed")
-    edges = [_edge(head, table) for table in tables]
     now, by_key = time.time_ns() // 1_000_000, dict[str, Lineage]()
-    for edge, rows in edges:
+    for table in tables:
+        if not isinstance(table, dict):
+            raise RegistryError("BAD_REQUEST", details="tables: objects are needed")
+        edge = head | _fields(table, TABLE_FIELDS, "tables: ")
+        rows = edge.pop("rows")
         known = {name: value for name, value in edge.items() if name not in _PROGRESS}
         key = hashlib.sha256(_text_of(known).encode("utf-8", "replace")).hexdigest()
         body = _text_of(edge)
         by_key[key] = Lineage(key, body, rows + (by_key[key].rows if key in by_key else 0), now, now)
     with registry.store.write() as tx:
         tx.add_lineage(by_key.values())
-    return len(edges)
+    return len(tables)
 
 
 def edges_of(registry: Registry, **filters: str) -> list[dict[str, Any]]:
@@ -86,16 +89,7 @@ def dead_letter_topics(registry: Registry) -> set[str]:
 _KINDS: Final = {int: "a whole number", str: "a text"}
 
 
-def _edge(head: dict[str, Any], table: Any) -> tuple[dict[str, Any], int]:
-    if not isinstance(table, dict):
-        raise RegistryError("BAD_REQUEST", details="tables: objects are needed")
-    edge = head | _fields(table, TABLE_FIELDS, "tables: ")
-    return edge, edge.pop("rows")
-
-
-def _fields(
-    object_: dict[str, Any], wanted: Iterable[tuple[str, type[int | str], bool]], where: str
-) -> dict[str, int | str | None]:
+def _fields(object_: dict[str, Any], wanted: Iterable[tuple[str, type[int | str], bool]], where: str) -> dict[str, Any]:
     """The fields of an object, None for one that is left out. RegistryError BAD_REQUEST."""
     fields = {}
     for name, kind, needed in wanted:

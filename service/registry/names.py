@@ -62,9 +62,14 @@ def check_subject(subject: str) -> str:
 
 def check_name(subject: str) -> str:
     """The subject or context, if it may have a config or a mode. Raises INVALID_SUBJECT."""
-    if _CONTROL.search(subject) or name_of(subject) in _RESERVED:
+    if not is_valid_scope(subject):
         raise RegistryError("INVALID_SUBJECT", subject=subject)
     return subject
+
+
+def is_valid_scope(scope: str) -> bool:
+    """True if a subject or context may have a config or a mode."""
+    return not _CONTROL.search(scope) and name_of(scope) not in _RESERVED
 
 
 def version_number(text: str) -> int:
@@ -94,9 +99,7 @@ def scope_of(subject: str | None) -> str:
 
 def chain(scope: str) -> list[str]:
     """The scopes that count for `scope`, nearest first."""
-    context = context_of(scope)
-    above = SERVER if context == DEFAULT_CONTEXT else f":{context}:"
-    return list(dict.fromkeys([scope, above, BELOW_ALL]))
+    return list(dict.fromkeys([scope, prefix_of(context_of(scope)) or SERVER, BELOW_ALL]))
 
 
 def covers(scope: str, subject: str) -> bool:
@@ -104,12 +107,6 @@ def covers(scope: str, subject: str) -> bool:
     if scope in (*DEFAULTED, subject):
         return True
     return not name_of(scope) and context_of(scope) == context_of(subject)
-
-
-def context_text(subject: str | None) -> str:
-    """The context of a subject as error texts show it: nothing for the default one."""
-    context = context_of(subject or "")
-    return "" if context == DEFAULT_CONTEXT else f":{context}:"
 
 
 def guid(identity: bytes) -> str:

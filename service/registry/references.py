@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import config
@@ -23,7 +22,6 @@ from ticdc_bridge.service.registry.ports import StoreReader
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.schema_types.base import (
     ChecksFields,
-    HoldsTags,
     ReferencedText,
     SchemaValidityError,
     TaggedEntity,
@@ -33,6 +31,9 @@ from ticdc_bridge.service.schema_types.parse import KINDS, ParsedSchema
 _SHOWN_TEXT = 10240
 _MAX_REFERENCED = 1000
 _PRESENT = b"\x01"
+
+FindVersion = Callable[[str, int], StoredVersion | None]
+"""A version by subject and number, soft-deleted or not."""
 
 
 def identity(
@@ -107,11 +108,18 @@ def parse_with_references(
     missing: SoftDeletedReference | None = None
     try:
         try:
-            texts = referenced_texts(tx, context, references, deleted=not strict)
+            texts = referenced_texts(tx.version, context, references, deleted=not strict)
         except SoftDeletedReference as error:
             missing = error
-            texts = referenced_texts(tx, context, references, deleted=True)
-        parsed = parse_valid(registry, tx, subject, new, texts, strict=strict)
+            texts = referenced_texts(tx.version, context, references, deleted=True)
+        try:
+            parsed = registry.parse(new.kind, new.text, texts, strict=strict)
+            if not strict:
+                parsed.check_validity()
+        except SchemaValidityError:
+            if not config.takes_ids(config.find_mode(tx, subject)):
+                raise
+            parsed = registry.parse(new.kind, new.text, texts, strict=False)
         if strict and validate_fields and isinstance(parsed, ChecksFields):
             parsed.check_fields()
         text = parsed.normalized_text() if normalize else parsed.text
@@ -126,27 +134,6 @@ def parse_with_references(
     if missing is not None and tx.id_of(context, content) is None:
         raise invalid_schema_error(subject, new, missing)
     return parsed, content
-
-
-def parse_valid(
-    registry: Registry,
-    tx: StoreReader,
-    subject: str,
-    new: NewSchema,
-    texts: tuple[ReferencedText, ...],
-    *,
-    strict: bool,
-) -> ParsedSchema:
-    """A schema that was sent; what is imported need not be valid. Raises ValueError."""
-    parsed: ParsedSchema | None = None
-    try:
-        parsed = registry.parse(new.kind, new.text, texts, strict=strict)
-        if not strict:
-            parsed.check_validity()
-    except SchemaValidityError:
-        if not config.takes_ids(config.find_mode(tx, subject)):
-            raise
-    return parsed or registry.parse(new.kind, new.text, texts, strict=False)
 
 
 def likeness_of(kind: str, text: str) -> bytes:
@@ -164,7 +151,7 @@ def stored_schema(registry: Registry, tx: StoreReader, stored: StoredVersion) ->
     """
     content = stored.content
     try:
-        texts = referenced_texts(tx, context_of(stored.subject), content.references, deleted=True)
+        texts = referenced_texts(tx.version, context_of(stored.subject), content.references, deleted=True)
         return registry.parse(content.kind, content.text, texts, strict=False)
     except ValueError as error:
         where = f"Subject '{stored.subject}' version {stored.version} can't be read"
@@ -174,7 +161,7 @@ def stored_schema(registry: Registry, tx: StoreReader, stored: StoredVersion) ->
 def tags_of(parsed: ParsedSchema) -> list[TaggedEntity]:
     """The tags in a stored schema. Raises INVALID_SCHEMA: what was imported may be invalid."""
     try:
-        return parsed.tags() if isinstance(parsed, HoldsTags) else []
+        return parsed.tags()
     except ValueError as error:
         raise RegistryError("INVALID_SCHEMA", details=f"Its tags can't be read: {error}") from None
 
@@ -188,14 +175,8 @@ def resolve_latest(tx: StoreReader, context: str, reference: Reference) -> Refer
     return reference
 
 
-class HasVersions(Protocol):
-    """What has the versions that references name."""
-
-    def version(self, subject: str, version: int, /) -> StoredVersion | None: ...
-
-
 def referenced_texts(
-    tx: HasVersions, context: str, references: tuple[Reference, ...], *, deleted: bool = False
+    find: FindVersion, context: str, references: tuple[Reference, ...], *, deleted: bool = False
 ) -> tuple[ReferencedText, ...]:
     """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
 
@@ -216,7 +197,7 @@ def referenced_texts(
         key = (reference.name, qualify(reference.subject, context), reference.version)
         if key in texts:
             continue
-        stored = tx.version(*key[1:])
+        stored = find(*key[1:])
         if stored is None or (stored.deleted and not (ready or deleted)):
             kind = ValueError if stored is None else SoftDeletedReference
             raise kind(f'No schema reference found for subject "{key[1]}" and version {key[2]}')

@@ -30,7 +30,6 @@ from ticdc_bridge.service.registry.names import (
     MAX_VERSION,
     check_subject,
     context_of,
-    context_text,
     prefix_of,
 )
 from ticdc_bridge.service.registry.ports import StoreReader, StoreWriter
@@ -43,7 +42,6 @@ from ticdc_bridge.service.registry.references import (
 )
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.registry.subjects import get_in_contexts
-from ticdc_bridge.service.schema_types.base import HoldsTags
 from ticdc_bridge.service.schema_types.parse import ParsedSchema
 
 
@@ -120,8 +118,6 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
     if not (add or new.tags_to_remove) or not (new.changes_tags or new.text.strip()):
         return new
     parsed, content = parse_with_references(registry, tx, subject, new, normalize=False, strict=False)
-    if not isinstance(parsed, HoldsTags):
-        raise RegistryError("INVALID_SCHEMA", details=f"Tags are not supported for schemas of type {new.kind}")
     try:
         text = parsed.change_tags(add, new.tags_to_remove)
     except ValueError as error:
@@ -197,10 +193,9 @@ def same_version(
     if new.version in (None, 0, LATEST, lookup.stored.version):
         return lookup
     version = tx.version(subject, new.version or 0)  # an import may bring one schema as several versions
-    same = (
-        version is not None and not version.deleted and (version.id, version.content) == (new.id, lookup.stored.content)
-    )
-    return LookupResult(version) if version and same else None
+    if version is None or version.deleted or (version.id, version.content) != (new.id, lookup.stored.content):
+        return None
+    return LookupResult(version)
 
 
 def parse_for_storage(
@@ -284,19 +279,20 @@ def add(
     version = new.version if new.version and new.version > 0 else check_limit(following, "version")
     if version != following and not importing:
         raise RegistryError("INVALID_SCHEMA", details="Version is not one more than previous version")
-    refuse_taken_id(tx, subject, new.id, content)
+    # An id stands for one schema, also where only soft-deleted versions have it.
+    context = context_of(subject)
+    holder = None if new.id is None else tx.schema(context, new.id)
+    if holder is not None and holder != content:
+        raise RegistryError("ID_TAKEN", id=new.id, context=prefix_of(context))
     replace_deleted(tx, subject, version, new.id, rows)
-    schema_id = assign_id(tx, subject, new.id, content)
-    stored = put(tx, subject, version, schema_id, content, rows)
+    schema_id = assign_id(tx, context, new.id, content)
+    stored = StoredVersion(subject, version, schema_id, content, time.time_ns() // 1_000_000)
+    tx.put_version(context, subject, version, schema_id, content, stored.ts)
+    # A soft-deleted version with the same schema is replaced by the new one, unless something refers to it (measured).
+    replaced = [row.version for row in rows if row.deleted and row.id == schema_id and row.version < version]
+    tx.remove(subject, [old for old in replaced if not tx.referrers(subject, old)])
     warn(tx, stored, changes)
     return LookupResult(stored, completed=full != new, new=True)
-
-
-def refuse_taken_id(tx: StoreReader, subject: str, schema_id: int | None, content: Content) -> None:
-    """An id stands for one schema, also where only soft-deleted versions have it. Raises ID_TAKEN."""
-    stored_content = None if schema_id is None else tx.schema(context_of(subject), schema_id)
-    if stored_content is not None and stored_content != content:
-        raise RegistryError("ID_TAKEN", id=schema_id, context=context_text(subject))
 
 
 def replace_deleted(tx: StoreWriter, subject: str, version: int, schema_id: int | None, rows: list[VersionRow]) -> None:
@@ -311,23 +307,22 @@ def replace_deleted(tx: StoreWriter, subject: str, version: int, schema_id: int 
     tx.remove(subject, [version])
 
 
-def assign_id(tx: StoreWriter, subject: str, given_id: int | None, content: Content) -> int:
+def assign_id(tx: StoreWriter, context: str, given_id: int | None, content: Content) -> int:
     """The id of a schema: the one given, or the one that the context has for it, or a new one.
 
     Raises ID_TAKEN, as Confluent does, where another schema has its identity.
     """
-    context = context_of(subject)
     existing_id = tx.id_of(context, content) if given_id is None else None
     if existing_id is not None:
         existing = tx.schema(context, existing_id) if content.references or content.metadata else None
         if existing is not None and not content.has_members_of(existing):
-            raise RegistryError("ID_TAKEN", id=existing_id, context=context_text(subject))
+            raise RegistryError("ID_TAKEN", id=existing_id, context=prefix_of(context))
         return existing_id
     schema_id = check_limit(tx.new_id(context), "schema id") if given_id is None else given_id
-    stored_content = None if given_id is None else tx.schema(context, given_id)
+    is_new = given_id is None or tx.schema(context, given_id) is None
     if given_id is not None:
         tx.use_id(context, given_id)
-    if stored_content is None:
+    if is_new:
         tx.put_schema(context, schema_id, content)
     return schema_id
 
@@ -337,17 +332,6 @@ def check_limit(number: int, what: str) -> int:
     if number > MAX_VERSION:
         raise RegistryError("UNPROCESSABLE", details=f"There is no {what} left: the last is {MAX_VERSION}")
     return number
-
-
-def put(
-    tx: StoreWriter, subject: str, version: int, schema_id: int, content: Content, rows: list[VersionRow]
-) -> StoredVersion:
-    ts = time.time_ns() // 1_000_000
-    tx.put_version(context_of(subject), subject, version, schema_id, content, ts)
-    # A soft-deleted version with the same schema is replaced by the new one, unless something refers to it (measured).
-    replaced = [row.version for row in rows if row.deleted and row.id == schema_id and row.version < version]
-    tx.remove(subject, [old for old in replaced if not tx.referrers(subject, old)])
-    return StoredVersion(subject, version, schema_id, content, ts)
 
 
 def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> LookupResult:

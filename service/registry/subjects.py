@@ -115,19 +115,10 @@ def get_in_contexts(tx: StoreReader, subject: str, version: int, *, deleted: boo
 
     Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND.
     """
-    try:
-        return get_existing(tx, subject, version, deleted=deleted)
-    except RegistryError:
-        for context in tx.contexts() if context_of(subject) == DEFAULT_CONTEXT else ():
-            stored = find_version(tx, prefix_of(context) + subject, version, deleted=deleted)
-            if stored is not None:
-                return stored
-        raise
-
-
-def get_existing(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> StoredVersion:
-    """A version of exactly this subject. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
     stored = find_version(tx, subject, version, deleted=deleted)
+    if stored is None and context_of(subject) == DEFAULT_CONTEXT:
+        found = (find_version(tx, prefix_of(name) + subject, version, deleted=deleted) for name in tx.contexts())
+        stored = next((entry for entry in found if entry is not None), None)
     if stored is not None:
         return stored
     if tx.latest(subject, deleted=deleted) is None:
@@ -238,24 +229,18 @@ def find_subjects(
         if schema_id is not None:
             holders = {row.subject for row in tx.holders_of(None, [schema_id], deleted=deleted)}
         elif column:
-            holders = _with_column(tx, column, deleted)
+            as_json = json.dumps(column, ensure_ascii=False)[1:-1]
+            field = re.compile(r'"name"\s*:\s*"[^"]*' + re.escape(as_json), re.IGNORECASE)
+            newest = tx.newest("", column if as_json == column else "", deleted=deleted)
+            texts = ((entry.subject, entry.content.kind, entry.content.text) for entry in newest)
+            holders = {
+                subject
+                for subject, kind, text in texts
+                if (field.search(text) if kind == "AVRO" else column.casefold() in text.casefold())
+            }
         else:
             return subjects
     return [subject for subject in subjects if subject in holders]
-
-
-def _with_column(tx: StoreReader, column: str, deleted: bool) -> set[str]:
-    as_json = json.dumps(column, ensure_ascii=False)[1:-1]
-    field = re.compile(r'"name"\s*:\s*"[^"]*' + re.escape(as_json), re.IGNORECASE)
-    return {
-        entry.subject
-        for entry in tx.newest("", column if as_json == column else "", deleted=deleted)
-        if (
-            field.search(entry.content.text)
-            if entry.content.kind == "AVRO"
-            else column.casefold() in entry.content.text.casefold()
-        )
-    }
 
 
 def describe_subjects(registry: Registry, subjects: Sequence[str]) -> list[SubjectOverview]:
@@ -282,8 +267,8 @@ def describe_subjects(registry: Registry, subjects: Sequence[str]) -> list[Subje
     ]
 
 
-def _alias_target(subject: str, own: config.Config) -> str:
+def _alias_target(subject: str, setting: config.Config) -> str:
     try:
-        return config.resolve_alias(subject, own)
+        return config.resolve_alias(subject, setting)
     except RegistryError:  # an alias that can be no subject has no versions
         return ""

@@ -20,7 +20,7 @@ from ticdc_bridge.service.registry.compatibility import check_against, logical_c
 from ticdc_bridge.service.registry.config import LEVEL
 from ticdc_bridge.service.registry.model import Content, NewSchema, StoredVersion, VersionRow
 from ticdc_bridge.service.registry.names import check_subject
-from ticdc_bridge.service.registry.ports import Store, StoreReader
+from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.references import identity
 from ticdc_bridge.service.registry.registry import Registry
 
@@ -33,7 +33,7 @@ class Rehearsal:
 
     level: the compatibility level in force; own_level: it is the subject's own config. newest: the newest undeleted
     version. same: the version that has this schema already. refusal: code of `schemas.model.errors`, "" when it would
-    be accepted; messages: the registry's own words about it. warnings: what an accepted schema changes unseen by the
+    be readable; messages: the registry's own words about it. warnings: what an readable schema changes unseen by the
     rules (logical types). content: what would be stored, where the schema can be read and is no repeat.
     """
 
@@ -68,42 +68,30 @@ class RegistryView:
             try:
                 check_subject(subject)
                 name, rules = config.resolve_subject(registry, tx, subject)
-                own = tx.configs([name]).get(name, {})
-                rehearsal = Rehearsal(rules.level.name, tx.latest(name), own_level=LEVEL in own)
-                return self._answer(tx, name, schema, pending, rules, rehearsal)
+                setting = tx.configs([name]).get(name, {})
+                rehearsal = Rehearsal(rules.level.name, tx.latest(name), own_level=LEVEL in setting)
+                new, options = NewSchema(text=schema), register.RegisterOptions()
+                repeat = register.find_repeat(registry, tx, name, new, rules, options)
+                if repeat is not None:
+                    return replace(rehearsal, same=repeat.stored)
+                parsed, content = register.parse_for_storage(registry, tx, name, new, rules, options)
+                readable, latest = replace(rehearsal, content=content), rehearsal.newest
+                olds = tx.live_versions(name) if rules.compares_many else [latest] if latest else []
+                for waiting in pending:
+                    if waiting.identity == content.identity:
+                        return readable
+                    olds.append(StoredVersion(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))
+                changes = logical_changes(registry, tx, olds, parsed)
+                problems = check_against(registry, tx, olds, parsed, content, rules)
+                if registry.strict_logical_types and not problems:
+                    problems = refusal(changes, olds, rules)
+                if problems:
+                    return replace(readable, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
+                return replace(readable, warnings=tuple(change.message() for change in changes))
             except RegistryError as error:
                 if error.row.http >= 500:
                     raise
                 return replace(rehearsal, refusal=error.code, messages=(error.detail,))
-
-    def _answer(
-        self,
-        tx: StoreReader,
-        name: str,
-        schema: str,
-        pending: Sequence[Content],
-        rules: config.EffectiveConfig,
-        rehearsal: Rehearsal,
-    ) -> Rehearsal:
-        registry, new, options = self.registry, NewSchema(text=schema), register.RegisterOptions()
-        repeat = register.find_repeat(registry, tx, name, new, rules, options)
-        if repeat is not None:
-            return replace(rehearsal, same=repeat.stored)
-        parsed, content = register.parse_for_storage(registry, tx, name, new, rules, options)
-        rehearsal = replace(rehearsal, content=content)
-        latest = rehearsal.newest
-        olds = tx.live_versions(name) if rules.compares_many else [latest] if latest else []
-        for waiting in pending:
-            if waiting.identity == content.identity:
-                return rehearsal
-            olds.append(StoredVersion(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))
-        changes = logical_changes(registry, tx, olds, parsed)
-        problems = check_against(registry, tx, olds, parsed, content, rules)
-        if registry.strict_logical_types and not problems:
-            problems = refusal(changes, olds, rules)
-        if problems:
-            return replace(rehearsal, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
-        return replace(rehearsal, warnings=tuple(change.message() for change in changes))
 
     def newest(self, subject: str) -> StoredVersion | None:
         """The newest undeleted version of what a subject's name means."""
@@ -131,7 +119,7 @@ class RegistryView:
             every = tx.newest(table, f'"name":"{table}')
             candidates = {entry.subject: entry for entry in every if entry.subject.endswith("-value")}
             names = list(candidates)[:_CANDIDATES]
-            aliases = {name for name, own in tx.configs(names).items() if own.get("alias")} if names else set()
+            aliases = {name for name, setting in tx.configs(names).items() if setting.get("alias")} if names else set()
             newest = [self.newest(name) if name in aliases else candidates[name] for name in names]
             return [entry for entry in newest if entry is not None]
 

@@ -6,9 +6,9 @@ schema type; putting them together into Confluent's messages is the same for all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,41 @@ class TaggedEntity:
 
 
 Tags = tuple[TaggedEntity, ...]
+RECORD: Final = "sr_record"
+FIELD: Final = "sr_field"
+_TAGS: Final = "confluent:tags"
+"""The property that holds the tags of a part of an Avro or JSON schema."""
+
+
+def tags_in(part: Any, path: str, kind: str) -> Iterator[TaggedEntity]:
+    """The tags in the JSON of a part, if it has any."""
+    tags = part.get(_TAGS) if isinstance(part, dict) else None
+    if isinstance(tags, list) and tags:
+        yield TaggedEntity(path, kind, tuple(map(str, tags)))
+
+
+def changed_tags(add: Tags, remove: Tags) -> Iterator[tuple[str, str, list[str], set[str]]]:
+    """(kind, path, tags to add, tags to remove) of each part that is named."""
+    for part in dict.fromkeys((entry.kind, entry.path) for entry in (*add, *remove)):
+        added = [tag for entry in add if (entry.kind, entry.path) == part for tag in entry.tags]
+        removed = {tag for entry in remove if (entry.kind, entry.path) == part for tag in entry.tags}
+        yield *part, list(dict.fromkeys(added)), removed
+
+
+def change_tags_in(find: Callable[[str, str], Any], add: Tags, remove: Tags) -> None:
+    """Add and remove tags in the JSON of the parts that `find` gives by kind and path.
+
+    Raises ValueError for a part that is not there.
+    """
+    for kind, path, added, removed in changed_tags(add, remove):
+        part = find(kind, path)
+        if not isinstance(part, dict):
+            raise ValueError(f"No matching path '{path}' found in the schema")
+        tags = part.get(_TAGS)
+        kept = dict.fromkeys([*(map(str, tags) if isinstance(tags, list) else ()), *added])
+        part[_TAGS] = [tag for tag in kept if tag not in removed]
+        if not part[_TAGS]:
+            del part[_TAGS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,22 +189,6 @@ class SchemaParseError(ValueError):
 
 class SchemaValidityError(ValueError):
     """A schema was understood but uses what is not there."""
-
-
-@runtime_checkable
-class HoldsTags(Protocol):
-    """Tags can be written inside the schema."""
-
-    def tags(self) -> list[TaggedEntity]: ...
-    def change_tags(self, add: Tags, remove: Tags) -> str:
-        """The text with tags added and removed. Raises ValueError for a part that is not there."""
-
-
-@runtime_checkable
-class HasFields(Protocol):
-    """The outermost part has named fields."""
-
-    def field_names(self) -> list[str]: ...
 
 
 @runtime_checkable

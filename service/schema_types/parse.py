@@ -24,14 +24,18 @@ class ParsedSchema(Comparable, Protocol):
         """
 
     def normalized_text(self) -> str: ...
-    def resolved_text(self) -> str:
-        """The canonical text with references written out."""
-
     def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
         """A text that is equal for schemas that look-ups take for the same.
 
         `normalized`: of what `normalized_text` says; `resolved`: with references written out.
         """
+
+    def field_names(self) -> list[str]:
+        """The named fields of the outermost part."""
+
+    def tags(self) -> list[TaggedEntity]: ...
+    def change_tags(self, add: Tags, remove: Tags) -> str:
+        """The text with tags added and removed. Raises ValueError for a part that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,6 @@ class AvroSchema:
     def normalized_text(self) -> str:
         return normalized_text(self.node, self.known)
 
-    def resolved_text(self) -> str:
-        return canonical_text(self.node)
-
     def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
         return unordered_text(self.node, () if resolved else self.known, normalized=normalized)
 
@@ -69,7 +70,7 @@ class AvroSchema:
     # ---- abilities
 
     def format_text(self, format_: str) -> str:
-        return self.resolved_text() if format_ == "resolved" else self.text
+        return canonical_text(self.node) if format_ == "resolved" else self.text
 
     def tags(self) -> list[TaggedEntity]:
         return tags.find(self.node)

@@ -44,7 +44,6 @@ from ticdc_bridge.service.ui import router as ui_router
 
 if TYPE_CHECKING:
     from ticdc_bridge.service.tracker.config import TrackedChangefeed
-    from ticdc_bridge.service.tracker.tracker import Trackers
 
 _KEPT_BYTES = 48 * 1024 * 1024  # of answers that are kept for those who may do everything
 _VIEW_BYTES = 8 * 1024 * 1024  # for another set of rights
@@ -65,14 +64,24 @@ def create_app(
     the registry sees of it.
     """
     settings = settings or Settings()
-    files = access_files(settings)
+    try:
+        settings.check_access()
+    except ValueError as error:
+        raise SetupError("USAGE", details=str(error)) from None
+    files = FileWatcher(settings.auth_file, settings.acl_file)
     waiting, connections = settings.store_wait_seconds, settings.store_connections
     opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
     registry = Registry(view(opened), settings.compatibility, settings.logical_types == STRICT)
 
     histories = HistoryStore(opened)
-    tracked = read_tracked(settings)
-    trackers = make_trackers(tracked, histories, opened)
+    tracked: list[TrackedChangefeed] = []
+    trackers = None
+    if settings.track:  # with all formats, which a registry alone does not need
+        from ticdc_bridge.service.tracker.config import parse_tracked
+        from ticdc_bridge.service.tracker.tracker import Trackers
+
+        tracked = parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config)
+        trackers = Trackers(tracked, histories, opened) if tracked else None
 
     def reports() -> Reports:
         return [] if trackers is None else trackers.progress()
@@ -114,26 +123,6 @@ def create_app(
     return app
 
 
-def read_tracked(settings: Settings) -> list[TrackedChangefeed]:
-    """The changefeeds that `--track` names. Raises SetupError."""
-    if not settings.track:
-        return []
-    from ticdc_bridge.service.tracker.config import (
-        parse_tracked,  # with all formats, which a registry alone does not need
-    )
-
-    return parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config)
-
-
-def make_trackers(tracked: list[TrackedChangefeed], histories: HistoryStore, store: Store) -> Trackers | None:
-    """Those of the changefeeds, still to be started; None without changefeeds."""
-    if not tracked:
-        return None
-    from ticdc_bridge.service.tracker.tracker import Trackers
-
-    return Trackers(tracked, histories, store)
-
-
 def create_served(settings: Settings | None = None) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises.
 
@@ -158,12 +147,3 @@ def wrap_served(app: FastAPI, settings: Settings) -> ASGIApp:
         served = Authentication(app, served, registry, app.state.files, make_view, passwords=bool(settings.auth_file))
     app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
     return served
-
-
-def access_files(settings: Settings) -> FileWatcher:
-    """What the files of the settings say. Raises SetupError."""
-    try:
-        settings.check_access()
-    except ValueError as error:
-        raise SetupError("USAGE", details=str(error)) from None
-    return FileWatcher(settings.auth_file, settings.acl_file)

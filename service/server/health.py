@@ -1,4 +1,4 @@
-"""Whether the service on this machine is ready, asked as a container's health check asks: often, so with little.
+"""Checks that the service on this machine is ready, as containers' health checks do: often, so with little.
 
 Nothing of the app is imported, and no more than sockets where the environment says where the service listens.
 """
@@ -24,7 +24,7 @@ _LOOPBACK: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a service answers. certificate: its own PEM file, if it has one; key: its key's, "" where that is in it.
+    """Address of a service. certificate: its own PEM file, if it has one; key: its key's, "" where that is in it.
 
     The certificate is not checked: it is for the name that clients use, and nobody stands between on one machine.
     """
@@ -38,7 +38,7 @@ class Address:
 
 
 def address_of(environment: Mapping[str, str]) -> Address:
-    """Where the service with these variables (BRIDGE_HOST, BRIDGE_PORT, BRIDGE_TLS_CERT, …) answers.
+    """The address at which the service with these variables (BRIDGE_HOST, BRIDGE_PORT, BRIDGE_TLS_CERT, …) answers.
 
     Raises ValueError for a port that is no number.
     """
@@ -72,19 +72,15 @@ def check_health(address: Address) -> tuple[int, str]:
     try:
         status, body = _ask(address)
     except OSError as error:  # of TLS and of time too
-        return NOT_READY, f"not ready: {where}: {_reason(error)}"
+        reason = str(getattr(error, "reason", None) or error.strerror or "the connection was closed")
+        reason = f"no answer in {_SECONDS:g} s" if isinstance(error, TimeoutError) else reason
+        return NOT_READY, f"not ready: {where}: {reason}"
     if status == "200":
         return READY, f"ready: {where}"
     if not status:
         maybe = ": it may want a client certificate, so check the port alone" if address.is_tls else ""
         return NOT_READY, f"not ready: {where} closed the connection without an answer in HTTP{maybe}"
     return NOT_READY, f"not ready: {where} answered {status}: {body.strip()[:500]}"
-
-
-def _reason(error: OSError) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no answer in {_SECONDS:g} s"
-    return str(getattr(error, "reason", None) or error.strerror or "the connection was closed")
 
 
 def _ask(address: Address) -> tuple[str, str]:

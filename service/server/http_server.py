@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from types import FrameType
 from typing import Any, Final
 
 import httptools
@@ -75,7 +74,10 @@ class Tls:
                 what, path = "TLS client CA", self.client_ca
                 context.load_verify_locations(self.client_ca)
         except OSError as error:  # ssl.SSLError is one
-            reason = _tls_reason(error)
+            reason = reason_of(error)
+            if isinstance(error, ssl.SSLError):
+                damaged = "it is not PEM, or its certificate or key is missing or damaged"
+                reason = _TLS_REASONS.get(error.reason or "", damaged)
             raise SetupError("USAGE", details=f"{what} {path} (key {self.key or 'in it'}): {reason}") from None
 
 
@@ -84,13 +86,6 @@ _TLS_REASONS: Final = {
     "BAD_DECRYPT": "the key's password (BRIDGE_TLS_KEY_PASSWORD) is missing or wrong",
     "BAD_PASSWORD_READ": "the key's password (BRIDGE_TLS_KEY_PASSWORD) is missing or wrong",
 }
-
-
-def _tls_reason(error: OSError) -> str:
-    """Why OpenSSL takes a file not."""
-    if not isinstance(error, ssl.SSLError):
-        return reason_of(error)
-    return _TLS_REASONS.get(error.reason or "", "it is not PEM, or its certificate or key is missing or damaged")
 
 
 def name_in(certificate: dict[str, Any] | None) -> str | None:
@@ -129,7 +124,7 @@ FindAnswer = Callable[[bytes, Sequence[tuple[bytes, bytes]]], list[bytes] | None
 
 @dataclass(slots=True)
 class AnsweredRequest:
-    """What uvicorn finds in the place of a request that was answered without a task."""
+    """Placeholder for a request that was answered from the cache."""
 
     scope: object = None
     message_event: asyncio.Event = field(default_factory=asyncio.Event)
@@ -244,7 +239,7 @@ def in_head(connection: Any) -> bool:
 
 
 def waiting_for(connection: Any) -> object | None:
-    """What a client has to go on with: a request to send or an answer to take; None while it owes nothing."""
+    """The exchange that a client has to go on with: a request to send or an answer to take; None for none."""
     exchange: object = connection.scope or connection
     if in_head(connection):
         return exchange
@@ -325,7 +320,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def base_url(listening: socket.socket, scheme: str = "http") -> str:
-    """Where clients reach a bound socket."""
+    """The URL at which clients reach a bound socket."""
     host, port = listening.getsockname()[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
@@ -360,49 +355,32 @@ def serve_on(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM, with TLS where it is set; `more` ends the line that says where."""
     tls, tls_files = watched_context(settings)
-    log_exposure(listening, settings)
+    if warning := exposure_warning(settings, listening.getsockname()[0]):
+        _LOG.warning(warning)
     tls_files.start()
 
     def ready() -> None:
-        print_line(ready_line(listening, settings) + more)
+        url = base_url(listening, "https" if settings.tls_cert else "http")
+        print_line(f"listening on {url} store={mask_url(settings.store)} profile={settings.profile}{more}")
         if on_ready is not None:
             on_ready()
 
-    ignore_raised_signals()
+    # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: None)
     server(service, settings, ready, tls).run(sockets=[listening])
     tls_files.close()
 
 
-def ready_line(listening: socket.socket, settings: Settings) -> str:
-    url = base_url(listening, "https" if settings.tls_cert else "http")
-    return f"listening on {url} store={mask_url(settings.store)} profile={settings.profile}"
-
-
-def log_exposure(listening: socket.socket, settings: Settings) -> None:
-    """Warn the operator of who can reach the service."""
-    for warning in exposure_warnings(settings, listening.getsockname()[0]):
-        _LOG.warning(warning)
-
-
-def exposure_warnings(settings: Settings, address: str) -> list[str]:
-    """What an operator has to know about who can reach the service; nothing on loopback."""
+def exposure_warning(settings: Settings, address: str) -> str:
+    """Who can reach the service, where an operator has to know it; "" on loopback."""
     if ip_address(address.partition("%")[0]).is_loopback:
-        return []
+        return ""
     if not settings.controls_access:
-        return [
+        return (
             f"ANYBODY who can reach {address} can read, change and delete every schema: set --auth-file "
             "(and --acl-file), or --tls-client-ca, or listen on 127.0.0.1 only"
-        ]
+        )
     if settings.auth_file and not settings.tls_cert:
-        return ["passwords and tokens are sent unencrypted: set --tls-cert and --tls-key, or put TLS in front"]
-    return []
-
-
-def ignore_raised_signals() -> None:
-    """uvicorn raises the signal again when it has stopped; stopping when asked to is no failure."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _ignore_signal)
-
-
-def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
-    """The signal has done its work already."""
+        return "passwords and tokens are sent unencrypted: set --tls-cert and --tls-key, or put TLS in front"
+    return ""

@@ -1,4 +1,4 @@
-"""What the service logs, and how: access and errors, without the credentials of URLs and headers."""
+"""Logs of the service: access and errors, without the credentials of URLs and headers."""
 
 from __future__ import annotations
 

@@ -165,15 +165,11 @@ _LEVELS: Final = "NONE BACKWARD BACKWARD_TRANSITIVE FORWARD FORWARD_TRANSITIVE F
 
 class _AliasSource(EnvSettingsSource):
     def __call__(self) -> Values:
-        return _from_aliases(os.environ)
-
-
-def _from_aliases(environ: Mapping[str, str]) -> Values:
-    values: Values = {}
-    for name, read in ALIASES.items():
-        if environ.get(name):
-            values |= read(environ[name])
-    return values
+        values: Values = {}
+        for name, read in ALIASES.items():
+            if text := os.environ.get(name):
+                values |= read(text)
+        return values
 
 
 def aliases_used(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,6 @@ differently is in `dialects`. No rule of the registry or of a history belongs he
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +18,7 @@ from ticdc_bridge.service.store.sql_store import SqlStore
 __all__ = ["SqlStore", "dialect_of", "open_store", "store_exists"]
 
 CONNECTIONS: Final = 8
+_POSTGRES_SCHEMES: Final = ("postgresql", "postgresql+psycopg", "postgres")
 
 
 def open_store(url: str, *, wait_seconds: float = 25.0, connections: int = CONNECTIONS) -> SqlStore:
@@ -42,31 +42,18 @@ def store_exists(url: str) -> bool:
 
 def dialect_of(url: str, wait_seconds: float, connections: int) -> Dialect:
     """The dialect of the database that a URL names. Raises SetupError for a URL that names none."""
-    scheme, separator, _ = url.partition("://")
-    make = _SCHEMES.get(scheme) if separator else None
-    if make is None:
+    scheme, separator, path = url.partition("://")
+    if separator and scheme == "sqlite":
+        from ticdc_bridge.service.store.dialects.sqlite import Sqlite
+
+        if not path.startswith("/") or not path[1:] or path[1:].startswith(":memory:"):
+            raise SetupError("USAGE", details=f"store {url!r} is not understood; write sqlite:///PATH (a file)")
+        return Sqlite(url, path[1:], wait_seconds)
+    if not separator or scheme not in _POSTGRES_SCHEMES:
         details = f"store {mask_url(url)!r} is not understood; write sqlite:///PATH or postgresql://HOST/DATABASE"
         raise SetupError("USAGE", details=details)
-    return make(url, wait_seconds, connections)
-
-
-def _sqlite(url: str, wait_seconds: float, _connections: int) -> Dialect:
-    from ticdc_bridge.service.store.dialects.sqlite import Sqlite
-
-    path = url.partition("://")[2]
-    if not path.startswith("/") or not path[1:] or path[1:].startswith(":memory:"):
-        raise SetupError("USAGE", details=f"store {url!r} is not understood; write sqlite:///PATH (a file)")
-    return Sqlite(url, path[1:], wait_seconds)
-
-
-def _postgres(url: str, wait_seconds: float, connections: int) -> Dialect:
     try:
         from ticdc_bridge.service.store.dialects.postgres import Postgres
     except ImportError as error:
         raise SetupError("USAGE", details=f"a PostgreSQL store needs psycopg, which can't be loaded: {error}") from None
     return Postgres(url, wait_seconds, connections)
-
-
-_SCHEMES: Final[dict[str, Callable[[str, float, int], Dialect]]] = {
-    "sqlite": _sqlite, "postgresql": _postgres, "postgresql+psycopg": _postgres, "postgres": _postgres,
-}  # fmt: skip

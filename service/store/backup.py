@@ -52,10 +52,6 @@ class Contents:
     def sha256(self) -> str:
         return str(self.digest.hexdigest())
 
-    @property
-    def is_empty(self) -> bool:
-        return not any(self.rows.values())
-
     def summary(self) -> str:
         """For people."""
         return ", ".join(f"{count} {name}" for name, count in self.rows.items() if count) or "nothing"
@@ -80,12 +76,11 @@ def backup(dialect: Dialect, target: Path) -> Contents:
             raise SetupError("USAGE", details=f"store {dialect.url!r} holds no registry")
         refuse(layout, f"store {dialect.url!r}")
         # The tables and columns of ours that a store has; an older layout lacks some.
-        known = {}
+        columns = {}
         for table in metadata.sorted_tables:
             if table.name in table_names:
                 names = {column["name"] for column in sa.inspect(connection).get_columns(table.name)}
-                known[table.name] = [column.name for column in table.columns if column.name in names]
-        columns = known
+                columns[table.name] = [column.name for column in table.columns if column.name in names]
         try:
             return _write(target, layout, columns, connection, dialect)
         except OSError as error:
@@ -150,15 +145,20 @@ def restore(store: SqlStore, dialect: Dialect, source: Path) -> tuple[Contents, 
     with store.write_alone("Restore") as connection:
         columns: Columns = header["tables"]
         old = measure_contents(connection, _all_columns(), dialect)
-        if not old.is_empty:
+        if any(old.rows.values()):
             if measure_contents(connection, columns, dialect).sha256 == contents.sha256:
                 return contents, True
             details = (
                 f"store {dialect.url!r} is not empty ({old.summary()}) and not what {source} holds; take an empty one"
             )
             raise SetupError("USAGE", details=details)
-        with _open_archive(source) as file:
-            _fill(connection, columns, itertools.islice(file, 1, None))
+        with gzip.open(source, "rb") as file:
+            parsed = (json.loads(line) for line in itertools.islice(file, 1, None))
+            entries = itertools.takewhile(lambda entry: isinstance(entry, list), parsed)
+            for name, some in itertools.groupby(entries, key=lambda entry: entry[0]):
+                table = metadata.tables[name]
+                while batch := [_row(table, columns[name], values) for _, values in itertools.islice(some, _BATCH)]:
+                    connection.execute(sa.insert(table), batch)
         new = measure_contents(connection, columns, dialect)
         if (new.sha256, new.rows) != (contents.sha256, contents.rows):
             raise SetupError(
@@ -177,15 +177,6 @@ def measure_contents(connection: sa.Connection, columns: Columns, dialect: Diale
     return contents
 
 
-def _fill(connection: sa.Connection, columns: Columns, rows: Iterator[bytes]) -> None:
-    parsed = (json.loads(line) for line in rows)
-    entries = itertools.takewhile(lambda entry: isinstance(entry, list), parsed)
-    for name, some in itertools.groupby(entries, key=lambda entry: entry[0]):
-        table = metadata.tables[name]
-        while batch := [_row(table, columns[name], values) for _, values in itertools.islice(some, _BATCH)]:
-            connection.execute(sa.insert(table), batch)
-
-
 def _row(table: sa.Table, columns: list[str], values: list[Any]) -> dict[str, Any]:
     return {
         name: base64.b64decode(value) if value is not None and is_binary(table.c[name]) else value
@@ -196,7 +187,7 @@ def _row(table: sa.Table, columns: list[str], values: list[Any]) -> dict[str, An
 def check(source: Path) -> tuple[dict[str, Any], Contents]:
     """Read all of a backup; out: its first line, and what it holds. Raises SetupError for what is no whole backup."""
     try:
-        with _open_archive(source) as file:
+        with gzip.open(source, "rb") as file:
             header = _header(source, file.readline(_LONGEST_LINE))
             contents = Contents(dict.fromkeys(header["tables"], 0))
             for line in iter(lambda: file.readline(_LONGEST_LINE), b""):
@@ -234,10 +225,6 @@ def _header(source: Path, line: bytes) -> dict[str, Any]:
 
 def _all_columns() -> dict[str, list[str]]:
     return {table.name: [column.name for column in table.columns] for table in metadata.sorted_tables}
-
-
-def _open_archive(source: Path) -> gzip.GzipFile:
-    return gzip.open(source, "rb")
 
 
 def _line(value: Any) -> bytes:

@@ -29,8 +29,8 @@ from ticdc_bridge.service.store.statements import PreparedStatement, chunks
 _MOST_KEYS = 100
 
 
-def at_or_before(table: Any, position: HistoryPosition) -> sa.ColumnElement[bool]:
-    """Rows before a position."""
+def before_position(table: Any, position: HistoryPosition) -> sa.ColumnElement[bool]:
+    """Rows before a position, which may be of parameters."""
     at = table.c.commit_ts
     return sa.and_(at <= position.commit_ts, sa.or_(at < position.commit_ts, table.c.ordinal < position.ordinal))
 
@@ -106,30 +106,21 @@ def drift_row(changefeed: str, row: sa.Row[Any]) -> Drift:
     return Drift(changefeed, table=row.tbl, **{name: fields[name] for name in _OF_DRIFT})
 
 
-def _name_is() -> sa.ColumnElement[bool]:
-    c = sql.names.c
-    return sa.and_(
-        c.changefeed == sa.bindparam("feed"), c.db_key == sa.bindparam("db_"), c.table_key == sa.bindparam("table_")
-    )  # fmt: skip
-
-
-def _rows_beyond(later: bool) -> sa.ColumnElement[bool]:
-    """Rows of names before, or after, a position (`ts_`, `ordinal_`)."""
-    c, ts, ordinal = sql.names.c, sa.bindparam("ts_", type_=sa.BigInteger), sa.bindparam("ordinal_", type_=sa.Integer)
-    if later:
-        return sa.and_(c.commit_ts >= ts, sa.or_(c.commit_ts > ts, c.ordinal > ordinal))
-    return sa.and_(c.commit_ts <= ts, sa.or_(c.commit_ts < ts, c.ordinal < ordinal))
-
-
 # Built once: building a statement costs more than answering it.
 _NEWEST_FIRST = (sql.names.c.commit_ts.desc(), sql.names.c.ordinal.desc())
 _OLDEST_FIRST = (sql.names.c.commit_ts, sql.names.c.ordinal)
+_POSITION = HistoryPosition._make(
+    sa.bindparam(name, type_=kind) for name, kind in (("ts_", sa.BigInteger), ("ordinal_", sa.Integer))
+)
+_OF_NAME_ROWS = sa.select(sql.names).where(
+    sql.names.c.changefeed == sa.bindparam("feed"),
+    sql.names.c.db_key == sa.bindparam("db_"),
+    sql.names.c.table_key == sa.bindparam("table_"),
+)
 _BEFORE = PreparedStatement(
-    sa.select(sql.names).where(_name_is(), _rows_beyond(False)).order_by(*_NEWEST_FIRST).limit(1)
+    _OF_NAME_ROWS.where(before_position(sql.names, _POSITION)).order_by(*_NEWEST_FIRST).limit(1)
 )
-_FOLLOWING = PreparedStatement(
-    sa.select(sql.names).where(_name_is(), _rows_beyond(True)).order_by(*_OLDEST_FIRST).limit(1)
-)
+_FOLLOWING = PreparedStatement(_OF_NAME_ROWS.where(after(sql.names, _POSITION)).order_by(*_OLDEST_FIRST).limit(1))
 _FORM = PreparedStatement(sa.select(sql.forms.c.body).where(sql.forms.c.form == sa.bindparam("form_")))
 _EVENT = PreparedStatement(sa.select(sql.events).where(sql.events.c.seq == sa.bindparam("seq_")))
 _Name: Any = namedtuple("_Name", sql.names.c.keys())  # type: ignore[misc]
@@ -166,7 +157,7 @@ class HistoryQueries:
         query = sa.select(sql.databases).where(c.changefeed == self._changefeed, c.db_key == db)
         newest = (c.commit_ts.desc(), c.ordinal.desc())
         row = self.connection.execute(
-            query.where(at_or_before(sql.databases, before)).order_by(*newest).limit(1)
+            query.where(before_position(sql.databases, before)).order_by(*newest).limit(1)
         ).first()
         return None if row is None else database_row(row)
 
@@ -174,7 +165,7 @@ class HistoryQueries:
         c = sql.names.c
         query = sa.select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
         rows = self.connection.execute(
-            query.where(at_or_before(sql.names, before)).order_by(c.table_key, c.commit_ts, c.ordinal)
+            query.where(before_position(sql.names, before)).order_by(c.table_key, c.commit_ts, c.ordinal)
         )
         newest = {row.table_key: row for row in rows}
         return [name_row(row) for row in newest.values()]
@@ -182,7 +173,7 @@ class HistoryQueries:
     def any_name(self, db: str, before: HistoryPosition) -> NameRow | None:
         c = sql.names.c
         query = sa.select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
-        row = self.connection.execute(query.where(at_or_before(sql.names, before)).limit(1)).first()
+        row = self.connection.execute(query.where(before_position(sql.names, before)).limit(1)).first()
         return None if row is None else name_row(row)
 
     def histories_of(self, keys: Collection[Key], *, newest: bool = False) -> dict[Key, list[NameRow]]:
@@ -203,7 +194,7 @@ class HistoryQueries:
     ) -> dict[Key, list[NameRow]]:
         """Rows from a position on, before another one, by name, in order; of a table those of its other names too."""
         c, rows = sql.names.c, dict[Key, list[NameRow]]()
-        query = self._all_names().where(~at_or_before(sql.names, start), at_or_before(sql.names, end))
+        query = self._all_names().where(~before_position(sql.names, start), before_position(sql.names, end))
         wanted = [key == name.lower() for key, name in ((c.db_key, db), (c.table_key, table)) if name]
         if wanted:
             ids = sa.select(c.table_id).where(c.changefeed == self._changefeed, c.table_id != "", *wanted)
@@ -218,7 +209,7 @@ class HistoryQueries:
         """As `rows_between`, of databases."""
         c, rows = sql.databases.c, dict[str, list[DatabaseRow]]()
         query = sa.select(sql.databases).where(c.changefeed == self._changefeed)
-        query = query.where(~at_or_before(sql.databases, start), at_or_before(sql.databases, end))
+        query = query.where(~before_position(sql.databases, start), before_position(sql.databases, end))
         query = query.where(c.db_key == db.lower()) if db else query
         for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal)):
             rows.setdefault(row.db_key, []).append(database_row(row))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
+from threading import RLock
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, or_, select
+from sqlalchemy import Connection, Select, and_, delete, func, insert, or_, select, update
 
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.ddl.executor.versions import in_utc
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history import lazy_catalog, table_codec
+from ticdc_bridge.service.history.apply_event import EventApplication, apply_again, seal
 from ticdc_bridge.service.history.diff import HistorySpan, Period
 from ticdc_bridge.service.history.model import (
     END,
@@ -21,6 +25,8 @@ from ticdc_bridge.service.history.model import (
     LAST_ORDINAL,
     OF_VERSION,
     AsOf,
+    Batch,
+    BatchOutcome,
     Contradiction,
     DdlRecord,
     Drift,
@@ -29,18 +35,21 @@ from ticdc_bridge.service.history.model import (
     Key,
     NameRow,
     PartitionKey,
+    RebuildOutcome,
     State,
     TableVersionRow,
     by_name,
     contradiction,
     key_of,
 )
+from ticdc_bridge.service.registry.deadline import retry_until, seconds_left
 from ticdc_bridge.service.store import tables as sql
 from ticdc_bridge.service.store.history_queries import HistoryQueries, drift_row
-from ticdc_bridge.service.store.history_store import HistoryWriteStore
+from ticdc_bridge.service.store.history_writer import HistoryRowWriter, NameCache
 from ticdc_bridge.service.store.sql_store import SqlStore
 from ticdc_bridge.service.store.statements import PreparedStatement, chunks
 
+_MOST_HEADS = 200_000
 _AT_ONCE = 200  # tables whose versions are read together
 _BACKWARDS = "the end, commit_ts {}, is before the start, commit_ts {}: give the earlier time first"
 _DESCRIBED = (State.KNOWN, State.PARTIAL, State.GONE)
@@ -50,11 +59,14 @@ _CHANGEFEEDS = PreparedStatement(select(_FEED.id, *(_FEED[name] for name in _OF_
 _OF_ROW = tuple(field.name for field in fields(NameRow))
 
 
-class HistoryStore(HistoryWriteStore):
-    """Reading; the writing half is `history_store`."""
+class HistoryStore:
+    """Reads and writes histories. A call that writes is one transaction, and is done entirely or not at all."""
 
     def __init__(self, store: SqlStore) -> None:
-        super().__init__(store, table_codec.table_cache())
+        self._store = store
+        self._tables = table_codec.table_cache()
+        self._heads: dict[str, NameCache] = {}
+        self._lock = RLock()
 
     # ---- changefeeds
     def changefeeds(self, table: TableId | None = None) -> list[HistoryState]:
@@ -239,7 +251,7 @@ class HistoryStore(HistoryWriteStore):
     def contradictions(
         self, changefeed: str | None, versions: Sequence[tuple[NameRow, int | None]]
     ) -> list[Contradiction | None]:
-        """What rows and messages say against each version (with its to_ts), None for nothing."""
+        """The contradiction of each version (with its to_ts) by rows and messages; None where there is none."""
         c, drifts = sql.drift.c, list[Drift]()
         with self._open_reader(changefeed) as (queries, number, feed):
             query = select(sql.drift).where(c.changefeed == number, c.kind.in_((*OF_VERSION, "gap")))
@@ -258,12 +270,9 @@ class HistoryStore(HistoryWriteStore):
 
     def places(self) -> dict[str, dict[PartitionKey, tuple[int | None, int | None]]]:
         """Changefeed → where to read on, and the watermark, of each partition that was ever read."""
-        c, feeds, positions = (
-            sql.partitions.c,
-            sql.changefeeds.c,
-            dict[str, dict[PartitionKey, tuple[int | None, int | None]]](),
-        )
-        query = select(sql.partitions, feeds.name).join_from(sql.partitions, sql.changefeeds, feeds.id == c.changefeed)
+        positions = dict[str, dict[PartitionKey, tuple[int | None, int | None]]]()
+        same = _FEED.id == sql.partitions.c.changefeed
+        query = select(sql.partitions, _FEED.name).join_from(sql.partitions, sql.changefeeds, same)
         with self._store.read() as tx:
             for row in tx.connection.execute(query):
                 positions.setdefault(row.name, {})[row.topic, row.part] = (row.next_offset, row.watermark)
@@ -283,6 +292,100 @@ class HistoryStore(HistoryWriteStore):
             for number, count in tx.connection.execute(select(d.changefeed, func.count()).group_by(d.changefeed)):
                 counts[names[number]]["drift"] = count
             return counts
+
+    # ---- writing
+    @contextmanager
+    def _open_writer(
+        self, changefeed: str, zone: str | None = None
+    ) -> Iterator[tuple[HistoryRowWriter, Connection, Any]]:
+        """A changefeed's book, and its row; made if it is not there. What is remembered of it is worth keeping only if
+        the transaction is committed."""
+        with self._lock:
+            heads = self._heads.setdefault(changefeed, NameCache())
+            done = False
+            try:
+                with self._store.write() as tx:
+                    connection = tx.connection
+                    feed = _feed(connection, changefeed, zone)
+                    if heads.revision != feed.revision or len(heads.names) + len(heads.forms) > _MOST_HEADS:
+                        heads.clear()
+                    heads.seq = connection.execute(select(func.max(sql.events.c.seq))).scalar() or 0
+                    book = HistoryRowWriter(connection, feed.id, changefeed, self._tables, heads)
+                    heads.complete = heads.complete or book.newest() == FIRST
+                    yield book, connection, feed
+                    book.flush()
+                    c = sql.changefeeds.c
+                    raised = update(sql.changefeeds).where(c.id == feed.id).values(revision=feed.revision + 1)
+                    connection.execute(raised)
+                heads.revision = feed.revision + 1
+                done = True
+            finally:
+                if not done:
+                    heads.clear()
+                    heads.revision = -1
+
+    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> BatchOutcome:
+        """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `HistoryState`.
+
+        strict: nothing is kept if an event can't be read or applied; then its DdlError is raised. SetupError
+        TRACKED_TWICE where somebody else has read on in the meantime. Held through an outage of the store, as long as
+        the request that it is part of.
+        """
+        return retry_until(lambda: self._track(changefeed, batch, zone, strict), seconds_left(self._store.wait_seconds))
+
+    def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> BatchOutcome:
+        with self._open_writer(changefeed, zone) as (book, connection, feed):
+            result = BatchOutcome(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
+            positions = _Partitions(connection, feed.id)
+            positions.check(changefeed, batch)
+            waiting = list(book.pending_events())  # before the new ones are among them
+            arrived = _arrivals(book, batch.records, result)
+            positions.put(batch)
+            result.sealed_ts = max(feed.sealed_ts, positions.resolved_ts())
+            if result.sealed_ts > feed.sealed_ts:
+                c, e = sql.changefeeds.c, sql.events.c
+                connection.execute(update(sql.changefeeds).where(c.id == feed.id).values(sealed_ts=result.sealed_ts))
+                # A source that sends watermarks after all has resolved what was sealed before the first of them came.
+                done = and_(e.changefeed == feed.id, e.unsealed, e.commit_ts <= result.sealed_ts, e.topic.is_not(None))
+                connection.execute(update(sql.events).where(done).values(unsealed=False))
+            _seal(book, [*waiting, *arrived], result)
+            if strict and result.failed:
+                raise DdlError("DDL_NOT_APPLICABLE", details=result.failed[0].error or "")
+            for entry in batch.drift:
+                book.drift(entry)
+            book.flush()
+            book.add_seen(batch.seen)
+            return result
+
+    def rebuild(self, changefeed: str, *, everything: bool = False) -> RebuildOutcome:
+        """Apply again the events that failed, and what depends on them; or make all versions anew.
+
+        Held through an outage of the store, as a request is.
+        """
+        return retry_until(lambda: self._rebuild(changefeed, everything), self._store.wait_seconds)
+
+    def _rebuild(self, changefeed: str, everything: bool) -> RebuildOutcome:
+        with self._open_writer(changefeed) as (book, connection, feed):
+            c = sql.events.c
+            query = select(sql.events).where(c.changefeed == feed.id).order_by(c.commit_ts, c.ordinal)
+            if everything:
+                for table in (sql.names, sql.databases, sql.involved):
+                    connection.execute(delete(table).where(table.c.changefeed == feed.id))
+                self._heads[changefeed].clear()
+                records = book.queries.records(query.where(c.state != "pending"))
+            else:
+                records = book.queries.records(query.where(c.state == "failed"))
+            count = healed = failed = 0
+            for record in records:
+                outcome = EventApplication(book, record).run()
+                book.write(record, outcome, again=not everything)
+                count += 1
+                healed += record.state == "failed" and outcome.error is None
+                failed += outcome.error is not None
+                if not everything:
+                    dirty = {*outcome.names, *((db, "") for db in outcome.databases)}
+                    count += apply_again(book, record, dirty)
+            return RebuildOutcome(count, healed, failed)
 
 
 class _CatalogSnapshot:
@@ -371,7 +474,7 @@ def _contradicted(
     ends: tuple[HistoryPosition, HistoryPosition],
     of: tuple[str | None, str | None],
 ) -> dict[Key, Contradiction]:
-    """What rows and messages between two positions say against the versions that stand at the second."""
+    """Contradictions by rows and messages between two positions, of the versions that stand at the second."""
     c, result = sql.drift.c, dict[Key, Contradiction]()
     query = _of_table(select(sql.drift), c, *of).where(c.changefeed == number, c.kind.in_(OF_VERSION))
     query = query.where(c.commit_ts > ends[0].commit_ts, c.commit_ts <= ends[1].commit_ts).order_by(c.seq)
@@ -382,3 +485,97 @@ def _contradicted(
         if against is not None:
             result[key] = against
     return result
+
+
+# ---- writing
+def _feed(connection: Connection, name: str, zone: str | None) -> Any:
+    c = sql.changefeeds.c
+    query = select(sql.changefeeds).where(c.name == name)
+    row = connection.execute(query).first()
+    if row is None:
+        connection.execute(insert(sql.changefeeds).values(name=name, sealed_ts=0, revision=0, zone=zone or ""))
+    elif zone is not None and row.zone != zone:
+        connection.execute(update(sql.changefeeds).where(c.id == row.id).values(zone=zone))
+    else:
+        return row
+    return connection.execute(query).one()
+
+
+def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], result: BatchOutcome) -> list[DdlRecord]:
+    """The events that are new, numbered; the copies of known ones are counted."""
+    seqs = book.find_known(record.key for record in records)
+    new: dict[bytes, DdlRecord] = {}
+    copies: Counter[int] = Counter()
+    for record in records:
+        if record.key in seqs:
+            copies[seqs[record.key]] += record.copies
+        elif record.key in new:
+            before = new[record.key]
+            new[record.key] = replace(before, copies=before.copies + record.copies)
+        else:
+            new[record.key] = record
+    result.new, result.copies = len(new), len(records) - len(new)
+    book.add_copies(dict(copies))
+    ordinals = book.ordinals(record.commit_ts for record in new.values())
+    arrived = []
+    for record in new.values():
+        ordinals[record.commit_ts] = ordinals.get(record.commit_ts, -1) + 1
+        arrived.append(book.add_event(replace(record, ordinal=ordinals[record.commit_ts], state="pending")))
+    return arrived
+
+
+def _seal(book: HistoryRowWriter, records: list[DdlRecord], result: BatchOutcome) -> None:
+    """Seal in order what is resolved, what nobody will ever resolve, and what a person said."""
+    waiting = []
+    for record in sorted(records, key=lambda r: r.position):
+        sealed = record.unsealed_source or not record.format
+        if not sealed and record.commit_ts > result.sealed_ts:
+            waiting.append(record)
+            continue
+        result.late += record.position < book.newest()
+        outcome = seal(book, record)
+        result.sealed += 1
+        result.drift += len(outcome.drift)
+        if outcome.error is not None:
+            result.failed.append(replace(record, error=outcome.error, state="failed"))
+    book.set_pending(waiting)
+    result.pending = len(waiting)
+
+
+class _Partitions:
+    """How far each partition was read, and its watermark."""
+
+    def __init__(self, connection: Connection, changefeed: int) -> None:
+        self._sql, self._changefeed = connection, changefeed
+        c = sql.partitions.c
+        rows = connection.execute(select(sql.partitions).where(c.changefeed == changefeed))
+        self._known: dict[PartitionKey, tuple[int | None, int | None]] = {
+            (row.topic, row.part): (row.next_offset, row.watermark) for row in rows
+        }
+
+    def check(self, changefeed: str, batch: Batch) -> None:
+        for at, expected in batch.expected.items():
+            existing = self._known.get(at, (None, None))[0]
+            if existing is not None and existing != expected:
+                topic, partition = at
+                details = f"partition {partition} of {topic} was read to offset {existing}, not {expected}"
+                raise SetupError("TRACKED_TWICE", changefeed=changefeed, details=details)
+
+    def put(self, batch: Batch) -> None:
+        for partition in {*batch.offsets, *batch.watermarks, *batch.partitions}:
+            offset, watermark = self._known.get(partition, (None, None))
+            # A changefeed that starts again repeats itself: what was resolved once stays resolved.
+            highest = max((w for w in (watermark, batch.watermarks.get(partition)) if w is not None), default=None)
+            now = (batch.offsets.get(partition, offset), highest)
+            if partition not in self._known:
+                row = {"topic": partition[0], "part": partition[1], "next_offset": now[0], "watermark": now[1]}
+                self._sql.execute(insert(sql.partitions), row | {"changefeed": self._changefeed})
+            elif now != (offset, watermark):
+                c = sql.partitions.c
+                here = and_(c.changefeed == self._changefeed, c.topic == partition[0], c.part == partition[1])
+                self._sql.execute(update(sql.partitions).where(here).values(next_offset=now[0], watermark=now[1]))
+            self._known[partition] = now
+
+    def resolved_ts(self) -> int:
+        """The lowest watermark, 0 while a partition has none."""
+        return min((watermark or 0 for _, watermark in self._known.values()), default=0)

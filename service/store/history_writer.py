@@ -29,8 +29,7 @@ from ticdc_bridge.service.history.model import (
 )
 from ticdc_bridge.service.store import tables as sql
 from ticdc_bridge.service.store.history_queries import HistoryQueries, database_values, name_values, record_values
-
-_CHUNK = 400
+from ticdc_bridge.service.store.statements import chunks
 
 K = TypeVar("K", Key, str)
 R = TypeVar("R", NameRow, DatabaseRow)
@@ -208,26 +207,23 @@ class HistoryRowWriter:
     def find_known(self, keys: Iterable[bytes]) -> dict[bytes, int]:
         """Which events are there already, by their seq."""
         self.flush()
-        c, seqs, unique_keys = sql.events.c, dict[bytes, int](), list(dict.fromkeys(keys))
-        for start in range(0, len(unique_keys), _CHUNK):
-            query = select(c.key, c.seq).where(c.changefeed == self._changefeed)
-            chunk = unique_keys[start : start + _CHUNK]
-            seqs.update({bytes(r.key): r.seq for r in self._sql.execute(query.where(c.key.in_(chunk)))})
+        c, seqs = sql.events.c, dict[bytes, int]()
+        query = select(c.key, c.seq).where(c.changefeed == self._changefeed)
+        for some in chunks(keys):
+            seqs.update({bytes(row.key): row.seq for row in self._sql.execute(query.where(c.key.in_(some)))})
         return seqs
 
     def ordinals(self, times: Iterable[int]) -> dict[int, int]:
         """commit_ts → the highest ordinal there, where there is one."""
         self.flush()
-        c, highest, unique_times = sql.events.c, dict[int, int](), list(dict.fromkeys(times))
-        for start in range(0, len(unique_times), _CHUNK):
-            query = select(c.commit_ts, func.max(c.ordinal)).where(c.changefeed == self._changefeed)
-            chunk = unique_times[start : start + _CHUNK]
-            rows = self._sql.execute(query.where(c.commit_ts.in_(chunk)).group_by(c.commit_ts))
-            highest.update({row[0]: row[1] for row in rows})
+        c, highest = sql.events.c, dict[int, int]()
+        query = select(c.commit_ts, func.max(c.ordinal)).where(c.changefeed == self._changefeed).group_by(c.commit_ts)
+        for some in chunks(times):
+            highest |= dict(self._sql.execute(query.where(c.commit_ts.in_(some))).all())
         return highest
 
     def add_copies(self, counts: dict[int, int]) -> None:
-        """More copies of events that are there."""
+        """Counts repeated deliveries of stored events."""
         if counts:
             self.flush()
             c = sql.events.c
@@ -271,11 +267,9 @@ class HistoryRowWriter:
             carried = None if record.carried is None else self.keep(record.carried)
             rows.setdefault(sql.events, []).append(record_values(self._changefeed, record, carried))
         new, self._forms = self._forms, {}
-        c, forms = sql.forms.c, list(new)
-        for start in range(0, len(forms), _CHUNK):
-            query = select(c.form).where(c.form.in_(forms[start : start + _CHUNK]))
-            for (known_form,) in self._sql.execute(query):
-                del new[bytes(known_form)]
+        for some in chunks(new):
+            for (form,) in self._sql.execute(select(sql.forms.c.form).where(sql.forms.c.form.in_(some))):
+                del new[bytes(form)]
         if new:
             self._sql.execute(insert(sql.forms), [{"form": form, "body": body} for form, body in new.items()])
         for table, values in rows.items():
@@ -285,22 +279,17 @@ class HistoryRowWriter:
             what = set_.values(state=bindparam("now"), error=bindparam("why"))
             self._sql.execute(what, [{"of": s, "now": r.state, "why": r.error} for s, r in settled_records.items()])
         drift, self._drift = self._drift, {}
+        d, now = sql.drift.c, time.time_ns() // 1_000_000
         for key, (entry, counted) in drift.items():
-            self._put_drift(key, entry, counted)
-
-    def _put_drift(self, key: bytes, drift: Drift, counted: bool) -> None:
-        c = sql.drift.c
-        here = and_(c.changefeed == self._changefeed, c.key == key)
-        row = self._sql.execute(select(c.seq).where(here)).first()
-        now = time.time_ns() // 1_000_000
-        if row is None:
-            values = {
-                "changefeed": self._changefeed, "key": key, "kind": drift.kind, "db": clean(drift.db),
-                "tbl": clean(drift.table), "commit_ts": drift.commit_ts, "version_ts": drift.version_ts,
-                "detail": clean(drift.detail), "count": drift.count, "seen_ms": now,
-            }  # fmt: skip
-            self._sql.execute(insert(sql.drift), values)
-        elif counted:
-            first = case((c.commit_ts > drift.commit_ts, drift.commit_ts), else_=c.commit_ts)
-            values = {"count": c["count"] + drift.count, "seen_ms": now, "commit_ts": first}
-            self._sql.execute(update(sql.drift).where(here).values(values))
+            here = and_(d.changefeed == self._changefeed, d.key == key)
+            if self._sql.execute(select(d.seq).where(here)).first() is None:
+                found = {
+                    "changefeed": self._changefeed, "key": key, "kind": entry.kind, "db": clean(entry.db),
+                    "tbl": clean(entry.table), "commit_ts": entry.commit_ts, "version_ts": entry.version_ts,
+                    "detail": clean(entry.detail), "count": entry.count, "seen_ms": now,
+                }  # fmt: skip
+                self._sql.execute(insert(sql.drift), found)
+            elif counted:
+                first = case((d.commit_ts > entry.commit_ts, entry.commit_ts), else_=d.commit_ts)
+                more = {"count": d["count"] + entry.count, "seen_ms": now, "commit_ts": first}
+                self._sql.execute(update(sql.drift).where(here).values(more))

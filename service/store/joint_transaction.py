@@ -61,7 +61,7 @@ class JointTransaction(Transaction):
         self._asked = False
         """True if the work at hand has asked the database itself."""
         self._kept, self._own = NewRows(), NewRows()
-        """What the works before have added, and what the work at hand has."""
+        """Rows of the works before, and of the work at hand."""
         self._subjects: dict[str, SubjectRows] = {}
         self._configs: dict[str, dict[str, Any] | None] = {}
         self._modes: dict[str, str | None] = {}
@@ -94,21 +94,17 @@ class JointTransaction(Transaction):
     def write(self) -> None:
         """Write what is kept here."""
         sql, kept, changes = self._connection, self._kept, self._own
-        if not (
-            kept.versions or kept.schemas or changes.versions or changes.schemas or kept.last_ids or changes.last_ids
-        ):
-            return
         last_ids = kept.last_ids | changes.last_ids
+        schemas, versions = kept.schemas + changes.schemas, kept.versions + changes.versions
+        if not (versions or schemas or last_ids):
+            return
         texts = []
         for context, number in last_ids.items():
             if self._last_ids.get(context) is None:
                 texts.append(statements.FIRST_ID.text_and_values(sql, [{"context": context, "last": number}]))
             else:
                 texts.append(statements.NEXT_ID.text_and_values(sql, [{"this": context, "last": number}]))
-        for statement, rows in (
-            (statements.PUT_SCHEMA, kept.schemas + changes.schemas),
-            (statements.PUT_VERSION, kept.versions + changes.versions),
-        ):
+        for statement, rows in ((statements.PUT_SCHEMA, schemas), (statements.PUT_VERSION, versions)):
             if rows:
                 texts.append(statement.text_and_values(sql, rows))
         self._session.write_together(texts)
@@ -129,10 +125,8 @@ class JointTransaction(Transaction):
 
     def _read(self, ahead: ReadAhead) -> None:
         subjects, scopes = statements.pad(ahead.subjects), statements.pad(ahead.scopes)
-        identities, number = (
-            statements.pad([content.identity for content in ahead.contents]),
-            statements.number_parameters,
-        )
+        identities = statements.pad([content.identity for content in ahead.contents])
+        number = statements.number_parameters
         rows = statements.ahead_of(len(subjects), len(scopes), len(identities))(
             self._connection,
             **number(subjects, "subject"),
@@ -187,7 +181,7 @@ class JointTransaction(Transaction):
         self._contents = frozenset(identities), frozenset(likenesses)
 
     def _note(self, keys: Collection[Part]) -> None:
-        """What is written past the rows that are kept here makes what was read ahead old."""
+        """Forgets what was read ahead: something is written past the rows that are kept here."""
         super()._note(keys)
         self._subjects, self._configs, self._modes, self._ids = {}, {}, {}, {}
 
@@ -215,7 +209,12 @@ class JointTransaction(Transaction):
         ahead = None if deleted else self._subjects.get(subject)
         if ahead is None or (ahead.latest is not None and likeness not in self._contents[1]):
             return super().lookalikes(subject, likeness, deleted=deleted)
-        return [stored for stored, its in ahead.candidates if its == likeness or is_compared_by_itself(stored.content)]
+        # Some may mean what another schema does although their likenesses differ.
+        return [
+            stored
+            for stored, its in ahead.candidates
+            if its == likeness or stored.content.references or VERSION in properties(stored.content.metadata)
+        ]
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         if not self._configs.keys() >= set(scopes):
@@ -269,8 +268,3 @@ class JointTransaction(Transaction):
 
     def put_warning(self, warned: StoredWarning) -> None:
         self._own.warnings.append(warned)
-
-
-def is_compared_by_itself(content: Content) -> bool:
-    """True if a stored schema may mean what another one does although their likenesses differ."""
-    return bool(content.references) or VERSION in properties(content.metadata)

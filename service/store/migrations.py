@@ -34,12 +34,8 @@ def from_1(connection: Connection) -> None:
         connection.execute(update(schemas).where(this).values(refs=json.dumps(refs, ensure_ascii=False)))
 
 
-def from_2(_connection: Connection) -> None:
-    """Layout 3 added the tables of `history_tables`, which begin empty."""
-
-
-def from_3(_connection: Connection) -> None:
-    """Layout 4 added lineage, which begins empty."""
+def begin_empty(_connection: Connection) -> None:
+    """Layouts 3 and 4 added the tables of histories and of lineage, which begin empty."""
 
 
 def from_4(connection: Connection) -> None:
@@ -81,9 +77,8 @@ def make_room_for_ids(connection: Connection) -> None:
         connection.execute(insert(facts), [{"name": name, "value": ""} for name in names])
 
 
-# From which layout a step starts. Layout 2 added modes, contexts and warnings, layout 3 histories, layout 4
-# lineage, layout 5 likeness and digests.
-STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: from_2, 3: from_3, 4: from_4}
+# From which layout a step starts. Layout 2 added modes, contexts and warnings, layout 5 likeness and digests.
+STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: begin_empty, 3: begin_empty, 4: from_4}
 
 
 LAYOUT_FACT: Final = "layout"
@@ -112,7 +107,6 @@ def lay_out(connection: Connection, url: str) -> bool:
 
 def bring_up(connection: Connection, layout: int) -> None:
     """From an older layout to the current one, step by step."""
-    # From `layout` to LAYOUT, step by step.
     for step in range(layout, LAYOUT):
         STEPS[step](connection)
     connection.execute(update(facts).where(facts.c.name == LAYOUT_FACT).values(value=str(LAYOUT)))

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, exc
@@ -40,8 +40,13 @@ class SqlStore:
         self._readers = threading.Semaphore(dialect.readers)
         self._reading = threading.local()
         self._closed = False
+
+        def log_waiting(outage: Outage) -> None:
+            why = dialect.reason(_cause(outage))
+            _LOG.warning("waiting up to %g s for the store %s: %s", wait_seconds, self.url, why)
+
         try:
-            retry_until(self._lay_out, wait_seconds, waiting=self._log_waiting)
+            retry_until(self._lay_out, wait_seconds, waiting=log_waiting)
         except RegistryError as error:
             dialect.engine.dispose()
             why = dialect.reason(_cause(error)) if error.__cause__ is not None else error.detail
@@ -55,17 +60,13 @@ class SqlStore:
             changed = lay_out(connection, self.url)
             self._dialect.finish_setup(connection, changed)
 
-    def _log_waiting(self, outage: Outage) -> None:
-        why = self._dialect.reason(_cause(outage))
-        _LOG.warning("waiting up to %g s for the store %s: %s", self.wait_seconds, self.url, why)
-
     @contextmanager
     def write_alone(self, operation: str) -> Iterator[Connection]:
         """A transaction with nobody else writing, past the writers' turns: for what changes everything.
 
         Raises what the block raises, Outage, STORE_FAILED.
         """
-        with self._translate_errors(operation), self._dialect.connect() as connection:
+        with translate_errors(self._dialect, operation), self._dialect.engine.connect() as connection:
             self._dialect.begin_setup(connection, self.wait_seconds)
             try:
                 yield connection
@@ -80,7 +81,7 @@ class SqlStore:
         if outer is not None:
             yield outer
             return
-        with self._translate_errors("Read"):
+        with translate_errors(self._dialect, "Read"):
             connection = self._begin_read(once=once)
             try:
                 self._reading.transaction = transaction = Transaction(connection)
@@ -98,54 +99,46 @@ class SqlStore:
         if not self._readers.acquire(timeout=seconds_left(self.wait_seconds)):
             raise RegistryError("STORE_TIMEOUT", operation="Read", reason="all connections are in use")
         try:
-            return self._connect_reader(once)
+            while True:
+                try:
+                    connection, fresh = self._at_hand.pop(), False
+                except IndexError:
+                    connection, fresh = self._dialect.engine.connect(), True
+                try:
+                    if not once:  # a statement alone needs no transaction
+                        self._dialect.begin_read(connection)
+                    return connection
+                except BaseException:
+                    drop(connection)
+                    if fresh:
+                        raise
         except BaseException:
             self._readers.release()
             raise
-
-    def _connect_reader(self, once: bool) -> Connection:
-        while True:
-            try:
-                connection, fresh = self._at_hand.pop(), False
-            except IndexError:
-                connection, fresh = self._dialect.connect(), True
-            try:
-                if not once:  # a statement alone needs no transaction
-                    self._dialect.begin_read(connection)
-                return connection
-            except BaseException:
-                drop(connection)
-                if fresh:
-                    raise
 
     def _give_back(self, connection: Connection) -> None:
         try:
-            self._put_at_hand(connection)
+            driver(connection).rollback()
+            connection.rollback()
+        except BaseException as error:
+            drop(connection)
+            if not isinstance(error, Exception):  # a connection that was only read from may be lost
+                raise
+        else:
+            if len(self._at_hand) < _AT_HAND and not self._closed:
+                self._at_hand.append(connection)
+            else:
+                connection.close()
         finally:
             self._readers.release()
 
-    def _put_at_hand(self, connection: Connection) -> None:
-        try:
-            driver(connection).rollback()
-            connection.rollback()
-        except Exception:  # it was only read from
-            drop(connection)
-            return
-        except BaseException:
-            drop(connection)
-            raise
-        if len(self._at_hand) < _AT_HAND and not self._closed:
-            self._at_hand.append(connection)
-        else:
-            connection.close()
-
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        with self._translate_errors("Write"), self._commits.open_transaction() as transaction:
+        with translate_errors(self._dialect, "Write"), self._commits.open_transaction() as transaction:
             yield transaction
 
     def write_each(self, collect: Collect[Transaction, T], wait_seconds: float) -> list[T | Exception]:
-        with self._translate_errors("Write"):
+        with translate_errors(self._dialect, "Write"):
             return self._commits.run_each(collect, min(wait_seconds, self.wait_seconds))
 
     def listen(self, listener: Listener) -> None:
@@ -160,7 +153,7 @@ class SqlStore:
         self._refuse_problem(self._dialect.write_problem(None))
         if not ask:
             return
-        with self._translate_errors("Health check"):
+        with translate_errors(self._dialect, "Health check"):
             connection = self._begin_read()
             try:
                 check_layout(read_layout(connection))
@@ -179,14 +172,11 @@ class SqlStore:
             self._at_hand.pop().close()
         self._dialect.engine.dispose()
 
-    def _translate_errors(self, operation: str) -> AbstractContextManager[None]:
-        return translate_errors(self._dialect, operation)
-
 
 @contextmanager
 def read_database(dialect: Dialect) -> Iterator[Connection]:
     """One state of a database, without a store: nothing is laid out. Raises Outage, STORE_FAILED."""
-    with translate_errors(dialect, "Read"), dialect.connect() as connection:
+    with translate_errors(dialect, "Read"), dialect.engine.connect() as connection:
         dialect.begin_read(connection)
         try:
             yield connection
@@ -196,7 +186,7 @@ def read_database(dialect: Dialect) -> Iterator[Connection]:
 
 @contextmanager
 def translate_errors(dialect: Dialect, operation: str) -> Iterator[None]:
-    """What a driver and SQLAlchemy raise, as errors of ours: Outage, STORE_TIMEOUT, STORE_FAILED, UNPROCESSABLE."""
+    """Raises our errors in place of a driver's and SQLAlchemy's: Outage, STORE_TIMEOUT, STORE_FAILED, UNPROCESSABLE."""
     try:
         yield
     except BridgeError:

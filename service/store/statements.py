@@ -6,7 +6,7 @@ and SQLAlchemy's way of running it, cost ten times what SQLite takes to answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -49,7 +49,7 @@ class PreparedStatement:
         return cursor
 
     def text_and_values(self, connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[Any]]:
-        """What `WriteSession.write_together` takes: an INSERT of many rows, or another statement with its one row."""
+        """An item for `WriteSession.write_together`: an INSERT of many rows, or another statement with a row."""
         text, names, _ = self._text_for(connection)
         head, values, row_text = text.partition(" VALUES ")
         return head + values + ", ".join([row_text] * len(rows)), [row[name] for row in rows for name in names]
@@ -143,7 +143,7 @@ _NO_TEXT, _NO_NUMBER, _NO_BYTES = (sa.cast(sa.null(), kind) for kind in (sa.Text
 
 @lru_cache(64)
 def ahead_of(subjects: int, scopes: int, contents: int) -> PreparedStatement:
-    """What a registration looks at first, each row with the number of its kind: 0 a version (subject, version, id,
+    """The rows that a registration looks at first, each with the number of its kind: 0 a version (subject, version, id,
     whether it is deleted), 1 a config and 2 a mode (scope, text), 3 an id (context, id, identity, type of schema),
     4 the last id of the default context.
 
@@ -190,7 +190,7 @@ def compared_of(subjects: int, contents: int) -> PreparedStatement:
     return PreparedStatement(sa.union_all(latest, alike))
 
 
-def chunks(values: Collection[T]) -> Iterator[list[T]]:
+def chunks(values: Iterable[T]) -> Iterator[list[T]]:
     """The values in lists that a statement can look for; each value once."""
     unique = iter(dict.fromkeys(values))
     while some := list(islice(unique, _CHUNK)):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, case, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, case, delete, exists, func, insert, select, update
 
 from ticdc_bridge.service.registry.model import (
     LAST_COUNTED,
@@ -87,7 +87,8 @@ class Transaction:
             return self._first_row(same(self._sql, subject=subject, identity=content.identity, kind=content.kind))
         query = statements.FULL.where(versions.c.subject == subject, versions.c.id == schema_id)
         query = query.where(schemas.c.identity == content.identity, schemas.c.kind == content.kind)
-        return self._first_row(self._sql.execute(_newest_first(query, deleted).limit(1)))
+        query = query if deleted else query.where(~versions.c.deleted)
+        return self._first_row(self._sql.execute(query.order_by(versions.c.version.desc()).limit(1)))
 
     def lookalikes(self, subject: str, likeness: bytes, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(subject_key(subject))
@@ -360,11 +361,6 @@ class Transaction:
 
     def _rows(self, cursor: Any) -> list[VersionRow]:
         return [VersionRow(subject, version, id_, bool(deleted)) for subject, version, id_, deleted in cursor]
-
-
-def _newest_first(query: Select[Any], deleted: bool) -> Select[Any]:
-    query = query if deleted else query.where(~versions.c.deleted)
-    return query.order_by(versions.c.version.desc())
 
 
 def imported_id(context: str, number: int) -> str:

@@ -65,7 +65,17 @@ class WriteQueue:
             except Exception:  # the database refused a row, or a work can't be undone alone
                 if not self._session.is_alive():
                     raise
-            return [self._run_apart(function, shared) for function in works]
+            outcomes: list[T | Exception] = []
+            for function in works:
+                try:
+                    with self._open_transaction(shared) as transaction:
+                        outcome: T | Exception = function(transaction)
+                except Exception as error:
+                    if not self._session.is_alive():
+                        raise
+                    outcome = error
+                outcomes.append(outcome)
+            return outcomes
 
     def _run_jointly(
         self, works: Sequence[Callable[[Transaction], T]], shared: SharedTransaction, ahead: ReadAhead
@@ -86,15 +96,6 @@ class WriteQueue:
             transaction.write()
         shared.changes |= changes | ({ANYTHING} if changes else set())
         return outcomes
-
-    def _run_apart(self, function: Callable[[Transaction], T], shared: SharedTransaction) -> T | Exception:
-        try:
-            with self._open_transaction(shared) as transaction:
-                return function(transaction)
-        except Exception as error:
-            if not self._session.is_alive():
-                raise
-            return error
 
     @contextmanager
     def _open_transaction(self, shared: SharedTransaction) -> Iterator[Transaction]:

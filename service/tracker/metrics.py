@@ -34,12 +34,12 @@ def tracker_forms(changefeeds: Iterable[TrackedChangefeed], reports: Reports) ->
     """What the service follows, as JSON. running is null until its tracker has begun."""
     by_name = {progress.changefeed: (progress, seconds) for progress, seconds in reports}
     forms = []
-    for one in changefeeds:
-        progress, seconds = by_name.get(one.name, (Progress(one.name), None))
+    for feed in changefeeds:
+        progress, seconds = by_name.get(feed.name, (Progress(feed.name), None))
         forms.append(
             {
-                "changefeed": one.name, "topics": list(one.topics), "file": str(one.file) if one.file else None,
-                "format": one.format, "running": not progress.stopped if one.name in by_name else None,
+                "changefeed": feed.name, "topics": list(feed.topics), "file": str(feed.file) if feed.file else None,
+                "format": feed.format, "running": not progress.stopped if feed.name in by_name else None,
                 "stopped": progress.stopped or None, "behind_seconds": seconds, "lag": progress.lag_by_topic(),
                 "messages": progress.messages, "errors": dict(progress.errors), "skipped": dict(progress.skipped),
             }
@@ -73,8 +73,8 @@ class TrackerMetrics(Collector):
             for state in ("sealed", "pending", "failed"):
                 events.add_metric([name, state], numbers.get(state, 0))
             drift.add_metric([name], numbers.get("drift", 0))
-        for one in self._history.changefeeds():
-            sealed.add_metric([one.name], tso_physical_ms(one.sealed_ts) / 1000)
+        for followed in self._history.changefeeds():
+            sealed.add_metric([followed.name], tso_physical_ms(followed.sealed_ts) / 1000)
         return [events, drift, sealed]
 
     def _of_trackers(self) -> Iterator[Metric]:

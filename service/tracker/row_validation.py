@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.model.event import RowChange
 from ticdc_bridge.schemas.model.names import sanitise_name
-from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.service.history.changes import difference
 from ticdc_bridge.service.history.model import Drift, DriftKind, Key, State, TableVersionRow, clean
 
@@ -26,7 +26,7 @@ class RowSample:
 
     table: Table
     format: str
-    whole: bool
+    complete: bool
     counts: dict[int, int] = field(default_factory=dict)
 
 
@@ -129,7 +129,7 @@ class RowValidator:
             return "gap", "rows of a table that is gone in the history: give a snapshot of it"
         if version.table is None:
             return None  # it says itself that it is unknown
-        key = (id(sight.table), sight.whole, version.table_id, version.from_ts)
+        key = (id(sight.table), sight.complete, version.table_id, version.from_ts)
         entry = self._verdicts.get(key)
         if entry is not None and entry[0] is sight.table:
             return entry[1]
@@ -143,26 +143,21 @@ def compare_tables(table: Table, sight: RowSample) -> tuple[DriftKind, str] | No
     row_table = sight.table
     sent = {sanitise_name(c.name) if sight.format == "avro" else c.name: c for c in table.columns}
     left = [c.name for name, c in sent.items() if not c.virtual and name not in row_table.by_name]
-    missing = left if sight.whole else []
+    missing = left if sight.complete else []
     extra = [c.name for c in row_table.columns if c.name not in sent]
     if missing or extra:
         pieces = [f"{what} {', '.join(names[:8])}" for what, names in (("without", missing), ("with", extra)) if names]
         return "columns", f"rows {' and '.join(pieces)}"
     if sight.format in _TYPED:
-        differs = difference(table, _with_known_details(table, row_table), all_columns=False)
+        # What rows do not tell is taken from the history: sizes, elements, whether a column can be NULL.
+        columns = [
+            replace(c, length=known.length, scale=known.scale, elements=known.elements, nullable=known.nullable)
+            for c in row_table.columns
+            for known in (table.by_name[c.name],)
+        ]
+        differs = difference(table, replace(row_table, columns=tuple(columns)), all_columns=False)
         if differs:
             return "type", f"rows have {differs}"
-    if sight.format in _FLAGGED and sight.whole and set(table.handle_key) != set(row_table.handle_key):
+    if sight.format in _FLAGGED and sight.complete and set(table.handle_key) != set(row_table.handle_key):
         return "flags", f"rows have handle key {row_table.handle_key}, the history says {table.handle_key}"
     return None
-
-
-def _with_known_details(table: Table, row_table: Table) -> Table:
-    """What rows do not tell is taken from the history: sizes, elements, whether a column can be NULL."""
-    return replace(row_table, columns=tuple(_complete_column(c, table.by_name[c.name]) for c in row_table.columns))
-
-
-def _complete_column(row_column: Column, column: Column) -> Column:
-    return replace(
-        row_column, length=column.length, scale=column.scale, elements=column.elements, nullable=column.nullable
-    )

@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -15,9 +14,9 @@ from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.ports import ClaimChecks, SchemaSource
+from ticdc_bridge.schemas.model.ports import SchemaSource
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
-from ticdc_bridge.service.history.model import DEFAULT_CHANGEFEED, Batch
+from ticdc_bridge.service.history.model import Batch
 from ticdc_bridge.service.history.table_schemas import tables_by_avro_name
 from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.view import StoreSchemas
@@ -29,45 +28,39 @@ from ticdc_bridge.service.tracker.reader import EventReader
 from ticdc_bridge.service.tracker.row_validation import RowValidator
 from ticdc_bridge.service.tracker.sources import Source
 
-
-@dataclass(frozen=True, slots=True)
-class TrackerOptions:
-    """How to follow. settings: the changefeed's own in TiCDC, as far as they are known. most: messages in one
-    transaction. until: a TSO at which to stop once it is sealed, 0 for "all that was there at the start", None for
-    never. at_end: stop when all that was there at the start has been read."""
-
-    changefeed: str
-    format: str = "auto"
-    zone: str | None = None
-    time_zone: str = "UTC"
-    settings: ChangefeedSettings = field(default_factory=ChangefeedSettings)
-    most: int = 1000
-    wait_seconds: float = 0.5
-    until: int | None = None
-    at_end: bool = False
+_WAIT_SECONDS: Final = 0.5
 
 
 class Tracker:
-    """`run` in a thread of its own; `stop` from any other."""
+    """`run` in a thread of its own; `stop` from any other.
+
+    most: messages in one transaction. until: a TSO at which to stop once it is sealed, 0 for "all that was there at the
+    start", None for never. at_end: stop when all that was there at the start has been read.
+    """
 
     def __init__(
         self,
-        following: TrackerOptions,
+        changefeed: TrackedChangefeed,
         source: Source,
         history: HistoryStore,
         schemas: SchemaSource,
-        claims: ClaimChecks | None = None,
+        *,
+        most: int = 1000,
+        until: int | None = None,
+        at_end: bool = False,
     ) -> None:
-        self._following, self._source, self._history = following, source, history
-        self.progress = Progress(following.changefeed)
+        self._changefeed, self._source, self._history = changefeed, source, history
+        self._most, self._until, self._at_end = most, until, at_end
+        self.progress = Progress(changefeed.name)
         self._stopping = threading.Event()
-        name = following.changefeed
-        sent = following.settings.sent_table
+        name = changefeed.name
+        sent = (changefeed.settings or ChangefeedSettings()).sent_table
         tables = partial(tables_by_avro_name, history, name)
         self._observer = RowValidator(name, partial(history.version_at, name), sent, tables)
         offsets = history.places().get(name, {})
-        context = Context(schemas, None, Options.of({}, time_zone=following.time_zone), claims)
-        self._reader = EventReader(name, following.format, context, self._observer, self.progress, offsets)
+        claims = ClaimFolder.of(changefeed.claim_check_dir) if changefeed.claim_check_dir else None
+        context = Context(schemas, None, Options.of({}, time_zone=changefeed.time_zone), claims)
+        self._reader = EventReader(name, changefeed.format, context, self._observer, self.progress, offsets)
         self._source.start({place: offset for place, (offset, _) in offsets.items()})
 
     def stop(self) -> None:
@@ -80,7 +73,7 @@ class Tracker:
         self._keep(Batch())  # the changefeed is there from now on, even if nothing comes
         try:
             while not self._stopping.is_set():
-                read = self._source.read(self._following.most, self._following.wait_seconds)
+                read = self._source.read(self._most, _WAIT_SECONDS)
                 if read is None:
                     break
                 batch = self._reader.batch(read)
@@ -100,7 +93,7 @@ class Tracker:
             self._source.close()
 
     def _keep(self, batch: Batch) -> None:
-        self.progress.count(self._history.track(self._following.changefeed, batch, self._following.zone))
+        self.progress.count(self._history.track(self._changefeed.name, batch, self._changefeed.ddl_time_zone))
         self._judge()
 
     def _judge(self) -> None:
@@ -111,15 +104,14 @@ class Tracker:
         )
         if drift or row_counts:
             batch = Batch(drift=drift, seen=row_counts)
-            self.progress.count(self._history.track(self._following.changefeed, batch))
+            self.progress.count(self._history.track(self._changefeed.name, batch))
 
     def _is_done(self) -> bool:
-        following = self._following
-        if following.until:
-            return self.progress.sealed_ts >= following.until
-        if following.until == 0:
+        if self._until:
+            return self.progress.sealed_ts >= self._until
+        if self._until == 0:
             return self._source.is_caught_up() and (not self.progress.pending or not self._reader.watermarked)
-        return following.at_end and self._source.is_caught_up()
+        return self._at_end and self._source.is_caught_up()
 
     @property
     def resolves(self) -> bool:
@@ -167,11 +159,10 @@ class Trackers:
 
     def progress(self) -> list[tuple[Progress, float | None]]:
         """What each has done, and by how many seconds what is sealed lies behind."""
-        reports = []
-        for name, last in self._last.items():
-            tracker = self._running.get(name)
-            reports.append((last, tracker.seconds_behind() if tracker else None))
-        return reports
+        running = self._running
+        return [
+            (last, running[name].seconds_behind() if name in running else None) for name, last in self._last.items()
+        ]
 
     def _follow(self, changefeed: TrackedChangefeed) -> None:
         pause = _FIRST_PAUSE
@@ -211,15 +202,5 @@ def tracker_of(
     at_end: bool = False,
 ) -> Tracker:
     """A tracker of one changefeed. SetupError."""
-    following = TrackerOptions(
-        changefeed.name or DEFAULT_CHANGEFEED,
-        changefeed.format,
-        changefeed.ddl_time_zone,
-        changefeed.time_zone,
-        changefeed.settings or ChangefeedSettings(),
-        most,
-        until=until,
-        at_end=at_end,
-    )
-    claims = ClaimFolder.of(changefeed.claim_check_dir) if changefeed.claim_check_dir else None
-    return Tracker(following, changefeed.source(), history, StoreSchemas(store), claims)
+    schemas = StoreSchemas(store)
+    return Tracker(changefeed, changefeed.source(), history, schemas, most=most, until=until, at_end=at_end)

@@ -31,9 +31,13 @@ async def judge(request: Request) -> Response:
     fields = {**_ASKED, **{name: text for name, text in sent if name in _ASKED}}
     feeds = await _changefeeds(api)
     chosen = _chosen([text for name, text in sent if name == "changefeed"], feeds)
-    answers = {}
+    body: dict[str, Any] = {"db": fields["db"].strip(), "sql": fields["sql"]}
+    if fields["tables"].strip():
+        body["tables"] = [fields["tables"]]
+    settings, answers = {name: fields[name] for name in _SETTINGS}, {}
     for feed in chosen[:_MOST] or [""]:
-        answers[feed] = await api.send("POST", "history", "dry-run", body=_question(fields, feed))
+        changefeed = {name: text.strip() for name, text in {"name": feed, **settings}.items() if text.strip()}
+        answers[feed] = await api.send("POST", "history", "dry-run", body={**body, "changefeed": changefeed})
     return _page(fields, feeds, chosen, answers)
 
 
@@ -45,15 +49,6 @@ async def _changefeeds(api: ApiClient) -> list[str]:
 def _chosen(names: Sequence[str], feeds: Sequence[str]) -> list[str]:
     """The changefeeds that are meant: those that are named, else all that there are."""
     return list(dict.fromkeys(filter(None, names))) or list(feeds)
-
-
-def _question(fields: Mapping[str, str], feed: str) -> dict[str, Any]:
-    settings = {"name": feed, **{name: fields[name] for name in _SETTINGS}}
-    body: dict[str, Any] = {"db": fields["db"].strip(), "sql": fields["sql"]}
-    body["changefeed"] = {name: text.strip() for name, text in settings.items() if text.strip()}
-    if fields["tables"].strip():
-        body["tables"] = [fields["tables"]]
-    return body
 
 
 def _page(
@@ -69,7 +64,7 @@ def _page(
     return page(
         "ddl_check.html",
         next(iter(refused.values())).status if refused and not reports else 200,
-        given=fields,
+        filled=fields,
         feeds=list(dict.fromkeys([*feeds, *chosen])),
         chosen=chosen,
         reports=reports,

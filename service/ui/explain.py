@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -73,20 +73,10 @@ class ApiSchemas:
         return anyio.from_thread.run(get)
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainForm:
-    """What was filled in."""
-
-    message: Message
-    format: str
-    zone: str
-    context: str
-
-
 @router.get("")
 async def ask(request: Request) -> Response:
-    given = {name: request.query_params[name] for name in ("place", "format") if name in request.query_params}
-    return _page(request, {**_FILLED_IN, **given}, None)
+    fields = {name: request.query_params.get(name, text) for name, text in _FILLED_IN.items()}
+    return _page(request, fields, None)
 
 
 @router.post("")
@@ -101,12 +91,19 @@ async def answer(request: Request) -> Response:
         )
         if fetched is None and message.key is None and message.value is None:
             raise FormError("Paste the key or the value of a message.")
-        filled = ExplainForm(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
     except ValueError as problem:
         return _page(request, fields, None, str(problem), 400)
-    source = ApiSchemas(ApiClient(request), filled.context)
+    source = ApiSchemas(ApiClient(request), fields["context"].strip())
+
+    def explain_message() -> dict[str, Any]:
+        from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
+
+        options = Options.of({}, time_zone=fields["zone"].strip() or "UTC")
+        context = Context(source, None, options)
+        return explain(ExplainRequest(message, fields["format"], context, options, source.versions_of_id))
+
     try:
-        explanation = await anyio.to_thread.run_sync(_explain_form, filled, source)
+        explanation = await anyio.to_thread.run_sync(explain_message)
     except BridgeError as error:
         return _page(request, fields, None, error.detail, 400)
     return _page(request, fields, explanation)
@@ -114,6 +111,8 @@ async def answer(request: Request) -> Response:
 
 async def _fetch_message(request: Request, position: str) -> Message | None:
     """The message that the field names. Raises FormError, and ApiError to whom it is not for."""
+    from ticdc_bridge.schemas.inputs.message_lines import parse_line
+
     if not position:
         return None
     if services(request).kafka is None:
@@ -125,27 +124,8 @@ async def _fetch_message(request: Request, position: str) -> Message | None:
         )
     answer = await ask_kafka(ApiClient(request), "topics", match[1], "messages", match[2], match[3])
     if answer.is_ok:
-        return _message_of(answer.value)
+        return parse_line(json.dumps(answer.value).encode(), position)
     raise FormError(problem_of(answer))
-
-
-def _message_of(form: Mapping[str, Any]) -> Message:
-    def decoded(text: str | None) -> bytes | None:
-        return None if text is None else base64.b64decode(text)
-
-    headers = tuple((name, decoded(value)) for name, value in form["headers"])
-    position = (form["topic"], form["partition"], form["offset"], form["timestamp"])
-    return Message(decoded(form["key_b64"]), decoded(form["value_b64"]), *position, headers)
-
-
-def _explain_form(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
-    from ticdc_bridge.schemas.inspect.explain import ExplainRequest, explain
-
-    options = Options.of({}, time_zone=filled.zone)
-    question = ExplainRequest(
-        filled.message, filled.format, Context(source, None, options), options, source.versions_of_id
-    )
-    return explain(question)
 
 
 def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
@@ -179,7 +159,7 @@ def _page(
         "explain.html",
         status,
         fields=fields,
-        told=explanation,
+        explanation=explanation,
         said=problem,
         fetches=services(request).kafka is not None,
         writings=_WRITINGS,

@@ -55,17 +55,13 @@ async def home(request: Request) -> Response:
     )
     dead_topics = answers["dead"].value["topics"] if answers["dead"].is_ok else []
     jobs = _jobs(edges)
-    items = [
-        *_of_trackers(trackers), *_of_histories(feeds), *_of_settings(trackers), *_of_jobs(jobs),
-        *_of_dead_letters(dead_topics),
-    ]  # fmt: skip
     return page(
         "home.html",
         subjects=overview["total"],
         rows=_changefeeds(feeds, trackers),
         jobs=jobs,
         dead_topics=dead_topics,
-        items=sorted(items, key=lambda entry: entry.grade != "problem"),
+        items=sorted(_attention(feeds, trackers, jobs, dead_topics), key=lambda entry: entry.grade != "problem"),
         unknown=list(_unknown(answers, trackers)),
         asked=answers["feeds"].is_ok,
     )
@@ -104,7 +100,13 @@ def _jobs(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 # ---- what needs attention
-def _of_trackers(trackers: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
+def _attention(
+    feeds: list[dict[str, Any]],
+    trackers: list[dict[str, Any]],
+    jobs: list[dict[str, Any]],
+    dead_topics: list[dict[str, Any]],
+) -> Iterator[Attention]:
+    """Of what is followed, histories, the findings of the doctor where settings are known, jobs and dead letters."""
     for tracker in trackers:
         of, path = f"Changefeed {tracker['changefeed']}", _tables_path(tracker["changefeed"])
         if tracker["stopped"] and tracker["stopped"] != _END_OF_FILE:
@@ -123,9 +125,6 @@ def _of_trackers(trackers: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
             text = f"{count:,} message{'' if count == 1 else 's'} could not be read: {code}"
             topic = f"/ui/topics/{segment(tracker['topics'][0])}" if len(tracker["topics"]) == 1 else ""
             yield Attention("problem", of, text, topic)
-
-
-def _of_histories(feeds: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
     for feed in feeds:
         of, path = f"Changefeed {feed['changefeed']}", _tables_path(feed["changefeed"])
         if failed := feed["events"]["failed"]:
@@ -134,18 +133,11 @@ def _of_histories(feeds: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
         if feed["drift"]:
             text = f"{feed['drift']} contradiction{'' if feed['drift'] == 1 else 's'} between rows and history (drift)"
             yield Attention("problem", of, text, path)
-
-
-def _of_settings(trackers: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
-    """What a doctor says about the settings of changefeeds, where they are known."""
     for tracker in trackers:
         for finding in tracker["findings"] or ():
             if (grade := _GRADES.get(finding["severity"])) is not None:
                 of = f"Settings of {tracker['changefeed']}"
                 yield Attention(grade, of, f"{finding['id']}: {finding['text']}", "", finding["fix"])
-
-
-def _of_jobs(jobs: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
     for job in jobs:
         path, dead = f"/ui/lineage?job={segment(job['name'])}", job["dead"] or ""
         if (job["waiting"] or 0) > _MANY_MESSAGES:
@@ -156,18 +148,15 @@ def _of_jobs(jobs: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
             if dead.startswith(TOPIC):
                 path = f"/ui/dead-letters/{segment(dead.removeprefix(TOPIC))}"
             yield Attention("problem", f"Job {job['name']}", text, path)
-
-
-def _of_dead_letters(topics: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
-    for one in topics:
-        if one["messages"]:
-            text = f"{one['messages']:,} dead letter{'' if one['messages'] == 1 else 's'} (letters sent again stay too)"
-            path = f"/ui/dead-letters/{segment(one['topic'])}"
-            yield Attention("warning", f"Topic {one['topic']}", text, path)
+    for entry in dead_topics:
+        if count := entry["messages"]:
+            text = f"{count:,} dead letter{'' if count == 1 else 's'} (letters sent again stay too)"
+            path = f"/ui/dead-letters/{segment(entry['topic'])}"
+            yield Attention("warning", f"Topic {entry['topic']}", text, path)
 
 
 def _unknown(answers: Mapping[str, ApiAnswer], trackers: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """What this page can't tell, and what would change that."""
+    """The things that this page can't know, and what would change that."""
     if answers["feeds"].status == 403:
         yield "Changefeeds and jobs: you need the right history to see them."
     elif answers["trackers"].is_ok and not answers["trackers"].value:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
@@ -23,10 +22,22 @@ async def show(request: Request) -> Response:
     feed = request.query_params.get("changefeed", "")
     rows = await api.need("lineage", limit=_MOST + 1, **query)
     feeds = await api.need("history", "changefeeds")
-    followed = _followed(feeds)
+    followed: dict[str, set[str]] = {}  # topic → the changefeeds whose histories come from it
+    for entry in feeds:
+        for partition in entry["partitions"]:
+            followed.setdefault(partition["topic"], set()).add(entry["changefeed"])
     chosen = [row for row in rows if not feed or feed in followed.get(row["topic"], (feed,))]
-    shown_rows = sorted(chosen[:_MOST], key=_location)
+    # By topic and table, the newest version first.
+    shown_rows = sorted(
+        chosen[:_MOST],
+        key=lambda row: (_topic(row), row["db"], row["table"], -(row["table_version"] or 0), row["job"], row["to"]),
+    )
     topics = [(topic, list(edges)) for topic, edges in groupby(shown_rows, key=_topic)]
+    # The changefeed that links of a topic's rows keep: the one that is asked for, or the only one; else none.
+    of_topic = {
+        topic: feed if feed in names else next(iter(names)) if len(names) == 1 else ""
+        for topic, names in followed.items()
+    }
     return page(
         "lineage.html",
         topics=topics,
@@ -35,28 +46,9 @@ async def show(request: Request) -> Response:
         wanted=filters,
         feeds=[entry["changefeed"] for entry in feeds],
         changefeed=feed,
-        of_topic={topic: _changefeed(names, feed) for topic, names in followed.items()},
+        of_topic=of_topic,
     )
-
-
-def _followed(feeds: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Topic → the changefeeds whose histories come from it."""
-    names: dict[str, set[str]] = {}
-    for feed in feeds:
-        for partition in feed["partitions"]:
-            names.setdefault(partition["topic"], set()).add(feed["changefeed"])
-    return names
-
-
-def _changefeed(names: set[str], wanted: str) -> str:
-    """The changefeed that links of a topic's rows keep: the one that is asked for, or the only one; else none."""
-    return wanted if wanted in names else next(iter(names)) if len(names) == 1 else ""
 
 
 def _topic(row: dict[str, Any]) -> str:
     return str(row["topic"] or row["source"])
-
-
-def _location(row: dict[str, Any]) -> tuple[Any, ...]:
-    """By topic and table, the newest version first."""
-    return _topic(row), row["db"], row["table"], -(row["table_version"] or 0), row["job"], row["to"]

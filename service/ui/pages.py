@@ -1,4 +1,4 @@
-"""What all pages share: templates, headers, forms, and pages that say what went wrong."""
+"""Shared by all pages: templates, headers, forms, and pages that say what went wrong."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from ticdc_bridge.clients.http import HttpResponse
 from ticdc_bridge.service.api.request import services
 from ticdc_bridge.service.api.routing import KNOWN, Router
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 # What says who the user is.
 _CREDENTIALS: Final = ("authorization", "x-request-id")
 _OF_CLIENT: Final = ("client", "server", "scheme", "extensions", "state")
@@ -29,7 +32,7 @@ _FAILED: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """What the API said. value: the JSON of its body, or the text where it is none."""
+    """An answer of the API. value: the JSON of its body, or the text where it is none."""
 
     status: int
     value: Any
@@ -70,12 +73,12 @@ class ApiClient:
     async def send(
         self, method: str, *path: str, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> ApiAnswer:
-        params = {name: _text(value) for name, value in (query or {}).items() if value is not None}
-        target = (
-            "/"
-            + "/".join(quote(piece, safe="") for piece in path)
-            + ("?" + urlencode(params, quote_via=quote) if params else "")
-        )
+        params = {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in (query or {}).items()
+            if value is not None
+        }
+        target = "/" + "/".join(map(segment, path)) + (f"?{urlencode(params, quote_via=quote)}" if params else "")
         headers = self._headers if body is None else {**self._headers, "content-type": "application/json"}
         scope = {**self._scope, "state": dict(self._scope.get("state") or {})}  # a request keeps its body there
         answer = await ask_app(
@@ -124,13 +127,6 @@ async def ask_app(
     return HttpResponse(start["status"], content, media.partition(";")[0].strip().lower())
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 # Nothing from elsewhere, no scripts at all, and nobody may frame a page that deletes things.
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
@@ -163,7 +159,7 @@ class PageRouter(Router):
 
 
 class FormError(ValueError):
-    """What was filled in can't be used; the text says why."""
+    """A form holds something that can't be used; the text says why."""
 
     status = 400
 
@@ -190,7 +186,16 @@ def pretty_json(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     tokens = _TOKENS.findall(text)
-    short = _find_short(tokens)
+    # Where the objects and lists begin that fit on a line.
+    short, opened, length = set[int](), list[tuple[int, int]](), 0
+    for index, token in enumerate(tokens):
+        if token in "{[":
+            opened.append((index, length))
+        length += len(token) + (token in ":,")
+        if token in "}]":
+            start, begin = opened.pop()
+            if length - begin <= _LINE:
+                short.add(start)
     lines, depth, flat, before = [""], 0, 0, ""
     for index, token in enumerate(tokens):
         if token in "}]" and not flat:
@@ -208,20 +213,6 @@ def pretty_json(text: str) -> str:
         lines[-1] += ": " if token == ":" else token
         before = token
     return "\n".join(lines)
-
-
-def _find_short(tokens: list[str]) -> set[int]:
-    """Where the objects and lists begin that fit on a line."""
-    starts, opened, length = set(), [], 0
-    for index, token in enumerate(tokens):
-        if token in "{[":
-            opened.append((index, length))
-        length += len(token) + (token in ":,")
-        if token in "}]":
-            start, before = opened.pop()
-            if length - before <= _LINE:
-                starts.add(start)
-    return starts
 
 
 @cache
@@ -304,16 +295,13 @@ def with_error_pages(render: Page) -> Page:
         try:
             return await render(request)
         except ApiError as refused:
-            return _refusal(refused.answer)
+            answer = refused.answer
+            title = "Not found" if answer.status == 404 else "Not done"
+            response = page("error.html", answer.status, title=title, problem=answer.problem)
+            if answer.status == 401:
+                response.headers["WWW-Authenticate"] = 'Basic realm="ticdc-bridge"'
+            return response
         except FormError as problem:
             return page("error.html", problem.status, title="Not done", problem=str(problem))
 
     return route
-
-
-def _refusal(answer: ApiAnswer) -> Response:
-    title = "Not found" if answer.status == 404 else "Not done"
-    response = page("error.html", answer.status, title=title, problem=answer.problem)
-    if answer.status == 401:
-        response.headers["WWW-Authenticate"] = 'Basic realm="ticdc-bridge"'
-    return response

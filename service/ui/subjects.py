@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
@@ -53,9 +53,18 @@ async def list_subjects(request: Request) -> Response:
     of = {by: text} if text else {}
     answer = await api.need("overview", **of, deleted=deleted, offset=start, limit=_PAGE)
     values = {"q": text, "by": by, **({"deleted": "1"} if deleted else {})}
+    rows = []
+    for entry in answer["subjects"]:
+        live = [version for version in entry["versions"] if not version["deleted"]]
+        versions = live or entry["versions"]  # of a deleted subject, its deleted versions
+        rows.append({
+            **entry, "context": context_of(entry["subject"]), "name": name_of(entry["subject"]),
+            "latest": versions[-1] if versions else None, "ranges": _ranges(version["version"] for version in versions),
+            "deleted": not live,
+        })  # fmt: skip
     return page(
         "subjects.html",
-        rows=[_row(subject) for subject in answer["subjects"]],
+        rows=rows,
         total=answer["total"],
         start=start,
         size=_PAGE,
@@ -69,17 +78,6 @@ async def list_subjects(request: Request) -> Response:
         mode=(await api.get("mode")).value.get("mode", "not to be seen"),
         **_CHOICES,
     )
-
-
-def _row(entry: dict[str, Any]) -> dict[str, Any]:
-    """A row of the list: of a deleted subject, its deleted versions."""
-    live = [version for version in entry["versions"] if not version["deleted"]]
-    versions = live or entry["versions"]
-    return {
-        **entry, "context": context_of(entry["subject"]), "name": name_of(entry["subject"]),
-        "latest": versions[-1] if versions else None, "ranges": _ranges(version["version"] for version in versions),
-        "deleted": not live,
-    }  # fmt: skip
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -106,7 +104,7 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
     api = ApiClient(request)
     await api.need("subjects", subject, "versions", deleted=True)  # says what is wrong where there is nothing
     [entry] = (await api.need("overview", subject=subject))["subjects"]
-    own, versions = await api.get("config", subject), list(reversed(entry["versions"]))
+    config, versions = await api.get("config", subject), list(reversed(entry["versions"]))
     for row, before in zip(versions, [*versions[1:], {"version": None}], strict=True):
         row["before"] = before["version"]
     start = min(number_of(request.query_params.get("from", "")) or 0, len(versions) - 1)
@@ -114,10 +112,12 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
         "subject.html",
         more.pop("status", 200),
         **{
-            "one": entry, "subject": subject, "context": context_of(subject), "rows": versions[start : start + _PAGE],
-            "total": len(versions), "start": start, "older": start + _PAGE if start + _PAGE < len(versions) else None,
+            "overview": entry, "subject": subject, "context": context_of(subject), "total": len(versions),
+            "rows": versions[start : start + _PAGE], "start": start,
+            "older": start + _PAGE if start + _PAGE < len(versions) else None,
             "live": [row["version"] for row in entry["versions"] if not row["deleted"]],
-            "settings": own.value if own.is_ok else {}, "pasted": NOTHING_PASTED, "checked": None, **_CHOICES, **more,
+            "settings": config.value if config.is_ok else {}, "pasted": NOTHING_PASTED, "checked": None, **_CHOICES,
+            **more,
         },
     )  # fmt: skip
 
@@ -150,20 +150,20 @@ def _fields(text: str) -> list[dict[str, Any]]:
         record = json.loads(text)
     except ValueError:
         return []
-    fields = record.get("fields") if isinstance(record, dict) else None
-    return [_field(field) for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
-
-
-def _field(field: dict[str, Any]) -> dict[str, Any]:
-    kind = field.get("type")
-    branches = kind if isinstance(kind, list) else [kind]
-    parameters: Any = next((p for b in branches if isinstance(b, dict) and (p := b.get("connect.parameters"))), {})
-    return {
-        "name": str(field.get("name")),
-        "type": ", ".join(_type(branch) for branch in branches),
-        "tidb": parameters.get("tidb_type", "") if isinstance(parameters, dict) else "",
-        "default": json.dumps(field["default"], ensure_ascii=False) if "default" in field else "none",
-    }
+    fields, rows = record.get("fields") if isinstance(record, dict) else None, []
+    for field in fields if isinstance(fields, list) else ():
+        if isinstance(field, dict):
+            kind = field.get("type")
+            branches = kind if isinstance(kind, list) else [kind]
+            found = (p for branch in branches if isinstance(branch, dict) and (p := branch.get("connect.parameters")))
+            parameters: Any = next(found, {})
+            rows.append({
+                "name": str(field.get("name")),
+                "type": ", ".join(map(_type, branches)),
+                "tidb": parameters.get("tidb_type", "") if isinstance(parameters, dict) else "",
+                "default": json.dumps(field["default"], ensure_ascii=False) if "default" in field else "none",
+            })  # fmt: skip
+    return rows
 
 
 def _type(kind: Any) -> str:
@@ -193,7 +193,7 @@ async def diff(request: Request) -> Response:
         numbers=[str(number) for number in numbers],
         left=left,
         right=right,
-        whole=all_lines,
+        all_lines=all_lines,
         rows=rows if all_lines else fold_rows(rows),
         changed=sum(row.kind != "same" for row in rows),
     )
@@ -224,22 +224,18 @@ async def check(request: Request) -> Response:
         "POST", "compatibility", "subjects", subject, "versions", *where, query={"verbose": True}, body=body
     )
     checked: dict[str, Any] = answer.value if answer.is_ok else {"is_compatible": None, "messages": [answer.problem]}
-    if any(str(message).startswith(_NO_SCHEMA) for message in checked.get("messages") or ()):
-        checked = {**checked, "is_compatible": None}
-    return await subject_page(request, subject, pasted=pasted, checked={**checked, **_check_messages(checked)})
-
-
-def _check_messages(checked: dict[str, Any]) -> dict[str, Any]:
-    """The messages of a check: what is wrong, and the schemas that were compared."""
     messages = [str(message) for message in checked.get("messages") or ()]
+    if any(message.startswith(_NO_SCHEMA) for message in messages):
+        checked = {**checked, "is_compatible": None}
     compared = [message for message in messages if message.startswith(_COMPARED)]
-    problems = [_difference(message) for message in messages if message not in compared]
-    return {"problems": problems, "compared": compared}
-
-
-def _difference(message: str) -> dict[str, str]:
-    match = _DIFFERENCE.fullmatch(message)
-    return match.groupdict() if match else {"kind": "", "text": message, "more": ""}
+    problems = [
+        match.groupdict() if (match := _DIFFERENCE.fullmatch(message)) else {"kind": "", "text": message, "more": ""}
+        for message in messages
+        if message not in compared
+    ]
+    return await subject_page(
+        request, subject, pasted=pasted, checked={**checked, "problems": problems, "compared": compared}
+    )
 
 
 def _references(text: str) -> list[Any]:
@@ -358,21 +354,14 @@ class DiffRow:
     hidden: int = 0
 
     @property
-    def left_parts(self) -> Parts:
-        return self._parts()[0]
-
-    @property
-    def right_parts(self) -> Parts:
-        return self._parts()[1]
-
-    def _parts(self) -> tuple[Parts, Parts]:
+    def parts(self) -> tuple[Parts, Parts]:
         """Pieces of both texts, and whether a piece is another one on the other side; a line made anew is whole."""
-        whole: tuple[Parts, Parts] = ([(self.left, False)], [(self.right, False)])
+        unmarked: tuple[Parts, Parts] = ([(self.left, False)], [(self.right, False)])
         if self.kind != "changed" or max(len(self.left), len(self.right)) > _LONGEST:
-            return whole
+            return unmarked
         matcher = SequenceMatcher(None, self.left, self.right, autojunk=False)
         if matcher.ratio() < _ALIKE:
-            return whole
+            return unmarked
         left: Parts = []
         right: Parts = []
         for tag, i, j, k, m in matcher.get_opcodes():
@@ -384,29 +373,19 @@ class DiffRow:
 def in_two_columns(left: str, right: str) -> list[DiffRow]:
     """The rows of a comparison; texts that are too long to be compared simply stand beside each other."""
     a, b = left.splitlines(), right.splitlines()
-    return list(_rows(a, b))
-
-
-def _opcodes(a: list[str], b: list[str]) -> Sequence[tuple[str, int, int, int, int]]:
-    """As difflib's; lines that are repeated too often (`},`) are not what the others are found by."""
-    if max(len(a), len(b)) > _MOST_LINES:
-        return [("replace", 0, len(a), 0, len(b))]
-    often = _STEPS // max(len(a) * len(b), 1)
-    counts = Counter(b)
-    return SequenceMatcher(lambda line: counts[line] > max(often, 1), a, b, autojunk=False).get_opcodes()
-
-
-def _rows(a: list[str], b: list[str]) -> Iterator[DiffRow]:
-    for _, i, j, k, m in _opcodes(a, b):
+    blocks: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(a), 0, len(b))]
+    if max(len(a), len(b)) <= _MOST_LINES:
+        # Lines that are repeated too often (`},`) are not what the others are found by.
+        often, counts = max(_STEPS // max(len(a) * len(b), 1), 1), Counter(b)
+        blocks = SequenceMatcher(lambda line: counts[line] > often, a, b, autojunk=False).get_opcodes()
+    rows = []
+    for _, i, j, k, m in blocks:
         for x, y in zip_longest(range(i, j), range(k, m)):
             kind = "new" if x is None else "gone" if y is None else "same" if a[x] == b[y] else "changed"
-            yield DiffRow(
-                kind,
-                None if x is None else x + 1,
-                "" if x is None else a[x],
-                None if y is None else y + 1,
-                "" if y is None else b[y],
-            )
+            left_side = (None, "") if x is None else (x + 1, a[x])
+            right_side = (None, "") if y is None else (y + 1, b[y])
+            rows.append(DiffRow(kind, *left_side, *right_side))
+    return rows
 
 
 def fold_rows(rows: list[DiffRow]) -> list[DiffRow]:

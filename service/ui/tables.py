@@ -44,7 +44,7 @@ _PERIOD: Final = ("changefeed", "from", "to", "db", "table")
 
 @router.get("/diff")
 async def differences(request: Request) -> Response:
-    """What changed between two times: of all tables, a database's or one."""
+    """The changes between two times: of all tables, a database's or one."""
     api, start = ApiClient(request), number_of(request.query_params.get("offset", "")) or 0
     fields = {name: request.query_params.get(name, "").strip() for name in _PERIOD}
     feeds = await api.need("history", "changefeeds")
@@ -68,7 +68,7 @@ async def differences(request: Request) -> Response:
     return page(
         "tables_diff.html",
         answer.status if answer is not None else 200,
-        given=fields,
+        filled=fields,
         inclusive=inclusive,
         feeds=[entry["changefeed"] for entry in feeds],
         versions=versions,
@@ -103,7 +103,7 @@ async def show(request: Request) -> Response:
 
 
 async def _choose_changefeed(api: ApiClient, db: str, table: str, below: str = "", **more: str) -> Response | None:
-    """Where to go if nobody said which of several changefeeds is meant: to the one that has the table, or a choice.
+    """Goes to the changefeed that has the table, or offers a choice, where the query names none of several.
 
     below: the page of the table that is asked for, with `more` in its query.
     """
@@ -125,7 +125,7 @@ def _query(**fields: str) -> str:
 
 @router.get("/{db}/{table}/at")
 async def at(request: Request) -> Response:
-    """What the table was for a row with this commit_ts (or time)."""
+    """The table as it was for a row with this commit_ts (or time)."""
     api, db, table = ApiClient(request), part(request, "db"), part(request, "table")
     query = request.query_params
     when, feed = query.get("when", "").strip(), query.get("changefeed") or None

@@ -81,7 +81,7 @@ async def show(request: Request) -> Response:
 
 
 def format_names() -> tuple[str, ...]:
-    """What a message may be read as. Formats are imported when a page first asks: a start has no use for them."""
+    """The formats that a message may be read as. They are imported when a page first asks."""
     from ticdc_bridge.schemas.formats.format_table import FORMATS
     from ticdc_bridge.schemas.inspect.auto_decoder import AUTO
 
@@ -170,11 +170,22 @@ async def replay(request: Request) -> Response:
     answer = check_allowed(await api.send("POST", "kafka", "topics", topic, "replay", body=body))
     if not answer.is_ok:
         return await _topic_page(request, topic, said=problem_of(answer), status=answer.status)
-    return _sent(topic, answer) if is_confirmed else _confirm(topic, fields, reasons, answer)
+    if is_confirmed:  # the topic's page by GET, so that a reload sends nothing again
+        left = sum(entry["count"] for entry in answer.value["left_out"])
+        counts = {"sent": answer.value["sent"], "left": left, "failed": answer.value["too_many_attempts"]}
+        return go(f"/ui/dead-letters/{segment(topic)}?{urlencode(counts)}")
+    return page(
+        "replay.html",
+        topic=topic,
+        plan=answer.value,
+        reasons=reasons,
+        filled={name: fields.get(name, "") for name in ("since", "max_attempts")},
+        ends=json.dumps(answer.value["ends"]),
+    )
 
 
 def _question(fields: dict[str, str]) -> dict[str, Any]:
-    """What the form says beside the reasons. Raises FormError."""
+    """The fields of the form beside the reasons, as the API takes them. Raises FormError."""
     text = fields.get("max_attempts", "").strip()
     most = number_of(text)
     if text and not most:
@@ -184,21 +195,3 @@ def _question(fields: dict[str, str]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise FormError("The form is damaged: load the page of the dead letters again.") from None
     return {"max_attempts": most, "since": fields.get("since", "").strip() or None, "ends": ends}
-
-
-def _confirm(topic: str, fields: dict[str, str], reasons: list[str], answer: ApiAnswer) -> Response:
-    return page(
-        "replay.html",
-        topic=topic,
-        plan=answer.value,
-        reasons=reasons,
-        given={name: fields.get(name, "") for name in ("since", "max_attempts")},
-        ends=json.dumps(answer.value["ends"]),
-    )
-
-
-def _sent(topic: str, answer: ApiAnswer) -> Response:
-    """The topic's page by GET, so that a reload sends nothing again."""
-    left = sum(entry["count"] for entry in answer.value["left_out"])
-    counts = {"sent": answer.value["sent"], "left": left, "failed": answer.value["too_many_attempts"]}
-    return go(f"/ui/dead-letters/{segment(topic)}?{urlencode(counts)}")

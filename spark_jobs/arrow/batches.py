@@ -96,7 +96,8 @@ def read_rows(reader: RowsReader, batch: Any) -> tuple[Rows, Any, Topics]:
 
     Left are messages, too, whose schemas their headers name: the kernels know no headers.
     """
-    topics = _topics(batch.column("topic"))
+    coded = batch.column("topic").cast(pa.string()).dictionary_encode(null_encoding="encode")
+    topics = Topics(coded.dictionary.to_pylist(), freeze(np.asarray(coded.indices).astype(np.int64)))
     pieces = [binaries(batch.column(name)) for name in ("key", "value")]
     named = _named_by_headers(batch)
     if named is not None:
@@ -185,11 +186,6 @@ def carried_array(headers: Any) -> Any:
     offsets = np.zeros(len(headers) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), flat, type=headers.type)
-
-
-def _topics(column: Any) -> Topics:
-    coded = column.cast(pa.string()).dictionary_encode(null_encoding="encode")
-    return Topics(coded.dictionary.to_pylist(), freeze(np.asarray(coded.indices).astype(np.int64)))
 
 
 def milliseconds(column: Any) -> tuple[Any, Any]:
@@ -295,9 +291,10 @@ class BatchReader(ABC):
         return result
 
     def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Any, Any]]:
-        """A batch with Kafka's columns, or of lines → parts of it, in order: (messages, what kernels made, the rest).
+        """A batch with Kafka's columns, or of lines (spark_jobs.arrow.input_batches), which get them → parts of it, in
+        order: (messages, what kernels made, indices of the rest).
 
-        As `messages.Transcoder.parts`.
+        Messages that the kernels took are counted in `summary`; the rest (int64) is left to the caller.
         """
         names = set(batch.schema.names)
         if not self._fits or batch.num_rows < FEW or not (names >= self._place or "line" in names):

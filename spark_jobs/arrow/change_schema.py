@@ -57,7 +57,6 @@ def message_schema() -> Any:
 CHANGES = ddl_of(change_schema(headers=False))
 """Change events with rows in plain form, as Spark DDL."""
 SOURCE = sql_type_of(_SOURCE)
-HEADERS_COLUMN = f"headers {sql_type_of(HEADERS)}"
 MESSAGES = ddl_of(message_schema())
 
 

@@ -117,7 +117,10 @@ class ChangeReader(BatchReader):
 
     # Both: the messages (bool) of rows that the view may refuse become slow. Out: the sides of chosen rows.
     def _maps(self, rows: Rows, slow: Any) -> _BuildImages:
-        texts, kind = _texts(rows), self._schema.field("before").type
+        plain, kind = plain_texts(rows), self._schema.field("before").type
+        if len(plain.data) > _MOST_BYTES:
+            raise ValueError("too many texts for one batch")
+        texts = cells.arrow_array(plain, pa.string())
         if self._table is not None:
             slow[rows.message[self._table.find_doubtful(rows)]] = True
         return lambda chosen: {name: _maps(rows, chosen, getattr(rows, name), texts, kind) for name in BINARY}
@@ -161,14 +164,6 @@ class _NoNewest:
 
     def newest(self, subject: str) -> str | None:
         return None
-
-
-def _texts(rows: Rows) -> Any:
-    """The plain form of each cell, an Arrow array. ValueError where that is too much for one."""
-    texts = plain_texts(rows)
-    if len(texts.data) > _MOST_BYTES:
-        raise ValueError("too many texts for one batch")
-    return cells.arrow_array(texts, pa.string())
 
 
 def _columns(rows: Rows, chosen: Any, batch: Any, schema: Any) -> dict[str, Any]:

@@ -91,10 +91,12 @@ def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
     kinds: dict[str, Any] = {
         "key": pa.binary(), "value": pa.binary(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
     }  # fmt: skip
+    columns: dict[str, list[Any]] = {name: [getattr(m, name) for m in messages] for name in kinds}
     if any(m.headers for m in messages):
         kinds["headers"] = HEADERS
+        columns["headers"] = [[{"key": key, "value": value} for key, value in m.headers] for m in messages]
     try:
-        arrays = [pa.array([_cell(m, name) for m in messages], kind) for name, kind in kinds.items()]
+        arrays = [pa.array(columns[name], kind) for name, kind in kinds.items()]
     except (UnicodeError, pa.ArrowInvalid, pa.ArrowCapacityError):
         return None
     batch = pa.RecordBatch.from_arrays(arrays, names=list(kinds))
@@ -102,13 +104,6 @@ def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
         stamps = [None if m.timestamp is None else m.timestamp * 1000 for m in messages]
         batch = batch.append_column("timestamp", pa.array(stamps, pa.timestamp("us", "UTC")))
     return batch
-
-
-def _cell(message: Message, name: str) -> Any:
-    """A column's value of a message."""
-    if name == "headers":
-        return [{"key": key, "value": value} for key, value in message.headers]
-    return getattr(message, name)
 
 
 def message_of_input(row: dict[str, Any], plain: bool) -> Item | None:

@@ -17,7 +17,7 @@ import pyarrow.compute
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.kernels.plain_lines import NONE
 from ticdc_bridge.schemas.columnar.plain_lines import EXTRA_FIELDS, plain_lines, plain_texts
-from ticdc_bridge.schemas.columnar.rows import Binaries, Rows, RowsReader
+from ticdc_bridge.schemas.columnar.rows import Rows, RowsReader
 from ticdc_bridge.schemas.plain.writer import b64, json_line
 from ticdc_bridge.spark_jobs.arrow import batches as cells
 from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
@@ -70,7 +70,12 @@ class LineReader(BatchReader):
         texts = plain_texts(rows)
         if self._table is not None:
             slow[rows.message[self._table.find_doubtful(rows)]] = True
-        lines = self._lines(rows, texts, batch, topics, extra)
+        columns = (batch.column(name).cast(pa.int64()).fill_null(NONE) for name in ("partition", "offset"))
+        origins = (topics.of[rows.message], *(np.asarray(column)[rows.message] for column in columns))
+        written = plain_lines(rows, texts, self._config.format, topics.names, origins, extra)
+        if len(written.data) > _MOST_BYTES:
+            raise ValueError("too many lines for one batch")
+        lines = _with_headers(cells.arrow_array(written, pa.string()), batch, rows.message)
         mask = ~slow[rows.message]
         if self._config.chosen is not None:
             mask = cells.leave_out(rows, self._config.chosen, slow, summary)
@@ -81,18 +86,6 @@ class LineReader(BatchReader):
             which = np.flatnonzero(mask)
             message, chunk, lines = message[which], chunk[which], lines.take(pa.array(which))
         return LineBatch(message, chunk, lines), slow
-
-    def _lines(self, rows: Rows, texts: Binaries, batch: Any, topics: Any, extra: Any) -> Any:
-        """Each row's line. ValueError where that is too much for one array, or a name is not UTF-8."""
-        message = rows.message
-        positions = (
-            np.asarray(batch.column(name).cast(pa.int64()).fill_null(NONE)) for name in ("partition", "offset")
-        )
-        origins = (topics.of[message], *(location[message] for location in positions))
-        lines = plain_lines(rows, texts, self._config.format, topics.names, origins, extra)
-        if len(lines.data) > _MOST_BYTES:
-            raise ValueError("too many lines for one batch")
-        return _with_headers(cells.arrow_array(lines, pa.string()), batch, message)
 
 
 def _with_headers(lines: Any, batch: Any, message: Any) -> Any:

@@ -6,9 +6,9 @@ errors and counts included, is what `message_codec.transcode_one` gives for each
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,11 @@ import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar import READERS, WRITERS
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
-from ticdc_bridge.schemas.columnar.rows import Rows, RowsReader, RowsWriter, Topics, WrittenMessages
+from ticdc_bridge.schemas.columnar.rows import Rows, RowsReader, RowsWriter, Topics
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.arrow.batches import (
     FEW,
+    BatchReader,
     arrow_array,
     carried_array,
     count_rows,
@@ -38,7 +38,7 @@ from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
 from ticdc_bridge.spark_jobs.arrow.worker_cache import get_cached
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import transcode_message
-from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import table_topic_by_rule
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -99,79 +99,61 @@ class KernelOutput:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class Transcoder:
-    """One task's codecs, plain and compiled. Not for several threads at once."""
+class Transcoder(BatchReader):
+    """Messages → messages of another format. SetupError where a source of schemas or tables is away."""
 
     def __init__(self, read: CodecConfig, write: CodecConfig, topic: str | None = None, marked: bool = False) -> None:
         """topic, marked: as `message_codec.transcode_one` has them; with marks everything goes through the plain
         codec.
         """
-        self._read, self._write, self._topic, self._marked = read, write, topic, marked
-        self._fits = can_transcode(read.format, write.format) and not marked
+        super().__init__(read, can_transcode(read.format, write.format) and not marked, frozenset(("topic",)))
+        self._write, self._topic, self._marked = write, topic, marked
 
     @cached_property
     def _plain(self) -> Any:
-        decoder, encoder, chosen = self._read.decoder(), self._write.encoder(), self._read.chosen
+        decoder, encoder, chosen = self._config.decoder(), self._write.encoder(), self._config.chosen
         return lambda message: transcode_message(decoder, encoder, message, self._topic, self._marked, chosen)
 
     @cached_property
     def _reader(self) -> RowsReader:
-        return reader_of(self._read, bare=self._write.format != "avro")
+        return reader_of(self._config, bare=self._write.format != "avro")
 
     @cached_property
     def _writer(self) -> RowsWriter:
         config = self._write
-        if config.format in _BY_OPTIONS:
-            return get_cached((WRITERS[config.format], config.options), lambda: _writer_of(config))
-        return _writer_of(config)
+        make: Callable[[], RowsWriter] = partial(instantiate, WRITERS[config.format], config)
+        return get_cached((WRITERS[config.format], config.options), make) if config.format in _BY_OPTIONS else make()
 
-    def one(self, message: Message) -> MessageResult:
-        """A message by the plain codec."""
-        result: MessageResult = self._plain(message)
-        return result
-
-    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, KernelOutput | None, Any]]:
-        """A batch with Kafka's columns → parts of it, in order: (messages, what kernels wrote, indices of the rest).
-
-        A batch of lines (spark_jobs.arrow.input_batches) comes with these columns. The messages that the kernels took
-        are counted in `summary`; the rest (int64) is left to the caller. SetupError where a source of schemas or tables
-        is away.
-        """
-        if not self._fits or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
-            yield batch, None, np.arange(batch.num_rows)
-            return
-        batch = messages_of_lines(batch)
-        rows, left, topics = read_rows(self._reader, batch)
+    def _build_output(
+        self, batch: Any, rows: Rows, left: Any, topics: Topics, summary: Summary | None
+    ) -> tuple[KernelOutput, Any]:
         stamps, odd = milliseconds(batch.column("timestamp"))
-        to = self._topics_of(rows, topics)
+        to = Topics(topics.names, topics.of[rows.message])
+        if self._topic is not None:
+            to = Topics([table_topic_by_rule(self._topic, s.table.id) for s in rows.shapes], rows.shape)
         output = self._writer.write(rows, to, stamps[rows.message])
-        if max(size(output.keys), size(output.values)) > _MOST_BYTES and batch.num_rows > 1:
-            half = batch.num_rows // 2
-            yield from self.parts(batch.slice(0, half), summary)
-            yield from self.parts(batch.slice(half), summary)
-            return
+        if max(size(output.keys), size(output.values)) > _MOST_BYTES:
+            raise ValueError("too many bytes for one batch")
         slow = other_messages(batch, rows, left)
-        slow[rows.message[output.left | self._find_refused(rows)]] = True
+        # Rows with nothing but their key that are no deletes: few formats have a form for them (codec._encode).
+        key_only = np.array([s.key_only for s in rows.shapes], bool)
+        refused = key_only[rows.shape] & (rows.op != ord("d")) if key_only.any() else False
+        slow[rows.message[output.left | refused]] = True
         slow |= odd
         mask = ~slow[rows.message]
-        if self._read.chosen is not None:
-            mask = leave_out(rows, self._read.chosen, slow, summary)
+        if self._config.chosen is not None:
+            mask = leave_out(rows, self._config.chosen, slow, summary)
         if summary is not None:
             count_rows(rows, output.flags, mask, topics, summary)
-        yield batch, _kernel_output(rows, output, mask, to), np.flatnonzero(slow)
-
-    def _topics_of(self, rows: Rows, topics: Topics) -> Topics:
-        """Where each row goes."""
-        if self._topic is None:
-            return Topics(topics.names, topics.of[rows.message])
-        return Topics([table_topic_by_rule(self._topic, s.table.id) for s in rows.shapes], rows.shape)
-
-    def _find_refused(self, rows: Rows) -> Any:
-        """Rows with nothing but their key that are no deletes: few formats have a form for them (codec._encode)."""
-        shapes = np.array([s.key_only for s in rows.shapes], bool)
-        if not shapes.any():
-            return np.zeros(len(rows.message), bool)
-        return shapes[rows.shape] & (rows.op != ord("d"))
+        keys, values = arrow_array(output.keys, pa.binary()), arrow_array(output.values, pa.binary())
+        message, of = np.asarray(rows.message), np.asarray(to.of)
+        if output.within is not None:
+            mask = mask & ~output.within
+        if not mask.all():
+            which = np.flatnonzero(mask)
+            keys, values, message = keys.take(pa.array(which)), values.take(pa.array(which)), message[which]
+            of = of[which]
+        return KernelOutput(message, numbers_in_message(message), keys, values, Topics(to.names, of)), slow
 
 
 class RowFinder:
@@ -195,19 +177,3 @@ class RowFinder:
         except SetupError:
             return batch  # definitions are away: whoever needs a message's table says so
         return batch.filter(pa.array(other_messages(batch, rows, left)))
-
-
-def _writer_of(config: CodecConfig) -> RowsWriter:
-    writer: RowsWriter = instantiate(WRITERS[config.format], config)
-    return writer
-
-
-def _kernel_output(rows: Rows, output: WrittenMessages, mask: Any, to: Topics) -> KernelOutput:
-    keys, values = arrow_array(output.keys, pa.binary()), arrow_array(output.values, pa.binary())
-    message, of = np.asarray(rows.message), np.asarray(to.of)
-    if output.within is not None:
-        mask = mask & ~output.within
-    if not mask.all():
-        which = np.flatnonzero(mask)
-        keys, values, message, of = keys.take(pa.array(which)), values.take(pa.array(which)), message[which], of[which]
-    return KernelOutput(message, numbers_in_message(message), keys, values, Topics(to.names, of))

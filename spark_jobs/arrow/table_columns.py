@@ -74,30 +74,25 @@ class TableColumns:
 
     def _locate_shape(self, shape: RowShape, key: tuple[str, ...] | None) -> tuple[int, list[int]]:
         none = [-1] * len(self.columns)
-        if not self.view.table.columns:
-            return LEFT if self._has_other_letters(shape) else OTHERS, none
+        tables = self._config.tables
+        if not self.view.table.columns:  # merge follows names over time, and wants those of the definition
+            has_other_letters = shape.table_version is None and self.view.has(shape.table.id)
+            if tables is not None and shape.table_version is not None:
+                version = tables.at(shape.table.id, shape.table_version + 1)
+                has_other_letters = version is None or any(c.name not in version.table.by_name for c in shape.columns)
+            return LEFT if tables is not None and has_other_letters else OTHERS, none
         if not self.view.has(shape.table.id):
             return OTHERS, none
-        conversion = self.view.conversion_of(shape.table, older=True, tables=self._config.tables)
+        conversion = self.view.conversion_of(shape.table, older=True, tables=tables)
         if conversion.renames or not all(step.widens for step in conversion.steps):
             return LEFT, none
         types = {c.name: spark_type(c) for c in self.columns}
-        certain = self._config.tables is None or shape.table_version is not None
+        certain = tables is None or shape.table_version is not None
         if not certain and not all(c.name in types for c in shape.columns):
             return LEFT, none
         fits = all(c.name not in types or widens(spark_type(c), types[c.name]) for c in shape.columns)
         positions = cells_of(shape, self.columns) if fits and (key is None or shape.key == key) else None
         return (LEFT, none) if positions is None else (OURS, positions)
-
-    def _has_other_letters(self, shape: RowShape) -> bool:
-        """True if the names of a shape are not the definition's: merge, which follows them over time, wants those."""
-        tables = self._config.tables
-        if tables is None:
-            return False
-        if shape.table_version is None:
-            return self.view.has(shape.table.id)
-        version = tables.at(shape.table.id, shape.table_version + 1)
-        return version is None or any(c.name not in version.table.by_name for c in shape.columns)
 
     def adds_defaults(self, rows: Rows) -> bool:
         """True if some of the rows may get a default for a column that they lack."""
@@ -205,24 +200,17 @@ def _find_wrong_times(texts: Any, kind: Kind, zone: str) -> Any:
     doubtful = np.flatnonzero(np.asarray(pc.invert(pc.fill_null(sure, True))))
     wrong = np.zeros(len(texts), bool)
     if len(doubtful):
-        fits = _fits_text(READ[kind], zone, transition_dates(zone) if kind is Kind.TIMESTAMP else frozenset())
+        twice = transition_dates(zone) if kind is Kind.TIMESTAMP else frozenset()
         verdicts: dict[str, bool] = {}
         for n, text in zip(doubtful, texts.take(pa.array(doubtful)).to_pylist(), strict=True):
             if text not in verdicts:
-                verdicts[text] = fits(text)
-            wrong[n] = not verdicts[text]
+                try:
+                    READ[kind](text, zone)
+                    verdicts[text] = text[:10] in twice
+                except (ValueError, ArithmeticError):
+                    verdicts[text] = True
+            wrong[n] = verdicts[text]
     return wrong
-
-
-def _fits_text(read: Callable[[str, str], Any], zone: str, twice: frozenset[str]) -> Callable[[str], bool]:
-    def fits(text: str) -> bool:
-        try:
-            read(text, zone)
-        except (ValueError, ArithmeticError):
-            return False
-        return text[:10] not in twice
-
-    return fits
 
 
 def _cast(column: Column, texts: Any, zone: str, kind: Any) -> Any:

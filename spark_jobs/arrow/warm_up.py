@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, wraps
 from typing import Any, ParamSpec
@@ -14,6 +14,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.values import bit_size
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
@@ -43,13 +44,10 @@ def sample_columns() -> tuple[Column, ...]:
     )
 
 
-def sample_row(columns: Iterable[Column]) -> dict[str, Value]:
+def sample_row(columns: Sequence[Column]) -> dict[str, Value]:
     """A value of each column in plain form."""
-    return {c.name: _bits(c) if c.type.kind is Kind.BIT else _TEXTS.get(c.type.kind, "1") for c in columns}
-
-
-def _bits(column: Column) -> bytes:
-    return (1).to_bytes(((column.length or 1) + 7) // 8, "big")
+    bits = {c.name: (1).to_bytes(bit_size(c.length or 1), "big") for c in columns if c.type.kind is Kind.BIT}
+    return {c.name: bits.get(c.name) or _TEXTS.get(c.type.kind, "1") for c in columns}
 
 
 _OPTIONS = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
@@ -177,21 +175,14 @@ def read_sample_rows(read: str, binary: bool = False) -> Iterator[tuple[Any, Any
     return ChangeReader(replace(reading, view=view), schema, ("id",)).parts(batch)
 
 
-def is_cached() -> bool:
-    """True if machine code that one process makes is there for others."""
-    from ticdc_bridge.schemas.columnar.kernels.jit import IS_CACHED
-
-    return IS_CACHED
-
-
 def _sample(read: str, with_positions: bool = False) -> tuple[CodecConfig, Any]:
     """A side, and messages of the format that it reads: inserts, updates and deletes of all types.
 
     with_positions: with the partitions and offsets that they are from.
     """
-    import pyarrow
+    import pyarrow as pa
 
-    pa, schemas = pyarrow, _Schemas()
+    schemas = _Schemas()
     table = _TABLES.get(read, _TABLE)
     row = sample_row(table.columns)
     encoder = CodecConfig(read, schemas, _OPTIONS, SingleTable(TableVersion(0, table))).encoder()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 
@@ -16,19 +16,12 @@ T = TypeVar("T")
 _MOST = 16  # a worker serves one job, or a few
 
 
-class _ThreadCache(threading.local):
-    """Of each thread its own: compiled pieces learn while they are used."""
-
-    def __init__(self) -> None:
-        self.found: BoundedCache[Hashable, Any] = BoundedCache(_MOST)
-
-
-_kept = _ThreadCache()
+_of_thread = threading.local()  # compiled pieces learn while they are used
 
 
 def get_cached(key: Hashable, make: Callable[[], T]) -> T:
     """What `make` made when this thread first asked for `key`."""
-    if key not in _kept.found:
-        _kept.found[key] = make()
-    result: T = _kept.found[key]
-    return result
+    cache: BoundedCache[Hashable, T] = _of_thread.__dict__.setdefault("cache", BoundedCache(_MOST))
+    if key not in cache:
+        cache[key] = make()
+    return cache[key]

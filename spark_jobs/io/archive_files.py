@@ -30,14 +30,11 @@ def archive_files(location: str) -> list[Path]:
             raise SetupError("USAGE", details=details)
         return [path]
     files = (file for file in path.rglob("*.avro") if _has_values(file, path)) if path.is_dir() else ()
-    return sorted(files, key=_position_of)
-
-
-def _position_of(file: Path) -> tuple[str, str, int, int, str]:
-    """Where a file stands: a sink's by topic, partition and offset, however its folders are named; others by folder."""
-    topic, partition, offset = origin_of(file)
-    folder = str(file.parent)
-    return "" if partition >= 0 else folder, topic, partition, offset, folder
+    # A sink's files stand by topic, partition and offset, however its folders are named; others by folder.
+    placed = ((origin_of(file), str(file.parent), file) for file in files)
+    return [
+        file for *_, file in sorted(("" if of[1] >= 0 else folder, of, folder, file) for of, folder, file in placed)
+    ]
 
 
 def files_not_read(folder: Path) -> str:

@@ -14,7 +14,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
-from ticdc_bridge.clients.kafka import TopicChoice
 from ticdc_bridge.schemas.codec.compression import UNREADABLE
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
 from ticdc_bridge.schemas.inputs.replay import MessageSink
@@ -26,11 +25,9 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.plain.reader import error_of_line, plain_message, same_message
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.io.archive_files import archive_files, files_not_read
-from ticdc_bridge.spark_jobs.io.dead_letters import dead_letter_line
 from ticdc_bridge.spark_jobs.io.locations import (
     KafkaClient,
-    refuse_avro,
-    refuse_table,
+    check_is_file,
     refuse_table_source,
     topic_of_location,
     topics_of_location,
@@ -76,16 +73,11 @@ def read_source(
         if path.is_dir() and files[0].suffix == ".avro" and (others := files_not_read(path)):
             print(f"warning: {others}", file=sys.stderr)
         return chain.from_iterable(map(read_messages, files or [path]))
-    return _read_topics(topics, kafka)
-
-
-def _read_topics(topics: TopicChoice, kafka: KafkaClient) -> Iterator[Message]:
-    """Topics one after the other, by name."""
     from ticdc_bridge.clients.kafka import read_topic
 
     settings = kafka.settings()
-    for name in [topics.only] if topics.only else topics.find(settings):
-        yield from read_topic(name, settings, kafka.from_offset)
+    names = [topics.only] if topics.only else topics.find(settings)
+    return chain.from_iterable(read_topic(name, settings, kafka.from_offset) for name in names)
 
 
 def plain_source(location: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
@@ -155,15 +147,13 @@ def lines_file(location: str, options: Options, plain: bool, tables: TableSource
         if plain:
             file.writelines(line + b"\n" for line in _lines(path))
         else:
-            file.writelines(map(_line_of_item, read_source(location, KafkaClient(), options, tables)))
+            for item in read_source(location, KafkaClient(), options, tables):
+                if isinstance(item, Message):
+                    line = json_line(message_line(item)).encode()
+                else:  # a line that is no message fails again where it is read
+                    line = (item[1].value or b"").replace(b"\n", b" ")
+                file.write(line + b"\n")
     return Path(name)
-
-
-def _line_of_item(item: Message | tuple[WireError, Message]) -> bytes:
-    """A message's line; of a line that is none its bytes, which fail again where they are read."""
-    if isinstance(item, Message):
-        return json_line(message_line(item)).encode() + b"\n"
-    return (item[1].value or b"").replace(b"\n", b" ") + b"\n"
 
 
 Sink = MessageSink
@@ -192,15 +182,12 @@ def message_sink(location: str, kafka: KafkaClient, rule: str | None = None) -> 
         from ticdc_bridge.clients.kafka import TopicWriter
 
         return TopicWriter(None if rule else topic or None, kafka.settings(), kafka.read)
-    refuse_table(location)
-    if location == "-":
-        return _MessageLines(sys.stdout)
-    refuse_avro(location)
+    check_is_file(location)
     if location.endswith(".parquet"):
         from ticdc_bridge.spark_jobs.io.parquet import ParquetWriter
 
         return ParquetWriter(path_of(location))
-    return _MessageLines(path_of(location))
+    return _MessageLines(sys.stdout if location == "-" else path_of(location))
 
 
 class Closable(Protocol):
@@ -248,8 +235,7 @@ def line_sink(location: str, kafka: KafkaClient) -> LineSink:
     topic = topic_of_location(location)
     if topic is not None:
         return _TopicLines(message_sink(location, kafka), topic)
-    refuse_table(location)
-    refuse_avro(location)
+    check_is_file(location)
     if location.endswith(".parquet"):
         from ticdc_bridge.spark_jobs.io.parquet import EventParquet
 
@@ -264,32 +250,30 @@ class DeadLetters:
         self.place, self._kafka = location, kafka
         self._is_file = topic_of_location(location) is None and location != "-"
         self._sink: Sink | None = None if self._is_file else message_sink(location, kafka)
-        self._lines: LineWriter | None = None
         if self._is_file:
             partial_path_of(path_of(location))
 
     def write(self, error: WireError, origin: Message) -> None:
-        if self._is_file and not self.place.endswith(".parquet"):
-            self._lines = self._lines or LineWriter(path_of(self.place))
-            self._lines.write(dead_letter_line(error, origin))
-            return
-        self._sink = self._sink or message_sink(self.place, self._kafka)
-        self._sink.write(dead_letter(error, origin))
+        has_lines, letter = self._is_file and not self.place.endswith(".parquet"), dead_letter(error, origin)
+        if self._sink is None:
+            self._sink = _MessageLines(path_of(self.place)) if has_lines else message_sink(self.place, self._kafka)
+        if has_lines and isinstance(self._sink, _MessageLines):
+            self._sink.write_text(json_line({**message_line(letter), "code": error.code, "detail": error.detail}))
+        else:
+            self._sink.write(letter)
 
     def close(self) -> None:
         """Complete. Without dead letters an older file of that name goes, so that none is taken for this run's."""
-        sinks = [sink for sink in (self._sink, self._lines) if sink is not None]
-        for sink in sinks:
-            sink.close()
-        if self._is_file and not sinks:
+        if self._sink is not None:
+            self._sink.close()
+        elif self._is_file:
             path, partial = partial_path_of(path_of(self.place))
             if partial is not None:
                 path.unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        for sink in (self._sink, self._lines):
-            if sink is not None:
-                sink.abandon()
+        if self._sink is not None:
+            self._sink.abandon()
 
 
 @contextmanager
@@ -298,10 +282,8 @@ def complete_together(*outputs: Closable | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        for output in outputs:
-            if output is not None:
-                output.abandon()
+        for output in filter(None, outputs):
+            output.abandon()
         raise
-    for output in outputs:
-        if output is not None:
-            output.close()
+    for output in filter(None, outputs):
+        output.close()

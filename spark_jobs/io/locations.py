@@ -139,19 +139,17 @@ def check_is_path(location: str, option: str = "", local: bool = False) -> None:
 def refuse_table_source(location: str) -> None:
     """SetupError USAGE for a table of the lake where messages are read."""
     if table_location_of(location) is not None:
-        details = f"{location}: messages are read from files and topics, not from tables of the lake"
-        advice = (
-            "in Spark, read the table as a DataFrame and use spark_jobs.decode(); `replay` reads dead letters there"
+        details = (
+            f"{location}: messages are read from files and topics, not from tables of the lake: in Spark, read the"
+            " table as a DataFrame and use spark_jobs.decode(); `replay` reads dead letters there"
         )
-        raise SetupError("USAGE", details=f"{details}: {advice}")
+        raise SetupError("USAGE", details=details)
 
 
-def refuse_table(location: str) -> None:
+def check_is_file(location: str) -> None:
+    """SetupError USAGE for a table of the lake, or an Avro file, where messages or events are written."""
     if table_location_of(location) is not None:
         raise SetupError("USAGE", details=f"{location}: a table of the lake is written by Spark, as --out of a job")
-
-
-def refuse_avro(location: str) -> None:
     if location.endswith(".avro"):
         raise SetupError("USAGE", details=f"{location}: an Avro file has one table's rows: decode --table DB.TABLE")
 

@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.plain.writer import json_line
-from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, is_object, partial_path_for
+from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, partial_path_for
 
 MAX_LINE = MAX_MESSAGE * 3
 # Of a Parquet file.
@@ -121,16 +121,11 @@ class _Utf16Text(io.RawIOBase):
         return count
 
 
-def _read_utf16(file: IO[bytes]) -> Any:
-    return io.BufferedReader(_Utf16Text(file))
-
-
 _COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
     **OPENERS,
     ZSTD_MAGIC: _inflate_by_arrow("zstd"),
     LZ4_MAGIC: _inflate_by_arrow("lz4"),
-    codecs.BOM_UTF16_LE: _read_utf16,
-    codecs.BOM_UTF16_BE: _read_utf16,
+    **dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), lambda file: io.BufferedReader(_Utf16Text(file))),
 }
 """First bytes of a file → what inflates it, or makes UTF-8 of it."""
 _LONGEST_MAGIC = max(map(len, _COMPRESSED))
@@ -195,16 +190,11 @@ def _read_parquet(path: Path) -> Iterator[Message]:
 
 
 def _has_kafkas_types(schema: Any, pa: Any) -> bool:
-    for name in ("key", "value"):
-        kind = schema.field(name).type
-        if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_null(kind)):
-            return False
-    if "headers" not in schema.names or pa.types.is_null(schema.field("headers").type):
-        return True
-    kind = schema.field("headers").type
-    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+    if any(schema.field(name).type not in (pa.binary(), pa.large_binary(), pa.null()) for name in ("key", "value")):
         return False
-    return {field.name for field in kind.value_type} == {"key", "value"}
+    kind = schema.field("headers").type if "headers" in schema.names else pa.null()
+    is_list = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
+    return pa.types.is_null(kind) or (is_list and {field.name for field in kind.value_type} == {"key", "value"})
 
 
 def rows_of(batch: Any) -> list[dict[str, Any]]:
@@ -328,17 +318,16 @@ class LineWriter:
 
     def close(self) -> None:
         """Complete: the file gets its name."""
-        if self._partial is None or self._path is None:
+        if self._path is None:
             self._file.flush()
-            if self._path is not None:
-                self._file.close()
             return
         self._file.close()
-        finish(self._partial, self._path)
+        if self._partial is not None:
+            finish(self._partial, self._path)
 
     def abandon(self) -> None:
         """Not complete: what was written stays beside a file, as `.NAME.part`, and what was there stays as it was."""
         if self._partial is not None and self._path is not None:
             self._file.close()
-            if not self._written or is_object(self._path):
+            if not self._written or isinstance(self._path, ObjectPath):
                 self._partial.unlink(missing_ok=True)

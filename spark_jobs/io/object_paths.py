@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from errno import ENOENT
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,10 +36,6 @@ def path_of(location: str | PathLike[str]) -> Path:
     if url is not None and not url.authority:
         raise SetupError("USAGE", details=f"{location}: name the server: {url.scheme}://HOST:PORT/PATH")
     return Path(location) if url is None else ObjectPath(str(location))
-
-
-def is_object(path: Path) -> bool:
-    return isinstance(path, ObjectPath)
 
 
 class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
@@ -63,11 +59,10 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
         assert url is not None
         return url
 
-    def absolute(self) -> ObjectPath:
-        return self
-
     def resolve(self, strict: bool = False) -> ObjectPath:
         return self
+
+    absolute = resolve
 
     def _ask(self, operation: Callable[[Any, str], Any]) -> Any:
         """The result of a call of pyarrow's file system, which gets the object's path there."""
@@ -106,11 +101,8 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
         """pattern: of a name, without /."""
         from pyarrow.fs import FileSelector
 
-        entries = self._ask(
-            lambda files, path: files.get_file_info(
-                FileSelector(path or "/", allow_not_found=True, recursive=recursive)
-            )
-        )
+        below = FileSelector(self.url.path or "/", allow_not_found=True, recursive=recursive)
+        entries = self._ask(lambda files, _: files.get_file_info(below))
         for entry in sorted(entries, key=lambda entry: str(entry.path)):
             if key := entry.path[len(self.url.path) + 1 :]:
                 path: ObjectPath = self / key
@@ -137,16 +129,16 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
             raise
 
     def write_bytes(self, data: Any) -> int:
-        partial = partial_path_for(self)
-        partial.write_bytes(data)
-        self.put(partial)
+        written = partial_path_for(self)
+        written.write_bytes(data)
+        self.put(written)
         return len(data)
 
-    def put(self, partial: Path) -> None:
+    def put(self, written: Path) -> None:
         """A file of this machine becomes the object. SetupError STORE_UNREACHABLE: the file stays, and is named."""
 
         def send(files: Any, path: str) -> None:
-            with partial.open("rb") as file, files.open_output_stream(path) as out:
+            with written.open("rb") as file, files.open_output_stream(path) as out:
                 shutil.copyfileobj(file, out, _WRITTEN)
 
         try:
@@ -154,10 +146,10 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(self._ask, send).result()
         except SetupError as error:
-            kept = partial.replace(Path(tempfile.mkdtemp(prefix="ticdc-bridge-unsent-")) / self.name)
+            kept = written.replace(Path(tempfile.mkdtemp(prefix="ticdc-bridge-unsent-")) / self.name)
             details = f"{error.fields['details']}. What was to be written is in {kept}"
             raise SetupError("STORE_UNREACHABLE", place=str(self), details=details) from error
-        partial.unlink()
+        written.unlink()
 
     def mkdir(self, *_: Any, **__: Any) -> None:
         """Folders come with their objects."""
@@ -179,14 +171,12 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+_scratch = lru_cache(maxsize=1)(partial(tempfile.TemporaryDirectory[str], prefix="ticdc-bridge-"))
+
+
 def partial_path_for(path: Path) -> Path:
     """The name of a new file of this machine for what becomes an object."""
     return Path(_scratch().name) / f"{uuid.uuid4().hex}{path.suffix}"
-
-
-@lru_cache(maxsize=1)
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="ticdc-bridge-")
 
 
 def arrow_source(path: Path) -> Any:

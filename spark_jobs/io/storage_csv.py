@@ -209,13 +209,10 @@ class CsvRow(NamedTuple):
         values = {}
         for (name, type_), cell in zip(layout.types.items(), cells, strict=True):
             if cell is not None and type_.partition("(")[0] in _BINARY:
-                cell = _bytes_text(name, cell, layout.binary)
+                try:
+                    cell = _BYTES[layout.binary](cell).decode("latin-1")
+                except ValueError as error:
+                    details = f"column {name!r}: no {layout.binary} text (csv_binary_encoding_method)"
+                    raise ValueError(details) from error
             values[name] = cell
         return cls(_OPS[str(text.cells[0])], commit_ts, of_update, values)
-
-
-def _bytes_text(name: str, cell: str, binary: str) -> str:
-    try:
-        return _BYTES[binary](cell).decode("latin-1")
-    except ValueError as error:
-        raise ValueError(f"column {name!r}: no {binary} text (csv_binary_encoding_method)") from error

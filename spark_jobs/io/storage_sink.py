@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.message_files import opened
-from ticdc_bridge.spark_jobs.io.object_paths import is_object, path_of
+from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of
 from ticdc_bridge.spark_jobs.io.storage_csv import NOT_RECORDED, CsvDialect, CsvLayout, CsvRow
 from ticdc_bridge.spark_jobs.io.storage_tables import SCHEMA_FILE, TableFile, json_bytes
 
@@ -89,21 +89,25 @@ class StorageFolder:
         counts: dict[str, int] = {}
         entries: list[tuple[tuple[Any, ...], TableFile | Path]]
         entries = [((t.version, t.id, 0, (), "", 0), t) for t in self.tables]
-        for (_, id_, *_), entry in sorted([*entries, *map(self._data_folder, self.data)], key=lambda entry: entry[0]):
+        for path in self.data:
+            where, match = DataFolder.of(path), _DATA.match(path.name)
+            assert match is not None
+            table = TableId(where.db, where.table)
+            entries.append(((where.version, table, 1, where.below, match[1] or "", int(match[2])), path))
+        for (_, id_, *_), entry in sorted(entries, key=lambda entry: entry[0]):
             items: Iterable[Item]
             if isinstance(entry, TableFile):
                 items = filter(None, (entry.ddl_message(),))
             else:
                 items = read_data_file(entry, options, tables)
+            # The topic is the table, as TiCDC's default rule for topics names it; offsets count its messages.
+            topic = f"{id_.db}_{id_.table}" if id_.table else id_.db or "storage"
             for item in items:
-                yield _with_position(item, id_, counts)
+                offset = counts[topic] = counts.get(topic, -1) + 1
+                message = item if isinstance(item, Message) else item[1]
+                message = replace(message, topic=topic, partition=0, offset=offset)
+                yield message if isinstance(item, Message) else (item[0], message)
         yield from filter(None, map(_checkpoint, self._checkpoints))
-
-    @staticmethod
-    def _data_folder(path: Path) -> tuple[tuple[Any, ...], TableFile | Path]:
-        where, match = DataFolder.of(path), _DATA.match(path.name)
-        assert match is not None
-        return (where.version, TableId(where.db, where.table), 1, where.below, match[1] or "", int(match[2])), path
 
 
 def schema_files(location: str) -> list[TableFile]:
@@ -148,7 +152,8 @@ class DataFolder:
 
     def table_file(self) -> TableFile | None:
         """The schema file of the version. SetupError USAGE."""
-        return (_table_of_objects if is_object(self.folder) else _table_of_folder)(self.folder, self.version)
+        find = _table_of_objects if isinstance(self.folder, ObjectPath) else _table_of_folder
+        return find(self.folder, self.version)
 
 
 def _table_of_folder(folder: Path, version: int) -> TableFile | None:
@@ -158,15 +163,6 @@ def _table_of_folder(folder: Path, version: int) -> TableFile | None:
 
 
 _table_of_objects = lru_cache(maxsize=1024)(_table_of_folder)  # each data file asks, and a store takes its time
-
-
-def _with_position(item: Item, id_: TableId, counts: dict[str, int]) -> Item:
-    """The topic is the table, as TiCDC's default rule for topics names it; offsets count its messages."""
-    topic = f"{id_.db}_{id_.table}" if id_.table else id_.db or "storage"
-    offset = counts[topic] = counts.get(topic, -1) + 1
-    message = item if isinstance(item, Message) else item[1]
-    message = replace(message, topic=topic, partition=0, offset=offset)
-    return message if isinstance(item, Message) else (item[0], message)
 
 
 def _checkpoint(path: Path) -> Message | None:
@@ -186,8 +182,12 @@ def read_data_file(path: Path, options: Options, tables: TableSource | None = No
     if ".json" in path.suffixes:
         with opened(path) as file:
             for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield _line(line.strip(b" \t\r\n"), f"{path.name}:{number}")
+                text, where = line.strip(b" \t\r\n"), f"{path.name}:{number}"
+                if text[:1] == b"{":
+                    yield Message(None, text)
+                elif line.strip():
+                    failed = WireError("BAD_LINE", where=where, details="no JSON object, as Canal-JSON is")
+                    yield failed, Message(None, text)
         return
     folder = DataFolder.of(path)
     table = folder.table_file()
@@ -199,12 +199,6 @@ def read_data_file(path: Path, options: Options, tables: TableSource | None = No
     yield from _csv_messages(path, table, options, tables)
 
 
-def _line(line: bytes, where: str) -> Item:
-    if line[:1] == b"{":
-        return Message(None, line)
-    return WireError("BAD_LINE", where=where, details="no JSON object, as Canal-JSON is"), Message(None, line)
-
-
 def _csv_messages(path: Path, table: TableFile, options: Options, tables: TableSource | None) -> Iterator[Item]:
     """Each row as a message; the D and I of an update (output-old-value) as one."""
     with opened(path) as file:
@@ -213,7 +207,13 @@ def _csv_messages(path: Path, table: TableFile, options: Options, tables: TableS
         raise SetupError("USAGE", details=f"{path}: more than {_MOST_FILE >> 20} MiB")
     text, dialect = data.decode("utf-8", "surrogateescape"), CsvDialect.of(options)
     rows = enumerate(dialect.rows(text), 1)
-    layout, reason = _layout_of(table, options, tables), ""
+    # All columns of the schema file, but for those that a definition of the same columns calls virtual.
+    defined = None if tables is None else tables.at(table.id, table.version + 1)
+    virtual = {c.name for c in defined.table.columns if c.virtual} if defined else set()
+    sure = defined is not None and {c.name for c in defined.table.columns} == table.types.keys()
+    types = {name: kind for name, kind in table.types.items() if name not in virtual}
+    layout = CsvLayout(table.id, types, options.csv_binary_encoding_method, table.version, sure)
+    reason = ""
     try:
         layout, begins = _layout_with_header(layout, dialect, text)
         if begins:
@@ -244,15 +244,6 @@ def _csv_messages(path: Path, table: TableFile, options: Options, tables: TableS
     if old is not None:
         failed = WireError("BAD_LINE", where=path.name, details="it ends after the old row of an update: it is cut")
         yield failed, Message(None, old[1].encode("utf-8", "surrogateescape"))
-
-
-def _layout_of(table: TableFile, options: Options, tables: TableSource | None) -> CsvLayout:
-    """All columns of the schema file, but for those that a definition of the same columns calls virtual."""
-    defined = None if tables is None else tables.at(table.id, table.version + 1)
-    virtual = {c.name for c in defined.table.columns if c.virtual} if defined else set()
-    sure = defined is not None and {c.name for c in defined.table.columns} == table.types.keys()
-    types = {name: text for name, text in table.types.items() if name not in virtual}
-    return CsvLayout(table.id, types, options.csv_binary_encoding_method, table.version, sure)
 
 
 def _layout_with_header(layout: CsvLayout, dialect: CsvDialect, text: str) -> tuple[CsvLayout, bool]:

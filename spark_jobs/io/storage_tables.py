@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ticdc_bridge.schemas.ddl.parser.literals import quote_escaped
-from ticdc_bridge.schemas.formats.canal_json import column_of_type
+from ticdc_bridge.schemas.formats.canal_json.decoder import column_of_type
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message
 from ticdc_bridge.schemas.model.reasons import reason_of

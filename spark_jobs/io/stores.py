@@ -225,7 +225,8 @@ def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings
         if store.jars and not submitted:
             ours["spark.jars"] = ",".join(map(str, jars(store.jars, settings.artifacts)))
         elif store.package and not (submitted or brought):
-            package = store.package.replace("VERSION", _hadoop_version())
+            hadoop = [path.stem.rpartition("-")[2] for path in ivy_jar().parent.glob("hadoop-client-api-*.jar")]
+            package = store.package.replace("VERSION", (*hadoop, "VERSION")[0])
             details = (
                 f"{store.schemes[0]}:// in Spark needs a driver that is not pinned here: give --packages {package}"
                 " (or its jar: --conf spark.jars=FILE, or BRIDGE_JARS)"
@@ -233,12 +234,6 @@ def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings
             raise SetupError("JAR_MISSING", details=details)
         settings = settings.over(ours)
     return settings
-
-
-def _hadoop_version() -> str:
-    """The version of the Hadoop that the installed Spark brings; VERSION where that is not known."""
-    names = [path.stem for path in ivy_jar().parent.glob("hadoop-client-api-*.jar")]
-    return names[0].rpartition("-")[2] if names else "VERSION"
 
 
 def stores_of(locations: Iterable[str]) -> list[Store]:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.plain.writer import b64
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.pipeline.progress import step
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 _ZONE = "Asia/Shanghai"
 _OPTIONS = {"enable_tidb_extension": True}
 _LISTENING = re.compile(r"listening on (http://\S+)")
-_SHOWN_PER_KIND = 1
 # For a JVM that lives for seconds: the compiler for long runs would take more of them than it gives back, and so would
 # expressions that are compiled.
 _SPARK = {
@@ -50,17 +48,12 @@ def run(folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError("USAGE", details=f"--out {folder}: {error.strerror or error}") from error
-    with (
-        _sample("shop.schemas.jsonl") as schemas,
-        _sample("shop.messages.jsonl") as messages,
-        _spark() as starting,
-        _service(folder) as url,
-    ):
+    with as_file(files("ticdc_bridge.schemas") / "files") as samples, _spark() as starting, _service(folder) as url:
         _say(f"registry on {url}, store {folder / 'registry.db'}")
-        _register(schemas, url)
+        _register(samples / "shop.schemas.jsonl", url)
         with step("demo", "starting Spark"):
             spark = starting.result()
-        code = _pipeline(spark, messages, url, folder)
+        code = _pipeline(spark, samples / "shop.messages.jsonl", url, folder)
     _say(f"done in {time.monotonic() - began:.1f} s")
     return code
 
@@ -81,12 +74,6 @@ def _spark() -> Iterator[Future[SparkSession]]:
         finally:
             if starting.exception() is None:
                 starting.result().stop()
-
-
-@contextmanager
-def _sample(name: str) -> Iterator[Path]:
-    with as_file(files("ticdc_bridge.schemas") / "files" / name) as path:
-        yield path
 
 
 @contextmanager
@@ -132,15 +119,12 @@ def _address(process: subprocess.Popen[str], log: Any) -> str:
 
 def _register(path: Path, url: str) -> None:
     """Registers TiCDC's schemas in its order: in an empty registry they get the ids that the messages carry."""
-    registry = HttpSchemas(url, wait=15).check()
-    ids: list[SchemaId] = []
-    for entry in FileSchemas.read(path).all():
-        ids.append(registry.id_of(entry.subject, entry.schema))
-        if ids[-1] != entry.id:
-            raise SetupError(
-                "USAGE", details=f"{entry.subject}: registered as id {ids[-1]}, the messages say {entry.id}"
-            )
-    _say(f"registered {len(ids)} schemas of TiCDC, ids {', '.join(map(str, ids))}")
+    registry, entries = HttpSchemas(url, wait=15).check(), list(FileSchemas.read(path).all())
+    for entry in entries:
+        id_ = registry.id_of(entry.subject, entry.schema)
+        if id_ != entry.id:
+            raise SetupError("USAGE", details=f"{entry.subject}: registered as id {id_}, the messages say {entry.id}")
+    _say(f"registered {len(entries)} schemas of TiCDC, ids {', '.join(str(entry.id) for entry in entries)}")
 
 
 def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> int:
@@ -158,16 +142,13 @@ def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> in
         )
         target = folder / "debezium.jsonl"
         _write(out, target, summary)
-    print()
-    for line in summary.lines():
-        print(line)
-    print(f"Debezium messages: {target}")
+    print("", *summary.lines(), f"Debezium messages: {target}", sep="\n")
     return summary.exit_code
 
 
 def _read(changes: DataFrame) -> tuple[Summary, list[dict[str, Any]]]:
-    """Counts the decoded changes and picks a few of each table, operation and schema id to show."""
-    summary, samples, counts = Summary(), [], dict[tuple[Any, ...], int]()
+    """Counts the decoded changes, and picks the first of each table, operation and schema id to show."""
+    summary, samples, kinds = Summary(), [], set[tuple[Any, ...]]()
     # As lists of entries: a map comes to Python without the order of its columns.
     entries = {image: f"map_entries({image})" for image in ("before", "after")}
     listed = changes.selectExpr(*(f"{entries.get(c, f'`{c}`')} as `{c}`" for c in changes.columns))
@@ -179,17 +160,14 @@ def _read(changes: DataFrame) -> tuple[Summary, list[dict[str, Any]]]:
             continue
         summary.rows[change["op"]] += 1
         summary.flags.update(flag.partition(":")[0] for flag in change["flags"])
-        kind = (change["table"], change["op"], change["schema_id"], _beyond_long(change["after"]))
-        counts[kind] = counts.get(kind, 0) + 1
-        if counts[kind] <= _SHOWN_PER_KIND:
+        # A BIGINT UNSIGNED above 2^63-1 is a negative number on the wire.
+        cells = (entry["value"] or "" for entry in change["after"] or ())
+        is_beyond_long = any(len(v) == 19 and v.isdigit() and int(v) >= 1 << 63 for v in cells)
+        kind = (change["table"], change["op"], change["schema_id"], is_beyond_long)
+        if kind not in kinds:
+            kinds.add(kind)
             samples.append(change)
     return summary, samples
-
-
-def _beyond_long(row: list[dict[str, Any]] | None) -> bool:
-    """True for a row with a BIGINT UNSIGNED above 2^63-1, on the wire a negative number."""
-    values = (entry["value"] or "" for entry in row or ())
-    return any(len(v) == 19 and v.isdigit() and int(v) >= 1 << 63 for v in values)
 
 
 def _table(changes: list[dict[str, Any]]) -> None:
@@ -227,14 +205,8 @@ def _write(messages: DataFrame, target: Path, summary: Summary) -> None:
         if row["error"] is not None:
             summary.errors[row["error"]["code"]] += 1
             continue
-        out.write(
-            {
-                "topic": row["topic"],
-                "key_b64": b64(row["key"]),
-                "value_b64": b64(row["value"]),
-                "payload": json.loads(row["value"])["payload"],
-            }
-        )
+        binaries = {"key_b64": b64(row["key"]), "value_b64": b64(row["value"])}
+        out.write({"topic": row["topic"], **binaries, "payload": json.loads(row["value"])["payload"]})
         summary.out += 1
     out.close()
 

@@ -16,7 +16,6 @@ from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, check_is_path, refuse_table_source
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
@@ -60,20 +59,14 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
 def run(position: str, config: CodecConfig, options: Options, kafka: KafkaClient, as_json: bool) -> tuple[str, int]:
     """(what is printed, exit code)."""
     message, earlier = find(position, kafka)
-    context = replace(config, tables=_learn_tables(config, earlier)).context()
+    learn = config.learn and format_named(config.format).carries_ddl
+    learning = LearningDecoder(replace(config, learn=learn))
+    for before in earlier if learn else ():  # DDL before the message may define its table
+        decode_message(learning.decoder, before)
+    context = replace(config, tables=learning.tables).context()
     answer = explain(ExplainRequest(message, config.format, context, options, config.schemas.versions_of_id, earlier))
     text = json.dumps(answer, ensure_ascii=False, indent=1) if as_json else render(answer)
     return text, 1 if "error" in answer else 0
-
-
-def _learn_tables(config: CodecConfig, earlier: list[Message]) -> TableSource | None:
-    """The tables given, else those that DDL before the message defines."""
-    learn = config.learn and format_named(config.format).carries_ddl
-    learning = LearningDecoder(replace(config, learn=learn))
-    if learn:
-        for message in earlier:
-            decode_message(learning.decoder, message)
-    return learning.tables
 
 
 # ---- text
@@ -94,7 +87,14 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
     for framing in answer.get("framing", ()):
         yield from _item("framing", f"{framing['part']:<6}{_space_hex(framing['hex'])} {framing['says']}".rstrip())
     for schema in answer.get("schemas", ()):
-        yield from _item("schema", _registration_text(schema))
+        if schema.get("error"):
+            text = f"its subject can't be found: {schema['error']['detail']}"
+        elif schema["registered"] is None:
+            text = "give --registry or --schemas to see where it is registered"
+        else:
+            versions = (f"{w['subject']} version {w['version']}" for w in schema["registered"])
+            text = ", ".join(versions) or "registered nowhere"
+        yield from _item("schema", f"{schema['part']:<6}id {schema['id']}: {text}")
     for event in answer.get("events", ()):
         yield ""
         yield from _event(event)
@@ -116,17 +116,6 @@ def _item(name: str, text: str, indent: int = 0) -> Iterator[str]:
 def _space_hex(data: str) -> str:
     """Hex in groups of four bytes."""
     return " ".join(data[i : i + 8] for i in range(0, len(data), 8))
-
-
-def _registration_text(schema: dict[str, Any]) -> str:
-    where = schema["registered"]
-    if schema.get("error"):
-        text = f"its subject can't be found: {schema['error']['detail']}"
-    elif where is None:
-        text = "give --registry or --schemas to see where it is registered"
-    else:
-        text = ", ".join(f"{w['subject']} version {w['version']}" for w in where) or "registered nowhere"
-    return f"{schema['part']:<6}id {schema['id']}: {text}"
 
 
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
@@ -176,16 +165,12 @@ def _field(field: dict[str, Any]) -> Iterator[str]:
     yield from _item(f"{field['side']}.{field['column']}", f"{field['type']}{key}")
     if field["hex"] is not None:
         yield from _item("bytes", _position_text(field), 2)
-        yield from _item("wire", field["wire"] + _json_text(field), 2)
+        text = ""  # the fragment of a JSON message, short enough to read
+        if field["wire"].startswith("JSON") and not field["hex"].endswith("…"):
+            text = " " + bytes.fromhex(field["hex"]).decode("utf-8", "replace")
+        yield from _item("wire", field["wire"] + text, 2)
     value = field["value"]
     value_text = "NULL" if value is None else value if isinstance(value, str) else "0x" + value["hex"]
     yield from _item("value", value_text or "''", 2)
-    for name, text in field["elsewhere"].items():
-        yield from _item(name, text, 2)
-
-
-def _json_text(field: dict[str, Any]) -> str:
-    """The fragment of a JSON message, short enough to read."""
-    if not field["wire"].startswith("JSON") or field["hex"].endswith("…"):
-        return ""
-    return " " + bytes.fromhex(field["hex"]).decode("utf-8", "replace")
+    for name, other in field["elsewhere"].items():
+        yield from _item(name, other, 2)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
@@ -28,20 +28,25 @@ def run_in_process(
     A message that fails goes by `work.on_error`; decoding it also leaves an error line (but with "drop"). prompt: each
     message is written as it comes, whatever that costs.
     """
-    summary, entry = Summary(), _message_function(job)
+    summary, process = Summary(), _message_function(job)
     items: Iterable[Any] = incoming
     if job.write is None and not (job.needs_order or job.read.learn or prompt):
         items = BatchDecoder(job.read, summary, getattr(out, "changes", None))(incoming)
     flow: WatermarkBuffer[Any] = WatermarkBuffer(job, summary)
-    write: Any = out.write
+    output: Any = out
+    write = output.write
     with complete_together(out, dead):
         for item in items:
             if not isinstance(item, Message | tuple):
                 summary.out += len(item)
-                write_all(out, item)
+                if isinstance(item, list):
+                    for line in item:
+                        output.write_text(line)
+                else:
+                    output.write_batch(item)
                 continue
             message, result = (
-                (item, entry(item)) if isinstance(item, Message) else (item[1], MessageResult(error=item[0]))
+                (item, process(item)) if isinstance(item, Message) else (item[1], MessageResult(error=item[0]))
             )
             summary.count(result, message.topic)
             print_notes(result.notes, summary.messages)
@@ -50,11 +55,9 @@ def run_in_process(
                 outputs = [] if result.error and job.on_error == "drop" else plain_lines(result, message)
             if result.error is not None:
                 handle_failure(job, result.error, message, dead, summary)
-            passing = (
-                outputs
-                if result.error
-                else flow.take(outputs, result.marks, message.partition, result.newest_watermark)
-            )
+            passing: Iterable[Any] = outputs
+            if result.error is None:
+                passing = flow.take(outputs, result.marks, message.partition, result.newest_watermark)
             for piece in passing:
                 write(piece)
                 summary.out += 1
@@ -64,20 +67,7 @@ def run_in_process(
     return summary
 
 
-def write_all(out: Any, batch: Any) -> None:
-    """What kernels made of messages (spark_jobs.jobs.in_process_batches): lines, or a record batch."""
-    if not isinstance(batch, list):
-        out.write_batch(batch)
-        return
-    for line in batch:
-        out.write_text(line)
-
-
-class _MessageFunction(Protocol):
-    def __call__(self, message: Message, /) -> MessageResult: ...
-
-
-def _message_function(job: Job) -> _MessageFunction:
+def _message_function(job: Job) -> Callable[[Message], MessageResult]:
     learning = LearningDecoder(job.read)
     decoder, marked = learning.decoder, job.needs_order
     if job.write is None:

@@ -36,13 +36,14 @@ class KernelWarmUp:
         """Begins when it is first asked; whether it is done."""
         if self._process is None:
             self._process = self._start_process()
-        if not self.ready and self._process is not None:
-            self.ready = self._process.poll() == 0
+        self.ready = self.ready or (self._process is not None and self._process.poll() == 0)
         return self.ready
 
     def _start_process(self) -> Any:
-        condition = f"is_cached() and warm_up.{self._warm}({self._format!r})"
-        code = f"from ticdc_bridge.spark_jobs.arrow import warm_up; raise SystemExit(not (warm_up.{condition}))"
+        imports = (
+            "from ticdc_bridge.schemas.columnar.kernels import jit; from ticdc_bridge.spark_jobs.arrow import warm_up"
+        )
+        code = f"{imports}; raise SystemExit(not (jit.IS_CACHED and warm_up.{self._warm}({self._format!r})))"
         paths = os.pathsep.join(path for path in sys.path if path)
         try:
             return subprocess.Popen(
@@ -78,11 +79,16 @@ class BatchDecoder:
 
     def _read_batches(self, items: Iterator[Item]) -> Iterator[Any]:
         try:
-            if not self._can_read():
+            try:
+                from ticdc_bridge.spark_jobs.arrow import changes, lines
+                from ticdc_bridge.spark_jobs.arrow.input_batches import batch_items
+            except ImportError:  # no pyarrow
                 yield from items
                 return
-            from ticdc_bridge.spark_jobs.arrow.input_batches import batch_items
-
+            can_read = lines.can_write_lines if self._schema is None else changes.can_read_changes
+            if not can_read(self._config):
+                yield from items
+                return
             while chunk := list(batch_items(items)):
                 if self._warming.check():
                     yield from self._read(chunk)
@@ -90,13 +96,6 @@ class BatchDecoder:
                     yield from chunk
         finally:
             self._warming.stop()
-
-    def _can_read(self) -> bool:
-        try:
-            from ticdc_bridge.spark_jobs.arrow import changes, lines
-        except ImportError:  # no pyarrow
-            return False
-        return lines.can_write_lines(self._config) if self._schema is None else changes.can_read_changes(self._config)
 
     @cached_property
     def _reader(self) -> Any:

@@ -129,6 +129,17 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> LoadSummary:
     return summary
 
 
+def plan_lines(load_job: LoadJob) -> list[str]:
+    """What a load would do: a line a table."""
+    lines = [f"tso {load_job.tso}"]
+    for table in load_job.tables:
+        id_, rule = table.table.id, load_job.out
+        size = f", {table.size:,} bytes" if table.size else ""
+        key = ", ".join(table.table.handle_key) or "none"
+        lines.append(f"{id_} -> {location_of(rule, id_)}: key {key}, {len(table.columns)} columns{size}")
+    return lines
+
+
 def _check_losses(load_job: LoadJob, table: SnapshotTable, spark: SparkSession) -> list[str]:
     losses = table.losses(spark)
     if losses and load_job.on_lossy == "error":

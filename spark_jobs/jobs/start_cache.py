@@ -21,9 +21,10 @@ def compile_kernels() -> bool:
 
     What a format can't do is passed over by the functions that are called here. Out: whether they are cached now.
     """
+    from ticdc_bridge.schemas.columnar.kernels.jit import IS_CACHED
     from ticdc_bridge.spark_jobs.arrow import warm_up
 
-    if not warm_up.is_cached():
+    if not IS_CACHED:
         return False
     for read, write in product(columnar.READERS, columnar.WRITERS):
         warm_up.warm_transcode(read, write)

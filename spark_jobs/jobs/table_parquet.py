@@ -48,8 +48,10 @@ class TableParquet(ParquetFile):
         self._intervals = {field.name for field in kinds if pa.types.is_duration(field.type)}
         stored = pa.struct([(f.name, pa.int64() if f.name in self._intervals else f.type) for f in kinds])
         self._changes: Any = change_schema(stored)
-        columns = [(f.name, _position_type(f.type) if f.name == "source" else f.type)
-                   for f in self._changes if f.name not in _UNTOLD]  # fmt: skip
+        columns = [(f.name, f.type) for f in self._changes if f.name not in _UNTOLD]
+        # What a line tells of its message's place.
+        position = pa.struct([field for field in dict(columns)["source"] if field.name != "timestamp"])
+        columns = [(name, position if name == "source" else kind) for name, kind in columns]
         kind = json_of(pa.struct(columns))
         for field in kind["fields"]:
             field["type"] = row if field["name"] in ("before", "after") else field["type"]
@@ -81,7 +83,8 @@ class TableParquet(ParquetFile):
         source = {name: value.get(name) for name in ("topic", "partition", "offset")}
         position = {"source": source, "headers": header_structs(value)}
         if value["kind"] == "error":
-            pair = {name: _bytes(value[f"{name}_b64"]) for name in ("key", "value")}
+            texts = {name: value[f"{name}_b64"] for name in ("key", "value")}
+            pair = {name: None if text is None else base64.b64decode(text) for name, text in texts.items()}
             error = {"code": value["code"], "detail": value["detail"], **pair}
             self.add({"kind": "error", **position, "error": error})
             return
@@ -104,12 +107,3 @@ class TableParquet(ParquetFile):
         for name in self._intervals & cells.keys():
             cells[name] = None if cells[name] is None else cells[name] // timedelta(microseconds=1)
         return cells
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
-
-
-def _position_type(source: Any) -> Any:
-    """What a line tells of its message's place."""
-    return pa.struct([field for field in source if field.name != "timestamp"])

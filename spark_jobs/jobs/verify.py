@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import chain
 from typing import IO, Any, NamedTuple
 from zlib import crc32
 
@@ -29,7 +30,7 @@ from ticdc_bridge.schemas.inspect.losses import (
 )
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.schemas.model.types import Kind
@@ -127,11 +128,15 @@ def compare(first: ComparedInput, second: ComparedInput, report: VerifyReport) -
         statements = [
             _read(entry, spool, report, n) for n, (entry, spool) in enumerate(zip((first, second), spools, strict=True))
         ]
-        _ddl(statements, report)
+        if all(statements):  # DDL is compared where both sides have some
+            first_ddl, second_ddl = statements
+            for kind, missing in (("ddl_missing", first_ddl - second_ddl), ("ddl_extra", second_ddl - first_ddl)):
+                for commit_ts, query in sorted(missing, key=repr):
+                    report.add(kind, commit_ts=commit_ts, query=query)
         for bucket in range(_BUCKETS):
             groups = [spool.groups(bucket) for spool in spools]
             for key in groups[0].keys() | groups[1].keys():
-                _key(key, groups[0].get(key, []), groups[1].get(key, []), report, (first.side, second.side))
+                _key(groups[0].get(key, []), groups[1].get(key, []), report, second.side.format)
     return report
 
 
@@ -217,7 +222,9 @@ def _read(compared: ComparedInput, spool: _Spool, report: VerifyReport, n: int) 
         report.checksums.update(outcome for outcome in result.checksums if outcome != "absent")
         for note in result.notes:
             report.add("checksum", side=compared.name, at=position_text(message), detail=note)
-        for number, event in enumerate(_single_keys(result.events)):
+        # Debezium's connectors send an update of the key as a delete and an insert: each event is of one key here.
+        single = (split_key_change(e) if isinstance(e, RowChange) else (e,) for e in result.events)
+        for number, event in enumerate(chain.from_iterable(single)):
             if isinstance(event, DdlEvent):
                 ddl.add((event.commit_ts, event.query))
             if not isinstance(event, RowChange):
@@ -238,12 +245,6 @@ def _read(compared: ComparedInput, spool: _Spool, report: VerifyReport, n: int) 
             spool.add(_key_of(event), event, position_text(message), position)
     report.ddl[n] = len(ddl)
     return ddl
-
-
-def _single_keys(events: Iterable[Event]) -> Iterator[Event]:
-    """Events that each are of one key: Debezium's connectors send an update of the key as a delete and an insert."""
-    for event in events:
-        yield from split_key_change(event) if isinstance(event, RowChange) else (event,)
 
 
 def _key_of(event: RowChange) -> Key:
@@ -273,18 +274,7 @@ def _comparable_value(event: RowChange, name: str, value: Any) -> Any:
     return value
 
 
-def _ddl(statements: list[set[tuple[int | None, str]]], report: VerifyReport) -> None:
-    """DDL is compared where both sides have some."""
-    if not all(statements):
-        return
-    for kind, missing in (("ddl_missing", statements[0] - statements[1]), ("ddl_extra", statements[1] - statements[0])):
-        for commit_ts, query in sorted(missing, key=repr):
-            report.add(kind, commit_ts=commit_ts, query=query)
-
-
-def _key(
-    key: Key, entry: list[_Row], two: list[_Row], report: VerifyReport, configs: tuple[CodecConfig, CodecConfig]
-) -> None:
+def _key(entry: list[_Row], two: list[_Row], report: VerifyReport, format_: str) -> None:
     """The events of one key: each finds its other, by commit_ts (or binlog position), else by its turn."""
     waiting: dict[int | BinlogPosition | None, list[_Row]] = defaultdict(list)
     positions = {row.binlog for row in entry} & {row.binlog for row in two}
@@ -314,9 +304,13 @@ def _key(
     for kind, rows in (("missing", left), ("extra", rest)):
         for row in rows:
             report.add(kind, **_row_identity(row))
-    _order(pairs, report)
+    last = 0
+    for row, other in sorted((pair for pair in pairs if pair[0].event.key), key=lambda pair: pair[0].number):
+        if other.number < last:
+            report.add("order", **_row_identity(row), other=other.place)
+        last = max(last, other.number)
     for row, other in pairs:
-        _pair(row, other, report, configs)
+        _pair(row, other, report, format_)
 
 
 def _values(row: _Row) -> Any:
@@ -333,24 +327,17 @@ def _time(row: _Row) -> int | None:
     return None if "synthetic_commit_ts" in row.event.flags else row.event.commit_ts
 
 
-def _order(pairs: list[tuple[_Row, _Row]], report: VerifyReport) -> None:
-    last = 0
-    pairs = [pair for pair in pairs if pair[0].event.key]
-    for row, other in sorted(pairs, key=lambda p: p[0].number):
-        if other.number < last:
-            report.add("order", **_row_identity(row), other=other.place)
-        last = max(last, other.number)
-
-
-def _pair(row: _Row, other: _Row, report: VerifyReport, configs: tuple[CodecConfig, CodecConfig]) -> None:
+def _pair(row: _Row, other: _Row, report: VerifyReport, format_: str) -> None:
     has_losses = False
     same = True
     first, second = row.event, other.event
-    for difference in differences(first, second, second.table_version is not None, configs[1].format):
+    for difference in differences(first, second, second.table_version is not None, format_):
         name = _expected_loss(difference, first, second)
         if name is None:
             same = False
-            report.add("value" if difference.cell else difference.where, **_describe_difference(difference, row, other))
+            column = {"column": difference.cell.column.name} if difference.cell else {}
+            texts = {"one": _text(difference.first), "two": _text(difference.second), "other": other.place}
+            report.add("value" if difference.cell else difference.where, **_row_identity(row), **column, **texts)
         else:
             has_losses = True
             report.expected[name] += 1
@@ -362,9 +349,12 @@ def _pair(row: _Row, other: _Row, report: VerifyReport, configs: tuple[CodecConf
 
 def _expected_loss(difference: EventDifference, first: RowChange, second: RowChange) -> str | None:
     """The known loss that a difference is, of either format, by name."""
-    if difference.where in ("op", "commit_ts", "key", "name", "table"):
-        return _of_event(difference, first, second)
-    turned = {"extra": "missing", "filled": "filled", "missing": "extra"}
+    if difference.where == "commit_ts":
+        unplaced = "synthetic_commit_ts" in {*first.flags, *second.flags} or None in (first.commit_ts, second.commit_ts)
+        return "commit_ts that the source does not have" if unplaced else None
+    if difference.where == "table" and sanitise_name(str(difference.first)) == sanitise_name(str(difference.second)):
+        return "names: sanitised"
+    turned = {"extra": "missing", "missing": "extra"}
     column = difference.cell.column if difference.cell else None
     existing = second.table.by_name.get(column.name, column) if column else None
     back = WrittenValue(existing, difference.second, second, first.table_version is not None) if existing else None
@@ -382,25 +372,6 @@ def _expected_loss(difference: EventDifference, first: RowChange, second: RowCha
     return None
 
 
-_SYNTHETIC = "commit_ts that the source does not have"
-
-
-def _of_event(difference: EventDifference, first: RowChange, second: RowChange) -> str | None:
-    if difference.where == "commit_ts":
-        unplaced = "synthetic_commit_ts" in {*first.flags, *second.flags} or None in (first.commit_ts, second.commit_ts)
-        return _SYNTHETIC if unplaced else None
-    if difference.where == "table" and sanitise_name(str(difference.first)) == sanitise_name(str(difference.second)):
-        return "names: sanitised"
-    for pair in (
-        ValuePair(None, difference.first, difference.second, first, second),
-        ValuePair(None, difference.second, difference.first, second, first),
-    ):
-        for loss in LOSSES:
-            if loss.where == difference.where and _is_of(loss, pair.back) and not loss.kinds and makes(loss, pair):
-                return f"{pair.back.format}: {loss.what}"
-    return None
-
-
 def _is_of(loss: Loss, event: RowChange) -> bool:
     """True if a format loses this, in any of its forms."""
     of = any(form.partition("/")[0] == event.format for form in loss.to)
@@ -412,17 +383,6 @@ def _row_identity(row: _Row) -> dict[str, Any]:
     cells = (event.before if event.op == "d" else event.after) or {}
     key = {name: plain_value(cells[name]) for name in event.key if name in cells}
     return {"table": str(event.table.id), "key": key, "op": event.op, "commit_ts": event.commit_ts, "at": row.place}
-
-
-def _describe_difference(difference: EventDifference, row: _Row, other: _Row) -> dict[str, Any]:
-    column = {"column": difference.cell.column.name} if difference.cell else {}
-    return {
-        **_row_identity(row),
-        **column,
-        "one": _text(difference.first),
-        "two": _text(difference.second),
-        "other": other.place,
-    }
 
 
 def _text(value: Any) -> Any:

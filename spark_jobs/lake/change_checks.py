@@ -1,4 +1,4 @@
-"""What is asked of a run's changes before a table of the lake is written: counts, and what can't be written exactly."""
+"""Checks of a run's changes before a table of the lake is written: counts, and values that can't be written exactly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INEXACT_KEY = "get(filter(flags, f -> exists(`key`, k -> f IN ({}))), 0)".forma
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """What one pass over a run's changes tells, so that Spark plans and runs one job for all of it.
+    """The result of one pass over a run's changes, so that Spark plans and runs one job for all of it.
 
     emptied: older than the table's last TRUNCATE; the others are not. unfit: with a value that its column's type can't
     hold. unsure: rows older than a statement after which nobody can tell which rows are there. untimed: neither a

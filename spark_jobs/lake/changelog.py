@@ -115,13 +115,6 @@ class Changelog:
         }  # fmt: skip
         # The columns get their names last: a table may have one that is called as one of ours (`position`, `row`).
         identified = with_keys.withColumns({CHANGE: change, "complete": ordered | has_offset})
-        self._refuse_unidentified(identified)
-        first = Window.partitionBy(CHANGE).orderBy("position", "row")
-        once = identified.withColumn("_n", F.row_number().over(first)).where("_n = 1")
-        return once.select(*values, *(metadata[column.name].alias(column.name) for column in _METADATA))
-
-    def _refuse_unidentified(self, identified: DataFrame) -> None:
-        """identified: `complete`: whether a change can be told from others."""
         row = identified.where("NOT complete").select(F.expr(_OPS).alias("_tidb_op")).first()
         if row is not None:
             raise self.columns.stopped(
@@ -129,6 +122,9 @@ class Changelog:
                 " offset: whether the changelog has it already is unknown. Read it from Kafka, or from a message"
                 " file that has them"
             )
+        first = Window.partitionBy(CHANGE).orderBy("position", "row")
+        once = identified.withColumn("_n", F.row_number().over(first)).where("_n = 1")
+        return once.select(*values, *(metadata[column.name].alias(column.name) for column in _METADATA))
 
     def _append(self, rows: DataFrame) -> int:
         """Those of the rows that are not there yet; how many. Each has another CHANGE."""

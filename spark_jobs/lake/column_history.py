@@ -37,7 +37,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import plain_default
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """What one statement did to the table. before, after: None where the table was not there.
+    """The effect of one statement on the table. before, after: None where the table was not there.
 
     renamed: old name → new, other letters of the same name too. emptied: no row from before is the table's (TRUNCATE;
     CREATE, whether or not the DROP before it is known; a DROP alone leaves the copy, which RECOVER TABLE makes right
@@ -53,6 +53,10 @@ class SchemaChange:
     unsure: str = ""
     unclear: str = ""
 
+    def old_name(self, name: str) -> str | None:
+        """The name that a column had before the statement; None: the statement did not rename it."""
+        return next((old for old, new in self.renamed.items() if new == name), None)
+
 
 def statements_of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
     """DDL as the stream carried it."""
@@ -62,7 +66,7 @@ def statements_of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
 
 
 def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaChange]:
-    """What the statements did to one table, in order; each statement once. RENAME TABLE is followed.
+    """The effects of the statements on one table, in order; each statement once. RENAME TABLE is followed.
 
     id_: the table's name at any time (spark_jobs.lake.name_history). SetupError USAGE says which statement can't be
     read.
@@ -97,17 +101,22 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
         before = None if is_created else before
         again = is_created or (before is None and after is not None and is_gone and not back)
         unsure = _unclear_change(statement, ddl, id_)
-        if back and before is None and after is not None and not (is_gone and _by_its_name(statement)):
+        by_its_name = not isinstance(statement, RecoverTable | FlashbackDatabase) or not statement.new
+        if back and before is None and after is not None and not (is_gone and by_its_name):
             unsure = "FLASHBACK" if isinstance(statement, FlashbackDatabase) else "RECOVER or FLASHBACK TABLE"
         is_gone = is_gone if after is None and before is None else after is None
         renamed: dict[str, str] = {}
         if before is not None and after is not None:
-            renamed = _case_renames(before, after)
+            now = {c.name.lower(): c.name for c in after.columns}  # a column may be written in other letters now
+            renamed = {c.name: now[c.name.lower()] for c in before.columns if now.get(c.name.lower(), c.name) != c.name}
             if isinstance(statement, AlterTable) and any(
                 same_table(statement.table.in_db(ddl.db), i) for i in (id_, before.id)
             ):
                 renamed |= _column_renames(statement, before, after)
-        unclear = _unclear_columns(before, after) if is_shown else ""
+        unclear = ""
+        if is_shown and before is not None and after is not None:
+            column = same_columns(replace(before, created_ts=0), after).unclear
+            unclear = f"column {column[0]}: {column[1]}" if column else ""
         if truncated or again or renamed or unsure or before != after:
             changes.append(SchemaChange(ddl.commit_ts, before, after, renamed, truncated or again, unsure, unclear))
     return changes
@@ -127,7 +136,7 @@ _OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")
 
 
 def _unclear_change(statement: Statement, ddl: DdlText, id_: TableId) -> str:
-    """What a statement is called that took rows of the table away or brought some, and does not say which."""
+    """The word for a statement that took rows of the table away or brought some, and does not say which."""
     if isinstance(statement, AlterTable):
         ours = same_table(statement.table.in_db(ddl.db), id_)
         for clause in statement.clauses:
@@ -140,23 +149,6 @@ def _unclear_change(statement: Statement, ddl: DdlText, id_: TableId) -> str:
         if "cluster" in query or id_.table.lower() in query or id_.db.lower() in query:
             return statement.what
     return ""
-
-
-def _unclear_columns(before: Table | None, after: Table | None) -> str:
-    if before is None or after is None:
-        return ""
-    unclear = same_columns(replace(before, created_ts=0), after).unclear
-    return f"column {unclear[0]}: {unclear[1]}" if unclear else ""
-
-
-def _by_its_name(statement: Statement) -> bool:
-    return not isinstance(statement, RecoverTable | FlashbackDatabase) or not statement.new
-
-
-def _case_renames(before: Table, after: Table) -> dict[str, str]:
-    """Columns that are written in other letters now."""
-    now = {c.name.lower(): c.name for c in after.columns}
-    return {c.name: now[c.name.lower()] for c in before.columns if now.get(c.name.lower(), c.name) != c.name}
 
 
 def _column_renames(statement: AlterTable, before: Table, after: Table) -> dict[str, str]:
@@ -181,8 +173,7 @@ def names_over_time(steps: list[SchemaChange], column: str) -> list[tuple[int, s
     names: list[tuple[int, str | None]] = []
     name = column
     for step in reversed(steps):
-        old = next((old for old, new in step.renamed.items() if new == name), None)
-        if old is not None:
+        if (old := step.old_name(name)) is not None:
             names.insert(0, (step.commit_ts, old))
             name = old
         elif is_added_by(step, name):
@@ -224,22 +215,13 @@ def added_column(steps: list[SchemaChange], column: str) -> Column | None:
             return None
         if is_added_by(step, name) and step.after is not None:
             return next(c for c in step.after.columns if c.name.lower() == name.lower())
-        name = next((old for old, new in step.renamed.items() if new == name), name)
+        name = step.old_name(name) or name
     return None
 
 
 def column_before(step: SchemaChange, name: str) -> Column | None:
-    """What a column of the table after a statement was before it."""
-    if step.before is None:
-        return None
-    return step.before.by_name.get(next((old for old, new in step.renamed.items() if new == name), name))
-
-
-def _pad_binary(column: Column, value: Any) -> Any:
-    """BINARY(n) has n bytes, whatever its default was written as."""
-    if column.type.name != "binary" or value is None:
-        return value
-    return (value if isinstance(value, bytes) else value.encode()).ljust(column.length or 1, b"\0")
+    """A column of the table after a statement as it was before it."""
+    return None if step.before is None else step.before.by_name.get(step.old_name(name) or name)
 
 
 def with_defaults(column: Column) -> tuple[bool, Any]:
@@ -249,8 +231,12 @@ def with_defaults(column: Column) -> tuple[bool, Any]:
     """
     if column.has_default and column.default is not None:
         moment = str(column.default).upper().startswith("CURRENT_")
-        unknown = column.default_is_expr or column.default_unzoned or moment
-        return (False, None) if unknown else (True, _pad_binary(column, plain_default(column)))
+        if column.default_is_expr or column.default_unzoned or moment:
+            return False, None
+        value = plain_default(column)
+        if column.type.name == "binary" and value is not None:  # BINARY(n) has n bytes, however its default is written
+            value = (value if isinstance(value, bytes) else value.encode()).ljust(column.length or 1, b"\0")
+        return True, value
     if column.nullable:
         return True, None
     kind = column.type.kind

@@ -60,16 +60,14 @@ class ColumnValues:
         return not (typed and (new.scale or 0) >= (old.scale or 0))  # Spark's types have all digits
 
     def fill_value(self, column: Column) -> Any:
-        """What rows have that were there when the column came; TIMESTAMP text in the rows' zone. None: NULL, or nobody
-        knows.
-        """
+        """The value in rows from before the column came; TIMESTAMP text in their zone. None: NULL, or unknown."""
         value = with_defaults(column)[1]
         if column.type.kind is Kind.TIMESTAMP and isinstance(value, str):
             value = values.shift_zone(value, "UTC", self.zone)[0]
         return value
 
     def fill_sql(self, step: SchemaChange | None, column: Column) -> str | None:
-        """What rows from before a statement have in a column that it added; None: nothing, or nobody knows."""
+        """The value in rows from before a statement of a column that it added; None: nothing, or nobody knows."""
         if step is None or not is_added_by(step, column.name) or (value := self.fill_value(column)) is None:
             return None
         return self.constant(column, value)

@@ -1,4 +1,4 @@
-"""What each commit to an Iceberg table says of the changes in it: its snapshot's summary.
+"""The summary of a snapshot: what each commit to an Iceberg table says of the changes in it.
 
 TiCDC's own Iceberg sink writes `tidb.committed_resolved_ts`, so one tool reads both; the other keys are ours. A session
 puts them into every snapshot that it commits, so they hold for all tables of a micro-batch.
@@ -9,14 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from ticdc_bridge.spark_jobs.lake.engines.iceberg_append import APPLICATION, BATCH
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 RESOLVED_TS = "tidb.committed_resolved_ts"
 COMMIT_TS = "bridge.commit_ts"
@@ -24,36 +21,26 @@ OFFSETS = "bridge.offsets"
 _SETTING = "spark.sql.iceberg.snapshot-property."
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFacts:
-    """application, batch: of a stream, whose batches have numbers. topic, offsets: the newest offset read of each
+def summary_of_commit(
+    application: str | None, batch: int | None, topic: str | None, offsets: Mapping[int, int],
+    commit_ts: int | None, resolved_ts: int | None,
+) -> dict[str, str]:  # fmt: skip
+    """The keys of a snapshot's summary whose values are known (not None).
+
+    application, batch: of a stream, whose batches have numbers. topic, offsets: the newest offset read of each
     partition; topic None: a file. commit_ts: the highest of the batch's changes. resolved_ts: all changes up to here
-    were read. None: not known.
+    were read.
     """
-
-    application: str | None = None
-    batch: int | None = None
-    topic: str | None = None
-    offsets: Mapping[int, int] | None = None
-    commit_ts: int | None = None
-    resolved_ts: int | None = None
-
-    def summary(self) -> dict[str, str]:
-        """The keys of the snapshot's summary whose values are known."""
-        offsets = None
-        if self.topic is not None and self.offsets:
-            offsets = json.dumps({self.topic: {str(p): at for p, at in sorted(self.offsets.items())}})
-        values = {
-            APPLICATION: self.application, BATCH: self.batch, OFFSETS: offsets, COMMIT_TS: self.commit_ts,
-            RESOLVED_TS: self.resolved_ts,
-        }  # fmt: skip
-        return {name: str(value) for name, value in values.items() if value is not None}
+    values = {APPLICATION: application, BATCH: batch, COMMIT_TS: commit_ts, RESOLVED_TS: resolved_ts}
+    if topic is not None and offsets:
+        values[OFFSETS] = json.dumps({topic: {str(p): at for p, at in sorted(offsets.items())}})
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 @contextmanager
-def with_commit_facts(spark: SparkSession, facts: CommitFacts) -> Iterator[None]:
-    """Snapshots of Iceberg tables that this session commits meanwhile have the facts in their summary."""
+def with_commit_facts(spark: SparkSession, facts: Mapping[str, str]) -> Iterator[None]:
+    """Snapshots of Iceberg tables that this session commits meanwhile have `facts` in their summary."""
     with ExitStack() as stack:
-        for name, value in facts.summary().items():
+        for name, value in facts.items():
             stack.enter_context(set_for_now(spark, _SETTING + name, value))
         yield

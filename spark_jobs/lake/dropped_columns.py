@@ -38,6 +38,17 @@ class FullHistory:
     dropped: dict[str, int] = field(default_factory=dict)
     clearing: list[ClearingStatement] = field(default_factory=list)
 
+    @property
+    def emptied(self) -> int:
+        """The commit_ts of the last statement after which no row was left; -1: there was none."""
+        return max((statement.commit_ts for statement in self.clearing if statement.is_sure), default=-1)
+
+    @property
+    def unsure(self) -> ClearingStatement | None:
+        """The last statement after which nobody can tell which rows are left, unless all were removed since."""
+        unsure = (statement for statement in reversed(self.clearing) if not statement.is_sure)
+        return next((statement for statement in unsure if statement.commit_ts > self.emptied), None)
+
 
 def full_history(table: Table, steps: Sequence[SchemaChange]) -> FullHistory:
     """table: as TiDB has it. steps: spark_jobs.lake.column_history.schema_changes; [] where no DDL is known."""
@@ -61,19 +72,16 @@ def full_history(table: Table, steps: Sequence[SchemaChange]) -> FullHistory:
             full_table = last = step.after
             history.steps.append(SchemaChange(step.commit_ts, None, full_table))
             continue
-        stays, after = _match_created(last, step.after) if again else (_staying(last, step), step.after)
+        if again:
+            stays, after = _match_created(last, step.after)
+        else:  # old names → new ones of the columns that the statement did not drop
+            names, after = {c.name: step.renamed.get(c.name, c.name) for c in last.columns}, step.after
+            stays = {old: new for old, new in names.items() if new in after.by_name}
         change = _keep_dropped(history, full_table, after, stays, step.commit_ts)
         history.steps.append(change)
         full_table, last = change.after, step.after
     history.table = full_table or table
     return history
-
-
-def _staying(before: Table, step: SchemaChange) -> dict[str, str]:
-    """Old names → new ones of the columns that the statement did not drop."""
-    assert step.after is not None
-    names = {c.name: step.renamed.get(c.name, c.name) for c in before.columns}
-    return {old: new for old, new in names.items() if new in step.after.by_name}
 
 
 def _match_created(before: Table, after: Table) -> tuple[dict[str, str], Table]:

@@ -113,7 +113,9 @@ def load_current(
     rows, before, removed, changes = snapshot.rows.count(), of_snapshot(), 0, snapshot.changes()
     if replace:
         if not key:
-            details = "--replace: rows of a table without a key can't be told from those that are gone: load it elsewhere"
+            details = (
+                "--replace: rows of a table without a key can't be told from those that are gone: load it elsewhere"
+            )
             raise SetupError("USAGE", details=f"table {snapshot.id}: {details}")
         deletes = _missing(columns, snapshot, table, steps).persist()
         removed = deletes.count()
@@ -169,7 +171,9 @@ def _missing(columns: TableColumns, snapshot: Snapshot, table: Table, steps: lis
     """Deletes at the TSO of the keys that the place has, written at or below it, and the snapshot has not."""
     rows = RowValues(columns.values, table, steps)
     texts = {column.name: _plain(column, columns) for column in rows.keys}
-    stored = columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}").select(*rows.stored_keys(), *texts_of(texts))
+    stored = (
+        columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}").select(*rows.stored_keys(), *texts_of(texts))
+    )
     here = snapshot.changes().select(*rows.keys_of("after"))
     gone = stored.join(here, rows.key_names, "left_anti")
     pairs = ", ".join(f"{sql_literal(name)}, t_{n}" for n, name in enumerate(texts))
@@ -220,5 +224,3 @@ def _without_known(
     known = target.columns.lake_table.read().where(valid).select(*rows.stored_keys())
     keyed = changes.select("*", *rows.keys_of("after"))
     return keyed.join(known, rows.key_names, "left_anti").drop(*rows.key_names)
-
-

@@ -9,7 +9,7 @@ what TiDB made of its rows, as those do.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from zlib import crc32
@@ -41,29 +41,46 @@ _DELETE_POSITION = "delete_position"
 """Column of the newest changes, where some deletes have no commit_ts (spark_jobs.lake.untimed_deletes)."""
 
 
-class RowWriter(Protocol):
-    """What brings changes into a current table: by commit_ts, by offset (offset_order), without a key (keyless)."""
+class WriteRows(Protocol):
+    """Brings changes into a current table: by commit_ts, by offset (offset_order), without a key (keyless)."""
 
-    def check_key(self, table: Table, exists: bool) -> None:
-        """SetupError USAGE or STOPPED for a table whose key, or lack of one, this can't write by."""
-        ...
-
-    def write(
-        self, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int, summary: Summary
-    ) -> int:
-        """The changes into the table, whose columns are as they should be; how many rows or keys.
+    def __call__(
+        self, columns: TableColumns, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int,
+        summary: Summary,
+    ) -> int:  # fmt: skip
+        """Returns how many rows or keys it wrote to the table, whose columns are as they should be.
 
         forgotten_ts: deletes up to there are not kept by key any more.
         """
-        ...
+
+
+def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:
+    """SetupError USAGE for a table without a key; STOPPED where the rows that are there came without one."""
+    if not any(c.handle_key for c in table.columns):
+        details = (
+            f"table {columns.settings.id} has neither a primary key nor a NOT NULL unique key: rows can't be"
+            " distinguished. --without-key append appends what is inserted, and counts updates and deletes;"
+            " --changelog has all"
+        )
+        raise SetupError("USAGE", details=details)
+    if exists and ROW_MESSAGE in columns.types().keys() - column_names(table):
+        details = (
+            "its rows were appended while the table had no key (--without-key append), and it has one now: merge"
+            " the whole changelog, or a copy of the table and what follows, into another place"
+        )
+        raise SetupError("STOPPED", where=columns.lake_table.location, details=details)
 
 
 @dataclass(frozen=True)
 class CurrentTable:
-    """A table of the lake that is as the table in TiDB is, and need not be there yet."""
+    """A table of the lake that is as the table in TiDB is, and need not be there yet.
+
+    check_key: SetupError USAGE or STOPPED for a table whose key, or lack of one, `write` can't write by.
+    """
 
     columns: TableColumns
-    writer: RowWriter
+    write: WriteRows
+    check_key: Callable[[TableColumns, Table, bool], None] = check_has_key
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many keys it
@@ -73,7 +90,7 @@ class CurrentTable:
         SetupError USAGE for a table without handle key, STOPPED where a change can't be made exactly.
         """
         began, settings = time.monotonic(), self.columns.settings
-        self.writer.check_key(table, self.columns.lake_table.exists())
+        self.check_key(self.columns, table, self.columns.lake_table.exists())
         self.columns.refuse_names(table)
         rows = RowValues(self.columns.values, table, [] if settings.by_offset else steps)
         if settings.by_offset:  # no offset is before or after a statement
@@ -91,7 +108,7 @@ class CurrentTable:
         forgotten_ts = self.columns.follow_or_create(table, rows.steps)
         if counts.emptied:
             summary.skipped["before TRUNCATE"] += counts.emptied
-        written = self.writer.write(changes, rows, counts, forgotten_ts, summary)
+        written = self.write(self.columns, changes, rows, counts, forgotten_ts, summary)
         summary.merges[str(settings.id)] = TableMerge(time.monotonic() - began, counts.newest_ts)
         return written
 
@@ -118,23 +135,6 @@ class CurrentTable:
             f"{step.unsure} at commit_ts {step.commit_ts}: a changefeed does not tell which rows it took away or"
             " brought back. Start again in another place, with changes that come after it and a copy of the table"
         )
-
-
-def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:
-    """SetupError USAGE for a table without a key; STOPPED where the rows that are there came without one."""
-    if not any(c.handle_key for c in table.columns):
-        details = (
-            f"table {columns.settings.id} has neither a primary key nor a NOT NULL unique key: rows can't be"
-            " distinguished. --without-key append appends what is inserted, and counts updates and deletes;"
-            " --changelog has all"
-        )
-        raise SetupError("USAGE", details=details)
-    if exists and ROW_MESSAGE in columns.types().keys() - column_names(table):
-        details = (
-            "its rows were appended while the table had no key (--without-key append), and it has one now: merge"
-            " the whole changelog, or a copy of the table and what follows, into another place"
-        )
-        raise SetupError("STOPPED", where=columns.lake_table.location, details=details)
 
 
 def changes_of_keys(changes: DataFrame, rows: RowValues, more: Sequence[SparkColumn]) -> DataFrame:
@@ -182,110 +182,95 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
     return row
 
 
-@dataclass(frozen=True)
-class CommitOrderWriter:
-    """Of a key's changes the one with the newest commit_ts counts."""
-
-    columns: TableColumns
-
-    def check_key(self, table: Table, exists: bool) -> None:
-        check_has_key(self.columns, table, exists)
-
-    def write(
-        self, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int, summary: Summary
-    ) -> int:
-        del summary
-        null_values = self.columns.settings.null_values
-        tombstones = self.columns.tombstones(rows.keys)
-        if counts.are_few:
-            changes = changes.coalesce(1)  # no shuffle then
-        if null_values and counts.untimed_deletes:
-            changes = without_null_values(changes, rows.deleted_keys(), tombstones.messages())
-            counts = replace(counts, untimed_deletes=changes.where(IS_NULL).count())
-        # Changes from before a TRUNCATE go only now, and stay where deletes have no commit_ts: they tell which change
-        # such a delete follows; without them one of before it would take a row that came after (docs/decisions/0040).
-        if not counts.untimed_deletes:
-            older_deletes = F.expr(IS_DELETE) if null_values else F.lit(False)
-            changes = changes.where(is_since(emptied_at(rows.steps)) | older_deletes)
-        newest = self._newest(changes, rows, tombstones, counts)
-        # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys, of
-        # which each delete would then look like one that was read before (docs/decisions/0031).
-        newest = keep_rows(tombstones.mark_late(newest, counts.first_rows), counts.are_few)
+def write_by_commit_ts(
+    columns: TableColumns, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int,
+    summary: Summary,
+) -> int:  # fmt: skip
+    """A WriteRows: of a key's changes the one with the newest commit_ts counts."""
+    del summary
+    null_values, lake_table = columns.settings.null_values, columns.lake_table
+    tombstones = columns.tombstones(rows.keys)
+    if counts.are_few:
+        changes = changes.coalesce(1)  # no shuffle then
+    if null_values and counts.untimed_deletes:
+        changes = without_null_values(changes, rows.deleted_keys(), tombstones.messages())
+        counts = replace(counts, untimed_deletes=changes.where(IS_NULL).count())
+    # Changes from before a TRUNCATE go only now, and stay where deletes have no commit_ts: they tell which change
+    # such a delete follows; without them one of before it would take a row that came after (docs/decisions/0040).
+    if not counts.untimed_deletes:
+        older_deletes = F.expr(IS_DELETE) if null_values else F.lit(False)
+        changes = changes.where(is_since(emptied_at(rows.steps)) | older_deletes)
+    newest = _newest(columns, changes, rows, tombstones, counts)
+    # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys, of
+    # which each delete would then look like one that was read before (docs/decisions/0031).
+    newest = keep_rows(tombstones.mark_late(newest, counts.first_rows), counts.are_few)
+    found = count_newest(newest, rows, columns, forgotten_ts)
+    if not found["keys"]:
+        return 0
+    # Before the rows go: a job that is killed between the two finds the deletes again, which change nothing twice;
+    # the other way round a late change would bring a row back (docs/decisions/0031, 0042).
+    if found["deleted"]:
         # By a hash of what the batch has, so that one that comes again decides the same (docs/decisions/0039).
         is_tidy_time = crc32(str(counts.newest_ts).encode()) % _TIDY_EVERY == 0
-        return self._apply(newest, rows, tombstones, forgotten_ts, is_tidy_time)
-
-    def _newest(self, changes: DataFrame, rows: RowValues, tombstones: Tombstones, counts: ChangeCounts) -> DataFrame:
-        """One row a key: its last change. A row whose key was updated is deleted under its old key.
-
-        `deleted_until_ts`: up to where older changes bring no row of the key back. Where deletes have no commit_ts:
-        `delete_position`, of the last one; `early`, `_deleted_until_ts`, `_delete_position` as mark_late takes them.
-        """
-        null_values, names, emptied = self.columns.settings.null_values, rows.key_names, emptied_at(rows.steps)
-        has_positions = bool(counts.untimed_deletes) or tombstones.have_positions()
-        order_columns = [F.col(name) for name in ("commit_ts", "position", "row")]
-        message = F.expr(f"if({IS_DELETE}, source, NULL)" if null_values else "NULL").cast(MESSAGE).alias("message")
-        more = [*order_columns, message, *([kafka_position()] if has_positions else [])]
-        both = changes_of_keys(changes, rows, more)
-        if null_values:  # a table of before a DROP may have had another key
-            has_key = F.expr("turn = 1 OR " + " AND ".join(f"{n} IS NOT NULL" for n in names))
-            both = both.where(is_since(emptied) | has_key)
-        both = both.withColumn("is_timed", F.col("commit_ts").isNotNull())
-        both = both.withColumn("is_deleted", (F.col("turn") == 0) | ~F.col("is_timed"))
-        # At one commit_ts a delete comes before an insert: an update of the key is both (docs/decisions/0031).
-        bound, order = F.lit(None).cast("bigint"), [F.desc_nulls_last("commit_ts"), F.desc("turn")]
-        if has_positions:
-            stored = self.columns.lake_table.read().select(*rows.stored_keys(), F.col(COMMIT_TS).alias("_row_ts"))
-            times, deleted_keys = stored if counts.untimed_deletes else None, tombstones.by_key(names)
-            both, bound, order = order_changes(both, names, times, deleted_keys, counts.clocks_agree, emptied)
-        last = Window.partitionBy(*names).orderBy(*order, F.desc("position"), F.desc("row"))
-        both = both.withColumn("_n", F.row_number().over(last)).withColumn("deleted_until_ts", bound)
-        deleted_until_ts = F.greatest("deleted_until_ts", F.expr("if(is_deleted AND is_timed, commit_ts, NULL)"))
-        if null_values:
-            key = Window.partitionBy(*names)
-            both = both.withColumn("messages", F.collect_set("message").over(key))
-            last_delete = F.max(F.when(F.col("message").isNotNull(), F.col("commit_ts"))).over(key)
-            deleted_until_ts = F.greatest(deleted_until_ts, last_delete)
-        newest = both.withColumn("deleted_until_ts", deleted_until_ts).where("_n = 1")
-        return newest.drop("_n", "position", "row", "turn", "bound", "moment", "kafka_position", "message")
-
-    def _apply(
-        self, newest: DataFrame, rows: RowValues, tombstones: Tombstones, forgotten_ts: int, is_tidy_time: bool
-    ) -> int:
-        """newest: rows that stay the same, with `late`. is_tidy_time: for the deleted keys."""
-        counts = count_newest(newest, rows, self.columns, forgotten_ts)
-        if not counts["keys"]:
-            return 0
-        # Before the rows go: a job that is killed between the two finds the deletes again, which change nothing twice;
-        # the other way round a late change would bring a row back (docs/decisions/0031, 0042).
-        if counts["deleted"]:
-            tombstones.add_deleted(newest.where(_has_delete(newest)), is_tidy_time)
-        if counts["late"]:
-            self._refuse_forgotten(newest, rows, forgotten_ts)
-        values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]
-        delete_if = (
-            f"s.is_deleted AND (s.commit_ts > t.{COMMIT_TS}"
-            f" OR NOT s.is_timed AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
-        )
-        # A row that comes again at its own commit_ts is not written again (docs/decisions/0042).
-        update_if = f"NOT s.is_deleted AND s.commit_ts > t.{COMMIT_TS}"
-        upserted = newest.where("NOT late").drop("bad", "deleted_until_ts", "late", "messages", _DELETE_POSITION)
-        self.columns.lake_table.merge(
-            upserted, Upsert(rows.key_pairs, values, update_if, "NOT s.is_deleted", delete_if)
-        )
-        return int(counts["keys"])
-
-    def _refuse_forgotten(self, newest: DataFrame, rows: RowValues, until: int) -> None:
-        """Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them."""
-        stored = self.columns.lake_table.read().alias("t")
-        same = [F.col(f"t.{quote_name(ours)}").eqNullSafe(F.col(f"s.{name}")) for ours, name in rows.key_pairs]
-        late = newest.where(f"NOT is_deleted AND commit_ts < {until}").alias("s")
+        tombstones.add_deleted(newest.where(_has_delete(newest)), is_tidy_time)
+    if found["late"]:
+        # Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them.
+        stored = lake_table.read().alias("t")
+        same = [F.col(f"t.{quote_name(column)}").eqNullSafe(F.col(f"s.{name}")) for column, name in rows.key_pairs]
+        late = newest.where(f"NOT is_deleted AND commit_ts < {forgotten_ts}").alias("s")
         row = late.join(stored, same, "left_anti").select("commit_ts").first()
         if row is not None:
-            raise self.columns.stopped(
+            raise columns.stopped(
                 f"the change at commit_ts {row['commit_ts']} comes late, and the table has another key since: nobody"
                 " can tell whether its row was deleted. Merge the whole changelog into a new table"
             )
+    values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]
+    delete_if = (
+        f"s.is_deleted AND (s.commit_ts > t.{COMMIT_TS}"
+        f" OR NOT s.is_timed AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
+    )
+    # A row that comes again at its own commit_ts is not written again (docs/decisions/0042).
+    update_if = f"NOT s.is_deleted AND s.commit_ts > t.{COMMIT_TS}"
+    upserted = newest.where("NOT late").drop("bad", "deleted_until_ts", "late", "messages", _DELETE_POSITION)
+    lake_table.merge(upserted, Upsert(rows.key_pairs, values, update_if, "NOT s.is_deleted", delete_if))
+    return int(found["keys"])
+
+
+def _newest(
+    columns: TableColumns, changes: DataFrame, rows: RowValues, tombstones: Tombstones, counts: ChangeCounts
+) -> DataFrame:
+    """One row a key: its last change. A row whose key was updated is deleted under its old key.
+
+    `deleted_until_ts`: up to where older changes bring no row of the key back. Where deletes have no commit_ts:
+    `delete_position`, of the last one; `early`, `_deleted_until_ts`, `_delete_position` as mark_late takes them.
+    """
+    null_values, names, emptied = columns.settings.null_values, rows.key_names, emptied_at(rows.steps)
+    has_positions = bool(counts.untimed_deletes) or tombstones.have_positions()
+    order_columns = [F.col(name) for name in ("commit_ts", "position", "row")]
+    message = F.expr(f"if({IS_DELETE}, source, NULL)" if null_values else "NULL").cast(MESSAGE).alias("message")
+    more = [*order_columns, message, *([kafka_position()] if has_positions else [])]
+    both = changes_of_keys(changes, rows, more)
+    if null_values:  # a table of before a DROP may have had another key
+        has_key = F.expr("turn = 1 OR " + " AND ".join(f"{n} IS NOT NULL" for n in names))
+        both = both.where(is_since(emptied) | has_key)
+    both = both.withColumn("is_timed", F.col("commit_ts").isNotNull())
+    both = both.withColumn("is_deleted", (F.col("turn") == 0) | ~F.col("is_timed"))
+    # At one commit_ts a delete comes before an insert: an update of the key is both (docs/decisions/0031).
+    bound, order = F.lit(None).cast("bigint"), [F.desc_nulls_last("commit_ts"), F.desc("turn")]
+    if has_positions:
+        stored = columns.lake_table.read().select(*rows.stored_keys(), F.col(COMMIT_TS).alias("_row_ts"))
+        times, deleted_keys = stored if counts.untimed_deletes else None, tombstones.by_key(names)
+        both, bound, order = order_changes(both, names, times, deleted_keys, counts.clocks_agree, emptied)
+    last = Window.partitionBy(*names).orderBy(*order, F.desc("position"), F.desc("row"))
+    both = both.withColumn("_n", F.row_number().over(last)).withColumn("deleted_until_ts", bound)
+    deleted_until_ts = F.greatest("deleted_until_ts", F.expr("if(is_deleted AND is_timed, commit_ts, NULL)"))
+    if null_values:
+        key = Window.partitionBy(*names)
+        both = both.withColumn("messages", F.collect_set("message").over(key))
+        last_delete = F.max(F.when(F.col("message").isNotNull(), F.col("commit_ts"))).over(key)
+        deleted_until_ts = F.greatest(deleted_until_ts, last_delete)
+    newest = both.withColumn("deleted_until_ts", deleted_until_ts).where("_n = 1")
+    return newest.drop("_n", "position", "row", "turn", "bound", "moment", "kafka_position", "message")
 
 
 def _has_delete(newest: DataFrame) -> Any:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement
+from ticdc_bridge.schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, TableName
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import TableId
 
@@ -105,11 +105,6 @@ def shared_names(ordered: Iterable[DdlText]) -> dict[TableId, list[NameOwner]]:
     return {name: had for name, had in lasting.items() if len({owner.table for owner in had}) > 1}
 
 
-def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:
-    """`RenameChain.names` of the table that is meant."""
-    return rename_chain(ordered, id_).names()
-
-
 def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | None, TableId]]:
     """(number, commit_ts, old name, new name); None for old: CREATE TABLE."""
     statements = list(ordered)
@@ -121,17 +116,12 @@ def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | Non
                 statement = parse(ddl.query, ddl.mode, ddl.db)
             except DdlError:
                 continue  # told where it matters
+            pairs = list[tuple[TableName, TableName]]()
             if isinstance(statement, CreateTable) and statement.temporary != "local":
                 yield number, ddl.commit_ts, None, statement.table.in_db(ddl.db)
-            for old, new in _renames(statement, ddl.db):
-                yield number, ddl.commit_ts, old, new
-
-
-def _renames(statement: Statement, db: str) -> list[tuple[TableId, TableId]]:
-    """(old, new) of the tables that a statement gives another name."""
-    if isinstance(statement, RenameTables):
-        return [(old.in_db(db), new.in_db(db)) for old, new in statement.pairs]
-    if isinstance(statement, AlterTable):
-        old = statement.table.in_db(db)
-        return [(old, c.new.in_db(db)) for c in statement.clauses if isinstance(c, RenameTo)]
-    return []
+            elif isinstance(statement, RenameTables):
+                pairs += statement.pairs
+            elif isinstance(statement, AlterTable):
+                pairs += [(statement.table, c.new) for c in statement.clauses if isinstance(c, RenameTo)]
+            for old, new in pairs:
+                yield number, ddl.commit_ts, old.in_db(ddl.db), new.in_db(ddl.db)

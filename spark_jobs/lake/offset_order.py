@@ -6,18 +6,16 @@ offset is before or after a statement, so all changes must have the columns of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
-from ticdc_bridge.spark_jobs.lake.merge import changes_of_keys, check_has_key, count_newest
+from ticdc_bridge.spark_jobs.lake.merge import changes_of_keys, count_newest
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import KAFKA_POSITION, kafka_position
@@ -31,9 +29,9 @@ _COLUMNS = {
 """Columns of a row's newest change: the field of its KAFKA_POSITION, and the type."""
 
 
-def refuse_truncate(changes: DataFrame, ours: SparkColumn, id_: TableId) -> None:
-    """SetupError STOPPED for a TRUNCATE among the changes. ours: events of the table."""
-    if not changes.where(ours).where(f"kind = 'ddl' AND ddl_type = {_TRUNCATE}").isEmpty():
+def refuse_truncate(changes: DataFrame, is_of_table: SparkColumn, id_: TableId) -> None:
+    """SetupError STOPPED for a TRUNCATE among the changes. is_of_table: events of the table."""
+    if not changes.where(is_of_table).where(f"kind = 'ddl' AND ddl_type = {_TRUNCATE}").isEmpty():
         details = (
             "a TRUNCATE TABLE without a commit_ts: nobody can tell which changes come before it. Begin with another"
             " table, and the changes after it"
@@ -44,68 +42,42 @@ def refuse_truncate(changes: DataFrame, ours: SparkColumn, id_: TableId) -> None
 KIND = TableKind(tuple(TableColumn(name, kind) for name, (_, kind) in _COLUMNS.items()))
 
 
-@dataclass(frozen=True)
-class OffsetOrderWriter:
-    """A spark_jobs.lake.merge.RowWriter: of a key's changes the last one in Kafka counts."""
-
-    columns: TableColumns
-
-    def check_key(self, table: Table, exists: bool) -> None:
-        check_has_key(self.columns, table, exists)
-
-    def write(
-        self, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int, summary: Summary
-    ) -> int:
-        del forgotten_ts, summary
-        tombstones, names = self.columns.tombstones(rows.keys), rows.key_names
-        changes = changes.coalesce(1) if counts.are_few else changes
-        both = changes_of_keys(changes, rows, [F.col("commit_ts"), F.col("row"), kafka_position()])
-        both = both.withColumn("is_deleted", F.col("turn") == 0)
-        in_partition = Window.partitionBy(*names, "kafka_position.topic", "kafka_position.partition")
-        last = in_partition.orderBy(F.desc("kafka_position.offset"), F.desc("row"), F.desc("turn"))
-        both = both.withColumn("_n", F.row_number().over(last)).where("_n = 1")
-        by_time = Window.partitionBy(*names).orderBy(F.desc_nulls_last("kafka_position.time"))
-        both = both.withColumns({"_n": F.row_number().over(by_time), "_next": F.lead("kafka_position").over(by_time)})
-        stored = self.columns.lake_table.read().select(
-            *rows.stored_keys(),
-            F.struct(*(F.col(name).alias(field) for name, (field, _) in _COLUMNS.items())).alias("_row"),
-        )
-        newest = both.where("_n = 1").join(stored, names, "left")
-        newest = newest.join(tombstones.by_key(names).select(*names, "_delete_position"), names, "left")
-        unclear = " OR ".join(_is_unclear("kafka_position", other) for other in ("_next", "_row", "_delete_position"))
-        is_newer_delete = _is_after("kafka_position", "_delete_position")
-        newest = newest.withColumns({
-            "unclear": F.expr(f"kafka_position.offset IS NULL OR {unclear}"),
-            # Its delete is remembered before the row goes: where a job was killed between, the row is still to go.
-            "late": F.expr(f"NOT coalesce({_is_after('kafka_position', '_row')}, true)"
-                           f" OR coalesce({_is_after('_delete_position', 'kafka_position')}, false)"),
-            "delete_position": F.when(F.expr(f"is_deleted AND coalesce({is_newer_delete}, true)"),
-                                      F.col("kafka_position")).cast(KAFKA_POSITION),
-            "deleted_until_ts": F.lit(None).cast("bigint"),
-        })  # fmt: skip
-        newest = newest.drop("_n", "_next", "_row", "_delete_position", "row", "turn")
-        newest = keep_rows(newest, counts.are_few)
-        self._refuse_unclear(newest)
-        found = count_newest(newest, rows, self.columns, -1)
-        # Before the rows go (docs/decisions/0042): a job that is killed between the two finds them again.
-        if found["deleted"]:
-            tombstones.add_deleted(newest.where("delete_position IS NOT NULL"))
-        upserted = newest.where("NOT late").withColumns(
-            {name: F.col(f"kafka_position.{field}") for name, (field, _) in _COLUMNS.items()}
-        )
-        upserted = upserted.drop(
-            "bad", "deleted_until_ts", "late", "unclear", "kafka_position", "delete_position", "commit_ts"
-        )
-        values = [*rows.value_pairs, *((name, name) for name in _COLUMNS)]
-        self.columns.lake_table.merge(
-            upserted, Upsert(rows.key_pairs, values, "NOT s.is_deleted", "NOT s.is_deleted", "s.is_deleted")
-        )
-        return int(found["keys"])
-
-    def _refuse_unclear(self, newest: DataFrame) -> None:
-        row = newest.where("unclear").select("kafka_position").first()
-        if row is None:
-            return
+def write_by_offset(
+    columns: TableColumns, changes: DataFrame, rows: RowValues, counts: ChangeCounts, forgotten_ts: int,
+    summary: Summary,
+) -> int:  # fmt: skip
+    """A spark_jobs.lake.merge.WriteRows: of a key's changes the last one in Kafka counts."""
+    del forgotten_ts, summary
+    tombstones, names = columns.tombstones(rows.keys), rows.key_names
+    changes = changes.coalesce(1) if counts.are_few else changes
+    both = changes_of_keys(changes, rows, [F.col("commit_ts"), F.col("row"), kafka_position()])
+    both = both.withColumn("is_deleted", F.col("turn") == 0)
+    in_partition = Window.partitionBy(*names, "kafka_position.topic", "kafka_position.partition")
+    last = in_partition.orderBy(F.desc("kafka_position.offset"), F.desc("row"), F.desc("turn"))
+    both = both.withColumn("_n", F.row_number().over(last)).where("_n = 1")
+    by_time = Window.partitionBy(*names).orderBy(F.desc_nulls_last("kafka_position.time"))
+    both = both.withColumns({"_n": F.row_number().over(by_time), "_next": F.lead("kafka_position").over(by_time)})
+    stored = columns.lake_table.read().select(
+        *rows.stored_keys(),
+        F.struct(*(F.col(name).alias(field) for name, (field, _) in _COLUMNS.items())).alias("_row"),
+    )
+    newest = both.where("_n = 1").join(stored, names, "left")
+    newest = newest.join(tombstones.by_key(names).select(*names, "_delete_position"), names, "left")
+    unclear = " OR ".join(_is_unclear("kafka_position", other) for other in ("_next", "_row", "_delete_position"))
+    is_newer_delete = _is_after("kafka_position", "_delete_position")
+    newest = newest.withColumns({
+        "unclear": F.expr(f"kafka_position.offset IS NULL OR {unclear}"),
+        # Its delete is remembered before the row goes: where a job was killed between, the row is still to go.
+        "late": F.expr(f"NOT coalesce({_is_after('kafka_position', '_row')}, true)"
+                       f" OR coalesce({_is_after('_delete_position', 'kafka_position')}, false)"),
+        "delete_position": F.when(F.expr(f"is_deleted AND coalesce({is_newer_delete}, true)"),
+                                  F.col("kafka_position")).cast(KAFKA_POSITION),
+        "deleted_until_ts": F.lit(None).cast("bigint"),
+    })  # fmt: skip
+    newest = newest.drop("_n", "_next", "_row", "_delete_position", "row", "turn")
+    newest = keep_rows(newest, counts.are_few)
+    row = newest.where("unclear").select("kafka_position").first()
+    if row is not None:
         position = row["kafka_position"]
         details = "a change has no offset: read it from Kafka, or from a message file that has offsets"
         if position["offset"] is not None:
@@ -114,7 +86,22 @@ class OffsetOrderWriter:
                 " and one of the same key in another partition have the same timestamp: nobody can tell which is newer."
                 " Merge the whole topic into a new place, after the key's changes are in one partition"
             )
-        raise self.columns.stopped(details)
+        raise columns.stopped(details)
+    found = count_newest(newest, rows, columns, -1)
+    # Before the rows go (docs/decisions/0042): a job that is killed between the two finds them again.
+    if found["deleted"]:
+        tombstones.add_deleted(newest.where("delete_position IS NOT NULL"))
+    upserted = newest.where("NOT late").withColumns(
+        {name: F.col(f"kafka_position.{field}") for name, (field, _) in _COLUMNS.items()}
+    )
+    upserted = upserted.drop(
+        "bad", "deleted_until_ts", "late", "unclear", "kafka_position", "delete_position", "commit_ts"
+    )
+    values = [*rows.value_pairs, *((name, name) for name in _COLUMNS)]
+    columns.lake_table.merge(
+        upserted, Upsert(rows.key_pairs, values, "NOT s.is_deleted", "NOT s.is_deleted", "s.is_deleted")
+    )
+    return int(found["keys"])
 
 
 def _same_partition(position: str, other: str) -> str:

@@ -1,18 +1,14 @@
-"""What a changelog and a table of row versions share: columns stay, and statements that took rows away are recorded."""
+"""Steps of changelogs and tables of row versions: columns stay, and statements that took rows away are recorded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql import DataFrame
 
+from ticdc_bridge.schemas.model.table import Table
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
 from ticdc_bridge.spark_jobs.lake.dropped_columns import ClearingStatement, FullHistory, full_history
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from ticdc_bridge.schemas.model.table import Table
-    from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-    from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
 
 CLEARED = "bridge.clearing_ts"
 """Table property: the newest statement that took rows away and was applied."""

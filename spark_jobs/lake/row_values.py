@@ -59,7 +59,7 @@ class RowValues:
 
     def stored_keys(self) -> list[SparkColumn]:
         """The key's columns of the table of the lake, by their names in frames."""
-        return [F.col(quote_name(ours)).alias(name) for ours, name in self.key_pairs]
+        return [F.col(quote_name(column)).alias(name) for column, name in self.key_pairs]
 
     # ---- values
     def keys_of(self, image: Image) -> list[SparkColumn]:
@@ -120,7 +120,7 @@ class RowValues:
         return reduce(or_, unfit, F.lit(False))
 
     def _older_value(self, column: Column) -> Any:
-        """What rows show that are older than the column; None: NULL, or not known."""
+        """The value that rows older than the column show; None: NULL, or not known."""
         first = added_column(self.steps, column.name)
         value = None if first is None else self.of_column.fill_value(first)
         for _, old, new in types_over_time(self.steps, column) if value is not None else ():
@@ -187,7 +187,7 @@ class RowValues:
 
     def lacking_key(self) -> SparkColumn:
         """The name of a key column that has no value in a frame's row."""
-        return F.coalesce(*(F.when(F.col(name).isNull(), F.lit(ours)) for ours, name in self.key_pairs))
+        return F.coalesce(*(F.when(F.col(name).isNull(), F.lit(column)) for column, name in self.key_pairs))
 
     def lacking_key_error(self, commit_ts: int | None, column: str) -> SetupError:
         details = (

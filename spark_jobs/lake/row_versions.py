@@ -70,8 +70,7 @@ class RowVersions:
             )
             raise SetupError("USAGE", details=details)
         history, rows = past_history(self.columns, changes, table, steps)
-        emptied = max((statement.commit_ts for statement in history.clearing if statement.is_sure), default=-1)
-        unsure = _unsure_statement(history, emptied)
+        emptied, unsure = history.emptied, history.unsure
         counts = count_changes(changes, rows, -1, (emptied, unsure.commit_ts if unsure else -1), keeps_past=True)
         check_counts(counts, settings, summary)
         rows.refuse_older_key(changes)
@@ -164,7 +163,7 @@ class RowVersions:
         types = {field.name: field.dataType for field in events.schema.fields}
         pairs = [*rows.key_pairs, *rows.value_pairs]
         stored = self.columns.lake_table.read().select(
-            *(F.col(quote_name(ours)).cast(types[name]).alias(name) for ours, name in pairs),
+            *(F.col(quote_name(column)).cast(types[name]).alias(name) for column, name in pairs),
             *(F.col(name) for name in (FROM, TO, FROM_TS, TO_TS)), F.col(MESSAGE).alias("stored_message"),
         )  # fmt: skip
         stored = stored.join(events.select(*names).distinct(), names, "left_semi")
@@ -205,7 +204,7 @@ class RowVersions:
         if count:
             keys = {c.name for c in rows.keys}
             pairs = [*rows.key_pairs, (FROM_TS, "ts")]
-            values = [(ours, name) for ours, name in rows.value_pairs if ours not in keys]
+            values = [(column, name) for column, name in rows.value_pairs if column not in keys]
             values += [*pairs, (FROM, "time"), (TO_TS, "to_ts"), (TO, "to_time"), (MESSAGE, "message")]
             self.columns.lake_table.merge(
                 new, Upsert(pairs, values, "NOT s.is_removed", "NOT s.is_removed", "s.is_removed")
@@ -215,9 +214,8 @@ class RowVersions:
     # ---- statements
     def _apply_clearing(self, history: FullHistory) -> None:
         """TRUNCATE and the like end all versions."""
-        emptied = max((statement.commit_ts for statement in history.clearing if statement.is_sure), default=-1)
-        if (unsure := _unsure_statement(history, emptied)) is not None:
-            self._refuse_unsure(unsure, has_rows=False)
+        if history.unsure is not None:
+            self._refuse_unsure(history.unsure, has_rows=False)
         for statement in (statement for statement in new_clearing(self.columns, history) if statement.is_sure):
             at, time = statement.commit_ts, COMMIT_TIME.format(statement.commit_ts)
             # Of a row that was deleted by then, nothing tells when but that it was before.
@@ -259,18 +257,6 @@ def _events(changes: DataFrame, rows: RowValues) -> DataFrame:
     return opening.unionByName(ending)
 
 
-def _unsure_statement(history: FullHistory, emptied: int) -> ClearingStatement | None:
-    """The last statement after which nobody can tell which rows are left, unless all were removed since (emptied)."""
-    return next(
-        (
-            statement
-            for statement in reversed(history.clearing)
-            if not statement.is_sure and statement.commit_ts > emptied
-        ),
-        None,
-    )
-
-
 def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatement]) -> DataFrame:
     """The rows of the table that its events make, where they are not there so: ts, time, to_ts, to_time, message (of
     the delete that ended it, where that has no commit_ts), and `is_removed` of those that are there and should not be.
@@ -286,13 +272,8 @@ def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatem
     key = Window.partitionBy(*names).orderBy("ts")
     times = ", ".join(f"CAST({statement.commit_ts} AS bigint)" for statement in clearing if statement.is_sure)
     cleared = f"CAST(array({times}) AS array<bigint>)"
-    neighbours = {
-        "next_ts": F.lead("ts"),
-        "next_time": F.lead("time"),
-        "opened": F.lag("opens"),
-        "last_ts": F.lag("ts"),
-    }
-    timed = single.select("*", *(column.over(key).alias(name) for name, column in neighbours.items()))
+    next_ = {"next_ts": F.lead("ts"), "next_time": F.lead("time"), "opened": F.lag("opens"), "last_ts": F.lag("ts")}
+    timed = single.select("*", *(column.over(key).alias(name) for name, column in next_.items()))
     timed = timed.withColumn("cleared", F.expr(f"array_min(filter({cleared}, at -> at >= ts))"))
     timed = timed.withColumn("to_ts", F.least("next_ts", "cleared"))
     by_clearing = F.expr("cleared IS NOT NULL AND (next_ts IS NULL OR cleared < next_ts)")
@@ -318,15 +299,10 @@ def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatem
     as_recorded = "stored_message <=> message AND (message IS NULL OR ended_at <=> to_time)"
     same = F.expr(f"(was = 'version' AND ended <=> to_ts AND {as_recorded}) OR (mark_there AND NOT opens)")
     changed = F.when(F.col("is_removed"), exists).otherwise(~F.coalesce(same, F.lit(False)))
-    return timed.where(changed).select(
-        *names, "ts", "time", "to_ts", "to_time", "message", "is_removed", *_values_of(timed)
-    )
+    values = [name for name in timed.columns if name.startswith("v_")]
+    return timed.where(changed).select(*names, "ts", "time", "to_ts", "to_time", "message", "is_removed", *values)
 
 
 def _is_end_of(clearing: list[ClearingStatement]) -> Any:
     """Whether one of these statements ended a version."""
     return F.col(TO_TS).isin([statement.commit_ts for statement in clearing if statement.is_sure])
-
-
-def _values_of(frame: DataFrame) -> list[str]:
-    return [name for name in frame.columns if name.startswith("v_")]

@@ -58,7 +58,7 @@ class TableKind(NamedTuple):
 
 @dataclass(frozen=True)
 class TableSettings:
-    """What a job says of a table of the lake. id: the table in TiDB; names: its names by time (name_history).
+    """A job's settings of a table of the lake. id: the table in TiDB; names: its names by time (name_history).
 
     zone: of TIMESTAMP text. by_offset: Kafka has the order of the changes, which have no commit_ts. null_values: their
     format has null values after deletes (spark_jobs.lake.null_values). on_lossy: a value that its type can't hold stops
@@ -106,9 +106,9 @@ class TableColumns:
 
     def refuse_names(self, table: Table) -> None:
         """SetupError USAGE for a table with a column that is called as one of ours; deleted keys have more of ours."""
-        ours = self.kind.metadata_names
+        reserved = self.kind.metadata_names
         for column in table.columns:
-            if column.name.lower() in (ours | RESERVED_NAMES if column.handle_key else ours):
+            if column.name.lower() in (reserved | RESERVED_NAMES if column.handle_key else reserved):
                 raise SetupError("USAGE", details=f"table {self.settings.id} has a column {column.name} of its own")
 
     def can_follow(self) -> bool:
@@ -184,7 +184,7 @@ class TableColumns:
         return commit_ts
 
     def _key_conversions(self, step: SchemaChange) -> dict[str, Any]:
-        """What becomes of the values of key columns that got another type: by their old names."""
+        """The new values of key columns that got another type: by their old names."""
         conversions: dict[str, Any] = {}
         for column in step.after.columns if step.after else ():
             old = column_before(step, column.name)
@@ -348,7 +348,9 @@ class TableColumns:
         for column in (c for c in columns if c not in changed):
             kind, fill, is_filled = self.values.type_of(column), self.values.fill_sql(step, column), False
             if column.name not in have:
-                is_filled = self._add(column, fill, step)
+                time = self.kind.time_column
+                newer = "false" if step is None else f"{time} > {step.commit_ts} OR {time} IS NULL"
+                is_filled = self.lake_table.add(self._lake_column(column), fill, newer)
             elif have[column.name] != kind:
                 self._retype(column.name, have[column.name], kind)
             if fill is not None and not is_filled:
@@ -356,26 +358,15 @@ class TableColumns:
         if step is not None and fills:
             with report_slow_steps(f"{self.settings.id}: filling {', '.join(fills)} in the rows that are there"):
                 self.lake_table.update(fills, f"{self.kind.time_column} <= {step.commit_ts}")
-        self._comment_types(columns)
+        now = {field.name: field.metadata.get("comment", "") for field in self.lake_table.read().schema.fields}
+        for column in columns:  # a column's comment is its TiDB type, as that is now
+            comment = _comment(column)
+            if comment and comment != now.get(column.name):
+                self.lake_table.comment(column.name, comment)
         names = {c.name for c in columns} | self.kind.metadata_names
         for name in set(have) - names if drop and not self.kind.keeps_past else ():
             self.lake_table.drop(name)
         self.lake_table.reorder([c.name for c in columns])
-
-    def _add(self, column: Column, fill: str | None, step: SchemaChange | None) -> bool:
-        """True if the rows from before the statement have `fill` with that."""
-        if step is None or fill is None:
-            return self.lake_table.add(self._lake_column(column))
-        newer = f"{self.kind.time_column} > {step.commit_ts} OR {self.kind.time_column} IS NULL"
-        return self.lake_table.add(self._lake_column(column), fill, newer)
-
-    def _comment_types(self, columns: list[Column]) -> None:
-        """A column's comment is its TiDB type, as that is now."""
-        now = {field.name: field.metadata.get("comment", "") for field in self.lake_table.read().schema.fields}
-        for column in columns:
-            comment = _comment(column)
-            if comment and comment != now.get(column.name):
-                self.lake_table.comment(column.name, comment)
 
     def _changes(self, step: SchemaChange, column: Column, have: str) -> bool:
         """True if TiDB made other values of the column's, which is not done yet."""

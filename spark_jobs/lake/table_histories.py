@@ -46,27 +46,23 @@ class TableHistories:
         """All tables that a CREATE TABLE or a RENAME names, as they are called at the end."""
         ids = dict[TableId, TableId]()
         for number in sorted(self._by_word.get("create", ())):
-            ddl = self.ordered[number]
-            try:
-                statement = parse(ddl.query, ddl.mode, ddl.db)
-            except DdlError:
-                continue  # told where the table's history is followed
-            if isinstance(statement, CreateTable) and not statement.temporary:
-                id_ = statement.table.in_db(ddl.db)
+            statement = self._create_statement(number)
+            if statement is not None and not statement.temporary:
+                id_ = statement.table.in_db(self.ordered[number].db)
                 ids.setdefault(id_.folded, id_)
         chains = {id_: RenameChain(id_) for id_ in ids.values() if not any(c.has_name(id_) for c in self._chains)}
         return [*self._now.values(), *(c for c in chains.values() if c.name.folded not in self._now)]
 
     def statements_of(self, chain: RenameChain) -> list[DdlText]:
-        """What the table's history is made of, in order; others may be among them."""
+        """The statements that the table's history is made of, in order; others may be among them."""
         names = {id_.table.lower() for _, id_ in chain.names() if id_ is not None}
         numbers = set[int]().union(*(self._by_word.get(word, ()) for word in _OF_ALL))
         done = set[str]()
         while names := names - done:
             done |= names
             numbers = numbers.union(*map(self._naming, names))
-            models = (self._model_of(number) for number in numbers)
-            names = {model.table.lower() for model in models if model is not None}
+            likes = map(self._create_statement, numbers & self._by_word.get("like", set()))
+            names = {create.like.table.lower() for create in likes if create is not None and create.like is not None}
         return [self.ordered[number] for number in sorted(numbers)]
 
     def _naming(self, name: str) -> set[int]:
@@ -75,13 +71,11 @@ class TableHistories:
             return self._by_word.get(name, set())
         return {number for number, ddl in enumerate(self.ordered) if name in ddl.query.lower().replace("``", "`")}
 
-    def _model_of(self, number: int) -> TableId | None:
-        """The table after which CREATE TABLE … LIKE makes one."""
+    def _create_statement(self, number: int) -> CreateTable | None:
+        """None for any other statement, and for one that can't be read: an error where its table is followed."""
         ddl = self.ordered[number]
-        if number not in self._by_word.get("like", ()):
-            return None
         try:
             statement = parse(ddl.query, ddl.mode, ddl.db)
         except DdlError:
             return None
-        return statement.like.in_db(ddl.db) if isinstance(statement, CreateTable) and statement.like else None
+        return statement if isinstance(statement, CreateTable) else None

@@ -7,7 +7,11 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from functools import reduce
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.locations import TableLocation
@@ -19,9 +23,6 @@ from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import SparkIceberg
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 from ticdc_bridge.spark_jobs.spark.session import check_running, spark_session
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 SETTINGS: Mapping[str, Mapping[str, str]] = {
     "delta": {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -29,7 +30,7 @@ SETTINGS: Mapping[str, Mapping[str, str]] = {
     },
     "iceberg": {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
 }
-"""What a session needs for tables of a format, beside its jars. Iceberg's catalogs are the user's to configure."""
+"""Settings of a session for tables of a format, beside its jars. Iceberg's catalogs are the user's to configure."""
 _NAMES = {"delta": "Delta", "iceberg": "Iceberg"}
 _OTHER_TYPES = ("DELTA_FAILED_TO_MERGE", "DELTA_MERGE_INCOMPATIBLE", "DELTA_SCHEMA_CHANGED", "INCOMPATIBLE_DATA")
 
@@ -44,8 +45,6 @@ def session(
     runs already, without Delta or with settings that can't change any more. shared: several tables are written at a
     time, each with a share of the cores.
     """
-    from pyspark.sql import SparkSession
-
     active = SparkSession.getActiveSession()
     if active is None and "SPARK_REMOTE" in os.environ:  # a server that runs already, with Delta or without
         active = spark_session("ticdc-bridge", master=settings.master)
@@ -74,7 +73,7 @@ def session(
 
 
 def _settings_of(active: SparkSession | None, settings: SparkSettings, table_format: str) -> Mapping[str, str]:
-    """What a session that is yet to start needs for a format. SetupError USAGE where there is one without Delta, or
+    """Settings for a format of a session that is yet to start. SetupError USAGE where there is one without Delta, or
     spark-submit has no jars of it; JAR_MISSING.
     """
     if active is not None:
@@ -85,14 +84,17 @@ def _settings_of(active: SparkSession | None, settings: SparkSettings, table_for
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return lake_config([table_format], settings.artifacts)
     # Under spark-submit the jars are the user's (--packages, --jars).
-    if not _is_submitted_with(SETTINGS[table_format]["spark.sql.extensions"]):
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    extension = reduce(getattr, SETTINGS[table_format]["spark.sql.extensions"].split("."), jvm)
+    if type(extension).__name__ != "JavaClass":  # a JavaPackage: the class is not there
         details = f"spark-submit was given no jars of {_NAMES[table_format]}'s: --packages, --jars"
         raise SetupError("USAGE", details=details)
     return SETTINGS[table_format]
 
 
 def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> Engine:
-    """What writes tables of a format in this session. name: of spark_jobs.lake.engines.base.ENGINES, or "auto".
+    """The engine of a format's tables in this session. name: of spark_jobs.lake.engines.base.ENGINES, or "auto".
 
     SetupError USAGE for an engine that writes another format.
     """
@@ -108,14 +110,6 @@ def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> En
 def has_delta(spark: SparkSession) -> bool:
     """True if a session that runs has Delta's extension."""
     return SETTINGS["delta"]["spark.sql.extensions"] in (spark.conf.get("spark.sql.extensions", "") or "")
-
-
-def _is_submitted_with(class_name: str) -> bool:
-    from pyspark import SparkContext
-
-    SparkContext._ensure_initialized()
-    jvm: Any = SparkContext._jvm
-    return type(reduce(getattr, class_name.split("."), jvm)).__name__ == "JavaClass"  # else JavaPackage: none is there
 
 
 def lake_config(formats: Iterable[str] = ("delta",), brought: frozenset[str] = frozenset()) -> dict[str, str]:
@@ -140,17 +134,11 @@ def append(frame: DataFrame, location: TableLocation, once: tuple[str, int] | No
     """
     if location.format == "iceberg":
         iceberg_append.append(SparkIceberg(frame.sparkSession, location.name), frame, once)
-    else:
-        _append_to_delta(frame, location.name, once)
-
-
-def _append_to_delta(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
-    from pyspark.errors import AnalysisException
-
+        return
+    path, spark = location.name, frame.sparkSession
     writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")
     if once is not None:
         writer = writer.option("txnAppId", once[0]).option("txnVersion", once[1])
-    spark = frame.sparkSession
     if not exists(spark, path):
         names = delta_features.field_names(frame.schema)
         for name, value in delta_features.properties_for(spark, path, names).items():

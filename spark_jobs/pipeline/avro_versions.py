@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record
-from ticdc_bridge.schemas.inputs.schema_files import Name, RegisteredSchema, name_of
-from ticdc_bridge.schemas.inputs.subject_names import topics_of_subjects, without_context
+from ticdc_bridge.schemas.inputs.schema_files import RegisteredSchema, name_of
+from ticdc_bridge.schemas.inputs.subject_names import without_context
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.table import Table, TableId, with_ids_of
@@ -46,7 +45,7 @@ _compiled = lru_cache(256)(compile_record)
 
 def registered_versions(schemas: Schemas, id_: TableId, complete: bool = False) -> RegisteredVersions:
     """complete: with the schemas of other tables, for which all of the registry is listed."""
-    name = record_of(id_)
+    name = id_.sanitised.folded  # what TiCDC calls a table's records, in lower case
     entries = list(schemas.all() if complete else schemas.all(name))
     ours, unreadable, others = [], [], []
     for entry in entries:
@@ -86,18 +85,3 @@ def newest_of(values: tuple[WriterSchema, ...]) -> Table:
             numbered = tuple(replace(c, id=n) for n, c in enumerate(table.columns, 1))
             history.append(with_ids_of(history[-1], table) if history else replace(table, columns=numbered))
     return replace(Table(newest.record.id, newest.record.columns), registered=tuple(history))
-
-
-def topics_of(writers: Iterable[WriterSchema]) -> frozenset[str] | None:
-    """The topics whose messages have these schemas; None where their subjects do not say (strategies by record)."""
-    return topics_of_subjects(w.entry.subject for w in writers)
-
-
-def record_of(id_: TableId) -> Name:
-    """What TiCDC calls a table's records, in lower case."""
-    return id_.sanitised.folded
-
-
-def unique_writers(writers: tuple[WriterSchema, ...]) -> tuple[WriterSchema, ...]:
-    """Each id once; the newest version last."""
-    return tuple({w.entry.id: w for w in writers}.values())

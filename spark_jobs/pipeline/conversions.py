@@ -71,11 +71,6 @@ def to_plain(value: object, column: Column) -> Value:
     raise ValueError(f"{type(value).__name__} of a {column.type.name}")
 
 
-def text_of(value: Value) -> str | None:
-    """A value as a map in plain form has it."""
-    return f'{{"hex":"{value.hex()}"}}' if isinstance(value, bytes) else value
-
-
 def text_converter(old: Column, new: Column) -> Callable[[object], str | None]:
     """What `to_plain` takes → the value after, as a map in plain form has it; NULL where TiDB's is not known."""
     convert = converter(old, new)
@@ -83,7 +78,8 @@ def text_converter(old: Column, new: Column) -> Callable[[object], str | None]:
     def convert_text(value: object) -> str | None:
         try:
             plain = to_plain(value, old)
-            return text_of(convert(plain) if convert else plain)
+            plain = convert(plain) if convert else plain
+            return f'{{"hex":"{plain.hex()}"}}' if isinstance(plain, bytes) else plain
         except ValueError:
             return None
 
@@ -101,16 +97,9 @@ def _is_wider(old: Column, new: Column) -> bool:
 
 def _form(column: Column) -> tuple[object, ...]:
     """What decides how values of a family are written."""
-    sized = column.type.kind is Kind.BIT or _is_padded(column)
-    return column.scale, column.length if sized else None, _is_padded(column), _is_stripped(column)
-
-
-def _is_padded(column: Column) -> bool:
-    return column.type.name == "binary"
-
-
-def _is_stripped(column: Column) -> bool:
-    return column.type.name == "char"
+    name = column.type.name
+    sized = column.type.kind is Kind.BIT or name == "binary"
+    return column.scale, column.length if sized else None, name == "binary", name == "char"
 
 
 # ---------------------------------------------------------------------------------- by pair
@@ -206,7 +195,7 @@ def _to_text(value: Value, old: Column, new: Column) -> Value:
     if old.zerofill:
         raise ValueError("ZEROFILL")
     text = _str(value)
-    return text.rstrip(" ") if _is_stripped(new) else text
+    return text.rstrip(" ") if new.type.name == "char" else text
 
 
 def _text_to_bytes(value: Value, old: Column, new: Column) -> Value:
@@ -223,7 +212,7 @@ def _pad(value: Value, _old: Column, new: Column) -> Value:
         raise ValueError("text where bytes are needed")
     if new.length is not None and len(value) > new.length and new.type.name in ("binary", "varbinary"):
         raise ValueError("more bytes than the column takes")
-    return value.ljust(new.length or 1, b"\0") if _is_padded(new) else value
+    return value.ljust(new.length or 1, b"\0") if new.type.name == "binary" else value
 
 
 def _bytes_to_text(value: Value, _old: Column, new: Column) -> Value:
@@ -315,27 +304,25 @@ def _digits(value: Value, _old: Column, new: Column) -> Value:
     return values.datetime_of_micros(rounded, scale)
 
 
-_TEMPORAL = (Kind.DATE, Kind.DATETIME, Kind.TIME)
+_SPELT = (Kind.INTEGER, Kind.YEAR, Kind.DECIMAL, Kind.TEXT, Kind.ENUM, Kind.SET, Kind.DATE, Kind.DATETIME, Kind.TIME)
+"""Kinds of which TiDB makes the text that the plain form has."""
 _CONVERT: dict[tuple[Kind, Kind], Convert] = {
-    (Kind.INTEGER, Kind.INTEGER): _keep_value,
+    **{(kind, kind): _keep_value for kind in (Kind.INTEGER, Kind.YEAR, Kind.DATE, Kind.JSON, Kind.VECTOR)},
+    **{(kind, kind): _digits for kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP)},
+    **{(kind, Kind.TEXT): _to_text for kind in _SPELT},
     (Kind.INTEGER, Kind.YEAR): _to_year,
     (Kind.INTEGER, Kind.DECIMAL): _to_decimal,
     (Kind.INTEGER, Kind.DOUBLE): _to_double,
-    (Kind.INTEGER, Kind.TEXT): _to_text,
     (Kind.INTEGER, Kind.BIT): _integer_to_bits,
-    (Kind.YEAR, Kind.YEAR): _keep_value,
     (Kind.YEAR, Kind.INTEGER): _year_to_integer,
-    (Kind.YEAR, Kind.TEXT): _to_text,
     (Kind.DECIMAL, Kind.DECIMAL): _to_decimal,
     (Kind.DECIMAL, Kind.INTEGER): _to_integer,
     (Kind.DECIMAL, Kind.DOUBLE): _to_double,
-    (Kind.DECIMAL, Kind.TEXT): _to_text,
     (Kind.FLOAT, Kind.FLOAT): _double_to_double,
     (Kind.FLOAT, Kind.DOUBLE): _float_to_double,
     (Kind.DOUBLE, Kind.DOUBLE): _double_to_double,
     (Kind.DOUBLE, Kind.FLOAT): _double_to_float,
     (Kind.DOUBLE, Kind.INTEGER): _double_to_integer,
-    (Kind.TEXT, Kind.TEXT): _to_text,
     (Kind.TEXT, Kind.BINARY): _text_to_bytes,
     (Kind.TEXT, Kind.INTEGER): _text_to_integer,
     (Kind.TEXT, Kind.DECIMAL): _to_decimal,
@@ -347,18 +334,9 @@ _CONVERT: dict[tuple[Kind, Kind], Convert] = {
     (Kind.BIT, Kind.BIT): _bits,
     (Kind.BIT, Kind.INTEGER): _bits_to_integer,
     (Kind.ENUM, Kind.ENUM): _element,
-    (Kind.ENUM, Kind.TEXT): _to_text,
     (Kind.SET, Kind.SET): _set,
-    (Kind.SET, Kind.TEXT): _to_text,
-    (Kind.DATE, Kind.DATE): _keep_value,
     (Kind.DATE, Kind.DATETIME): _date_to_datetime,
-    (Kind.DATETIME, Kind.DATETIME): _digits,
     (Kind.DATETIME, Kind.DATE): _datetime_to_date,
-    (Kind.TIME, Kind.TIME): _digits,
-    (Kind.TIMESTAMP, Kind.TIMESTAMP): _digits,
-    **{(kind, Kind.TEXT): _to_text for kind in _TEMPORAL},
-    (Kind.JSON, Kind.JSON): _keep_value,
-    (Kind.VECTOR, Kind.VECTOR): _keep_value,
 }
 # Within a family nothing changes where the columns write their values alike.
 _BY_FORM = (_to_decimal, _double_to_double, _to_text, _pad, _bits, _element, _set, _digits)

@@ -32,24 +32,17 @@ def decode_message(
             _leave_out(result, chosen)
         if marked:
             result.marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
-        if verify_checksum:
-            _verify(result, message)
+        for event in result.events if verify_checksum else ():
+            if isinstance(event, RowChange):
+                checks = checksum.verify(event)
+                result.checksums += [check.outcome for check in checks] or ["absent"]
+                wrong = (check for check in checks if check.outcome == "mismatch")
+                result.notes += [f"{position_text(message)} {event.table.id}: {check}" for check in wrong]
         return result
     except WireError as error:
         return MessageResult(error=error)
     except RecursionError:
         return MessageResult(error=_too_deep_error())
-
-
-def _verify(result: MessageResult, message: Message) -> None:
-    for event in result.events:
-        if not isinstance(event, RowChange):
-            continue
-        checks = checksum.verify(event)
-        result.checksums += [check.outcome for check in checks] or ["absent"]
-        result.notes += [
-            f"{position_text(message)} {event.table.id}: {check}" for check in checks if check.outcome == "mismatch"
-        ]
 
 
 def position_text(message: Message) -> str:
@@ -130,26 +123,20 @@ def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Mess
     """Writes events of one message for one topic; rows of a format with batches go together."""
     rows = [event for event in events if isinstance(event, RowChange)]
     try:
-        _encode_rows(encoder, events, rows, origin, result)
+        for row in rows:
+            if row.key_only and row.op != "d" and not getattr(encoder, "key_only_rows", False):
+                details = "the message carries only the key of the row, and the format written has no form for that"
+                raise WireError("KEY_ONLY_ROW", table=str(row.table.id), details=details)
+        if isinstance(encoder, BatchEncoder) and len(rows) == len(events):
+            result.out += encoder.encode_rows(rows, origin)
+            return
+        for event in events:
+            messages = [] if isinstance(event, Bootstrap) else encoder.encode(event, origin)
+            result.out += messages
+            if not messages:
+                result.skipped.append(skipped_kind(event))
     except WireError as error:
         raise name_mismatch(error, next((row.mismatch for row in rows if row.mismatch), None)) from error
-
-
-def _encode_rows(
-    encoder: Encoder, events: list[Event], rows: list[RowChange], origin: Message, result: MessageResult
-) -> None:
-    for row in rows:
-        if row.key_only and row.op != "d" and not getattr(encoder, "key_only_rows", False):
-            details = "the message carries only the key of the row, and the format written has no form for that"
-            raise WireError("KEY_ONLY_ROW", table=str(row.table.id), details=details)
-    if isinstance(encoder, BatchEncoder) and len(rows) == len(events):
-        result.out += encoder.encode_rows(rows, origin)
-        return
-    for event in events:
-        messages = [] if isinstance(event, Bootstrap) else encoder.encode(event, origin)
-        result.out += messages
-        if not messages:
-            result.skipped.append(skipped_kind(event))
 
 
 def _too_deep_error() -> WireError:

@@ -110,21 +110,17 @@ def batch_line(command: str, number: int, summary: Summary, lag: int | None, rat
 def table_lines(command: str, tables: Sequence[TableProgress]) -> list[str]:
     """A line for each table of a batch, those with most rows; of the others how many there are."""
     shown = sorted(tables, key=lambda entry: -entry.rows)[:_MOST_TABLES]
-    lines = [
-        f"{command}:   {entry.name}: rows {entry.rows}, out {entry.out}{_newest(entry.newest_ts)}" for entry in shown
-    ]
+    lines = []
+    for entry in shown:
+        lines.append(f"{command}:   {entry.name}: rows {entry.rows}, out {entry.out}")
+        if entry.newest_ts is not None:
+            seconds = tso_physical_ms(entry.newest_ts) / 1000
+            when, age = datetime.fromtimestamp(seconds, UTC), max(time.time() - seconds, 0)
+            lines[-1] += f", newest change {when:%Y-%m-%d %H:%M:%S} UTC, {age:,.0f} s ago"
     if len(tables) > len(shown):
         rest = sum(table.rows for table in tables) - sum(entry.rows for entry in shown)
         lines.append(f"{command}:   and {len(tables) - len(shown)} more tables: rows {rest}")
     return lines
-
-
-def _newest(commit_ts: int | None) -> str:
-    if commit_ts is None:
-        return ""
-    ms = tso_physical_ms(commit_ts)
-    when = datetime.fromtimestamp(ms / 1000, UTC)
-    return f", newest change {when:%Y-%m-%d %H:%M:%S} UTC, {max(time.time() - ms / 1000, 0):,.0f} s ago"
 
 
 def print_notes(notes: list[str], number: int) -> None:

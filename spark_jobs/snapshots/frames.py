@@ -84,7 +84,9 @@ def dump_frame(spark: SparkSession, table: DumpTable, form: TextForm | None) -> 
     schema = f"{types}, file int, line bigint"
     if form is None or not table.files:
         return spark.createDataFrame([], schema)
-    files = spark.createDataFrame([(number, file.path) for number, file in enumerate(table.files)], "file int, path string")
+    files = spark.createDataFrame(
+        [(number, file.path) for number, file in enumerate(table.files)], "file int, path string"
+    )
     read = _FileReader(columns, form)
     return files.repartitionByRange(len(table.files), "file").mapInArrow(read, schema)
 
@@ -116,4 +118,3 @@ class _FileReader:
                             yield pa.RecordBatch.from_arrays([*rows.columns, files, numbers], names)
                     except DumpTextError as error:
                         raise SetupError("STOPPED", where=str(path), details=str(error)) from error
-

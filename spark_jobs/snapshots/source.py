@@ -62,7 +62,11 @@ class _FilesTable:
         dates = [(n, c) for n, c in enumerate(self.columns) if c.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)]
         counts = [F.count_if(F.col(f"c_{n}").isNull()).alias(f"n_{n}") for n, _ in dates]
         row = self.rows(spark).agg(*counts).collect()[0] if counts else {}
-        lost = [f"column {c.name} has {row[f'n_{n}']} NULLs, and Parquet has NULL for a zero date too" for n, c in dates if row[f"n_{n}"]]
+        lost = [
+            f"column {c.name} has {row[f'n_{n}']} NULLs, and Parquet has NULL for a zero date too"
+            for n, c in dates
+            if row[f"n_{n}"]
+        ]
         return texts + lost
 
 

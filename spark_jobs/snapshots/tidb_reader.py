@@ -78,7 +78,9 @@ class TidbServer:
             try:
                 connection.use_unicode, connection.decoders = False, {}
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
-                cursor.execute("SET SESSION time_zone = %s, sql_mode = ''", ("+00:00" if self.zone == "UTC" else self.zone,))
+                cursor.execute(
+                    "SET SESSION time_zone = %s, sql_mode = ''", ("+00:00" if self.zone == "UTC" else self.zone,)
+                )
                 if self.tso:
                     cursor.execute(f"SET SESSION tidb_snapshot = '{self.tso}'")
                 yield cursor
@@ -131,7 +133,9 @@ class TidbTable:
     def rows(self, spark: SparkSession) -> DataFrame:
         """The rows, a task a chunk."""
         cuts = self.cuts
-        types = ", ".join(f"c_{n} {'binary' if c.type.kind in _BYTES else 'string'}" for n, c in enumerate(self.columns))
+        types = ", ".join(
+            f"c_{n} {'binary' if c.type.kind in _BYTES else 'string'}" for n, c in enumerate(self.columns)
+        )
         chunks = spark.createDataFrame([*enumerate(cuts)], "file int, cut string")
         chunks = chunks.repartitionByRange(len(cuts), "file")
         return chunks.mapInArrow(_ChunkReader(self), f"{types}, file int, line bigint")
@@ -188,7 +192,10 @@ class _ChunkReader:
                 cursor.execute(self.table.query(entry["cut"]))
                 while rows := cursor.fetchmany(_FETCHED):
                     arrays = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]
-                    arrays = [array if kind == pa.binary() else array.cast(kind) for array, kind in zip(arrays, types, strict=True)]
+                    arrays = [
+                        array if kind == pa.binary() else array.cast(kind)
+                        for array, kind in zip(arrays, types, strict=True)
+                    ]
                     numbers = pa.array(range(first, first + len(rows)), pa.int64())
                     first += len(rows)
                     files = pa.array([entry["file"]] * len(rows), pa.int32())

@@ -111,11 +111,9 @@ class SourceOptions:
             raise SetupError("USAGE", details=f"from_offset={self.given['from_offset']!r}: a number is needed")
 
     @cached_property
+    @with_parameter_names
     def side(self) -> CodecConfig:
         """The side read; with a table, its rows in the table's columns. SetupError USAGE names the source's options."""
-        return with_parameter_names(self._read_config)()
-
-    def _read_config(self) -> CodecConfig:
         options = self.given
         chosen = {"time_zone": "UTC", "on_lossy": "flag", "craft_float": "auto"}
         config = CodecConfig(

@@ -77,19 +77,15 @@ def _decode_in_workers(
     same["flags"] = F.coalesce("flags", none)
     columns = {name: F.col(name) for name in change_schema(headers=headers).names}
     columns |= {name: F.when(F.col("kind").isNull(), same[name]).otherwise(F.col(name)) for name in same}
-    if reader is not None:
-        columns |= {name: F.coalesce(_read_binary(changes, reader, name), F.col(name)) for name in BINARY}
+    spark: Any = frame.sparkSession
+    for name in BINARY if reader is not None else ():  # from its binary row, NULL where it has none
+        target = avro_jvm.instance(spark, reader, len(changes.schema[name].dataType))  # type: ignore[arg-type]
+        argument = spark._jsparkSession.expression(F.col(BINARY[name])._jc)
+        row_type = changes._jdf.schema().apply(name).dataType()
+        row = avro_jvm.invoke(spark, target, "row", row_type, argument, nullable=True)
+        row_column = Column(spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(row))
+        columns[name] = F.coalesce(row_column, F.col(name))
     return changes.select(*(column.alias(name) for name, column in columns.items()))
-
-
-def _read_binary(changes: DataFrame, reader: Any, name: str) -> Column:
-    """A side from its binary row, NULL where it has none."""
-    spark: Any = changes.sparkSession
-    target = avro_jvm.instance(spark, reader, len(changes.schema[name].dataType))  # type: ignore[arg-type]
-    kind = changes._jdf.schema().apply(name).dataType()
-    argument = spark._jsparkSession.expression(F.col(BINARY[name])._jc)
-    row = avro_jvm.invoke(spark, target, "row", kind, argument, nullable=True)
-    return Column(spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(row))
 
 
 def decoded_changes(frame: DataFrame, config: CodecConfig) -> DataFrame:

@@ -101,12 +101,8 @@ def java_end(error: BaseException) -> SetupError | None:
     except subprocess.TimeoutExpired:
         return None
     code = _AS_A_SHELL - code if code > _AS_A_SHELL else code
-    return SetupError("JAVA_ENDED", details=_ENDINGS.get(code) or _name_end(code))
-
-
-def _name_end(code: int) -> str:
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return f"{how}: what it printed is above"
+    return SetupError("JAVA_ENDED", details=_ENDINGS.get(code) or f"{how}: what it printed is above")
 
 
 def _is_behind(error: BaseException | None, *kinds: type[Exception]) -> bool:
@@ -211,16 +207,3 @@ def error_of(error: Exception) -> SetupError | None:
     if is_kafka_away(error) and "kafka" in text.lower():
         return SetupError("KAFKA_UNREACHABLE", servers="the brokers given", details=shorten_message(error))
     return None
-
-
-__all__ = [
-    "error_of",
-    "is_kafka_away",
-    "is_worker_death",
-    "java_end",
-    "kafka_refusal",
-    "lost_offsets",
-    "missing_connector",
-    "raised_message",
-    "shorten_message",
-]

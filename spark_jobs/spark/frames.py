@@ -83,10 +83,7 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
         raise SetupError("USAGE", details=f"messages need key and value in binary, these have {types}")
     for name, kinds in _TAKEN.items():
         if not have.get(name, "void").startswith((*kinds, "void")):
-            raise SetupError(
-                "USAGE",
-                details=f"column {name}: Kafka's is {_TYPES[name]}, not {have[name]}",
-            )
+            raise SetupError("USAGE", details=f"column {name}: Kafka's is {_TYPES[name]}, not {have[name]}")
     columns: list[Column] = []
     for name in KAFKA_COLUMNS:
         if name == "headers":

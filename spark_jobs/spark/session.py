@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from socketserver import BaseServer
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -33,35 +32,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # What our jobs rely on; can be set on a running session.
-RUNTIME: Mapping[str, str] = MappingProxyType(
-    {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.caseSensitive": "true",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    }
-)
+RUNTIME: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+}
 # For a JVM that we start ourselves.
-_START: Mapping[str, str] = MappingProxyType(
-    {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.catalogImplementation": "in-memory",
-        # A merged batch has about 150 pieces of code of Spark's; of the 100 that Spark keeps, none would be there when
-        # the next batch asks for it, and all be compiled again.
-        "spark.sql.codegen.cache.maxEntries": "1000",
-    }
-)
-_LOCAL: Mapping[str, str] = MappingProxyType(
-    {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.python.daemon.module": "ticdc_bridge.spark_jobs.spark.worker_daemon",
-    }
-)
+_START: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    # A merged batch has about 150 pieces of code of Spark's; of the 100 that Spark keeps, none would be there when the
+    # next batch asks for it, and all be compiled again.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+}
+_LOCAL: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.python.daemon.module": "ticdc_bridge.spark_jobs.spark.worker_daemon",
+}
 _LONGEST_SOCKET = 103  # bytes in a socket's name, on the system that allows least
-_NO_CONFIG: Mapping[str, str] = MappingProxyType({})
+_NO_CONFIG: Mapping[str, str] = {}
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
 _EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions"
 # HotSpot compiles no method beyond 8,000 bytes of bytecode unless told to, and what Spark makes of a stage that builds
@@ -120,7 +113,11 @@ def spark_session(
         return _adjust_session(SparkSession.builder.remote(remote).getOrCreate(), {**RUNTIME, **config})
     _expect_lost_connections()
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        conf = {**_submitted_settings(), **({"spark.master": master} if master else {}), **config}
+        from pyspark import SparkConf, SparkContext
+
+        SparkContext._ensure_initialized()
+        submitted = dict(SparkConf().getAll())
+        conf = {**submitted, **({"spark.master": master} if master else {}), **config}
         builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **submitted_options(conf)})
         return (builder.master(master) if master else builder).getOrCreate()
     # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
@@ -137,7 +134,6 @@ def _expect_lost_connections() -> None:
     from pyspark import accumulators
 
     logging.getLogger().addFilter(_is_not_of_py4j)
-
     for kind in ("AccumulatorTCPServer", "AccumulatorUnixServer", "AccumulatorServer"):
         server = getattr(accumulators, kind, None)
         if server is not None:
@@ -151,14 +147,6 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 def _report_unless_lost(server: BaseServer, request: Any, address: Any) -> None:
     if not isinstance(sys.exception(), (ConnectionError, EOFError)):
         BaseServer.handle_error(server, request, address)
-
-
-def _submitted_settings() -> dict[str, str]:
-    """What spark-submit was given."""
-    from pyspark import SparkConf, SparkContext
-
-    SparkContext._ensure_initialized()
-    return dict(SparkConf().getAll())
 
 
 def submitted_options(settings: Mapping[str, str]) -> dict[str, str]:
@@ -228,13 +216,16 @@ def _settings(master: str, config: Mapping[str, str], packages: Sequence[str] = 
     level = os.environ.get("BRIDGE_SPARK_LOG", "error")
     stream = "off" if level == "error" else level  # why a query ended is told by who runs it
     log4j.write_text(_LOG4J.format(level=level, stream=stream), encoding="utf-8")
+    options, more = config.get(_JVM_OPTIONS, ""), (os.environ.get(name, "") for name in _JAVA_READS)
+    # Where no collector is chosen, and the driver runs tasks.
+    collector = _COLLECTOR if _is_local(master) and not any(map(_CHOSEN.search, (options, *more))) else ""
     ours = {
         **RUNTIME,
         **_START,
-        **({**_LOCAL, **_sockets(scratch), **_shuffles()} if _is_local(master) else {}),
+        **(_local_settings(scratch) if _is_local(master) else {}),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **config,
-        _JVM_OPTIONS: " ".join([_HUGE, f"-Dlog4j2.configurationFile={log4j}", *_driver_options(master, config)]),
+        _JVM_OPTIONS: " ".join(filter(None, [_HUGE, f"-Dlog4j2.configurationFile={log4j}", collector, options])),
         _EXECUTOR_OPTIONS: _executor_options(config),
     }
     if PACKAGES not in config:
@@ -244,47 +235,30 @@ def _settings(master: str, config: Mapping[str, str], packages: Sequence[str] = 
         ours[PACKAGES] = join_lists(config.get(PACKAGES, ""), *packages)
         if settings_file := os.environ.get("BRIDGE_IVY_SETTINGS"):
             ours.setdefault("spark.jars.ivySettings", settings_file)
-    if _is_local(master):
-        ours.setdefault("spark.executorEnv.PYTHONPATH", _python_path())
+    if _is_local(master):  # workers must find `ticdc_bridge` from wherever the job was started
+        folders = filter(None, [str(Path(__file__).absolute().parents[3]), os.environ.get("PYTHONPATH")])
+        ours.setdefault("spark.executorEnv.PYTHONPATH", os.pathsep.join(folders))
     return ours
 
 
-def _driver_options(master: str, config: Mapping[str, str]) -> Iterator[str]:
-    """The caller's Java options for the driver, after a collector where none is chosen and the driver runs tasks."""
-    options = config.get(_JVM_OPTIONS, "")
-    if _is_local(master) and not any(
-        map(_CHOSEN.search, (options, *(os.environ.get(name, "") for name in _JAVA_READS)))
-    ):
-        yield _COLLECTOR
-    if options:
-        yield options
-
-
-def _sockets(folder: Path) -> dict[str, str]:
-    """Python's workers are reached through sockets in the file system, which cost less than TCP's on loopback.
-
-    Not where the system has none, nor where their names, of 42 characters in the folder, would be too long for one.
-    """
+def _local_settings(folder: Path) -> dict[str, str]:
+    """What Spark is told where its tasks run on this machine. folder: for sockets."""
+    # 200 and 50 parts of a shuffle, as Spark and Delta have it, are a cluster's, and cost each small query a second or
+    # more. A part of many rows spills to the disk.
+    pieces, name = str(max(8, 4 * (os.cpu_count() or 1))), "spark.python.unix.domain.socket"
+    shuffles = {"spark.sql.shuffle.partitions": pieces, "spark.databricks.delta.snapshotPartitions": pieces}
+    # Python's workers are reached through sockets in the file system, which cost less than TCP's on loopback. Not where
+    # the system has none, nor where their names, of 42 characters in the folder, would be too long for one.
     if not hasattr(socket, "AF_UNIX") or len(str(folder).encode()) > _LONGEST_SOCKET - 43:
-        return {}
-    name = "spark.python.unix.domain.socket"
-    return {f"{name}.enabled": "true", f"{name}.dir": str(folder)}
-
-
-def _shuffles() -> dict[str, str]:
-    """Into how many parts this machine shuffles: 200 and 50, as Spark and Delta have it, are a cluster's, and cost each
-    small query a second or more. A part of many rows spills to the disk.
-    """
-    pieces = str(max(8, 4 * (os.cpu_count() or 1)))
-    return {"spark.sql.shuffle.partitions": pieces, "spark.databricks.delta.snapshotPartitions": pieces}
+        return {**_LOCAL, **shuffles}
+    return {**_LOCAL, **shuffles, f"{name}.enabled": "true", f"{name}.dir": str(folder)}
 
 
 def _variables(*, local: bool) -> dict[str, str]:
     """What pyspark and the JVM read from the environment while they start."""
-    variables = {"JAVA_HOME": str(spark_java_home()), **variables_for_nameless_user(_scratch)}
-    if local:
-        return {**variables, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    return {**variables, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}
+    python = sys.executable if local else os.environ.get("PYSPARK_PYTHON", sys.executable)
+    variables = {"JAVA_HOME": str(spark_java_home()), "PYSPARK_PYTHON": python}
+    return {**variables, **variables_for_nameless_user(_scratch), **({"SPARK_LOCAL_IP": "127.0.0.1"} if local else {})}
 
 
 @contextmanager
@@ -299,12 +273,6 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _python_path() -> str:
-    """Workers must find `ticdc_bridge` from wherever the job was started."""
-    root = str(Path(__file__).absolute().parents[3])
-    return os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
 
 
 def _is_local(master: str) -> bool:

@@ -22,9 +22,12 @@ def is_of(id_: TableId, db: SparkColumn, table: SparkColumn) -> SparkColumn:
 
 def typed_row(image: str, table: Table) -> str:
     """SQL: map<string,string> column `image` in plain form → struct of the table's row; NULL stays NULL."""
-    names = ((c, sql_literal(c.name)) for c in table.columns if not c.virtual)
-    fields = ", ".join(f"{name}, {_typed_sql(f'{image}[{name}]', c)}" for c, name in names)
-    return f"CASE WHEN {image} IS NOT NULL THEN named_struct({fields}) END"
+    fields = list[str]()
+    for column in (c for c in table.columns if not c.virtual):
+        name = sql_literal(column.name)
+        convert, value = CAST_SQL.get(column.type.kind), f"{image}[{name}]"
+        fields += name, convert(value, column) if convert else value
+    return f"CASE WHEN {image} IS NOT NULL THEN named_struct({', '.join(fields)}) END"
 
 
 def unfit_sql(table: Table) -> str | None:
@@ -59,37 +62,24 @@ def _decimal_fits(value: str, column: Column) -> str:
     return f"{value} RLIKE '^-?0*[0-9]{{0,{precision - scale}}}([.][0-9]{{0,{scale}}}0*)?$'"
 
 
-def _is_hex(value: str, _column: Column) -> str:
-    return f"""{value} RLIKE '^[{{]"hex":"([0-9a-f][0-9a-f])*"[}}]$'"""
-
-
 def sql_literal(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
-def _typed_sql(value: str, column: Column) -> str:
-    convert = CAST_SQL.get(column.type.kind)
-    return convert(value, column) if convert else value
-
-
-def _cast(value: str, column: Column) -> str:
-    return f"CAST({value} AS {spark_type(column)})"
-
-
-def _unhex(value: str, _column: Column) -> str:
-    # {"hex":"00ff"}: the digits are what stands between the 8th character and the last two.
-    return f"unhex(substring({value}, 9, length({value}) - 10))"
-
-
 CAST_SQL: dict[Kind, Callable[[str, Column], str]] = {
-    **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL), _cast),
-    **dict.fromkeys((Kind.BIT, Kind.BINARY), _unhex),
+    **dict.fromkeys(
+        (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL),
+        lambda value, column: f"CAST({value} AS {spark_type(column)})",
+    ),
+    # {"hex":"00ff"}: the digits are what stands between the 8th character and the last two.
+    **dict.fromkeys((Kind.BIT, Kind.BINARY), lambda value, _: f"unhex(substring({value}, 9, length({value}) - 10))"),
 }
-
-
+"""SQL of a value in plain form → SQL of the value in its column's type. Other kinds stay text."""
 _FITS: dict[Kind, Callable[[str, Column], str]] = {
     **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.DOUBLE, Kind.FLOAT), _castable_sql),
     Kind.DECIMAL: _decimal_fits,
-    **dict.fromkeys((Kind.BIT, Kind.BINARY), _is_hex),
+    **dict.fromkeys(
+        (Kind.BIT, Kind.BINARY), lambda value, _: f"""{value} RLIKE '^[{{]"hex":"([0-9a-f][0-9a-f])*"[}}]$'"""
+    ),
 }

@@ -34,33 +34,33 @@ def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
         (short, n, F.col(row_image)[c.name], c) for row_image, short in _IMAGES.items() for n, c in enumerate(columns)
     ]
     casts = [READ[c.type.kind](text, zone).alias(f"{short}{n}") for short, n, text, c in cells]
-    typed = frame.select("*", _barrier(casts[0]), *casts[1:])
+    # Not a column that Spark would take for the same each time: else a filter on the result would be pushed below the
+    # conversions, with a copy of all of them and of what they are made from, again and again.
+    barrier = F.when(F.spark_partition_id() >= 0, casts[0]).alias(f"{_IMAGES['before']}0")
+    typed = frame.select("*", barrier, *casts[1:])
     bad = [(c, text, text.isNotNull() & F.col(f"{short}{n}").isNull()) for short, n, text, c in cells]
     out: dict[str, Column] = {name: F.col(name) for name in frame.columns}
     for image in _IMAGES:
         row = F.struct(*_row(view, image, columns, certain=read.tables is not None))
         out[image] = F.when(F.col(image).isNotNull(), row)
     flags = [F.when(b, F.lit(f"{NOT_TYPED}:{c.name}")) for c, _, b in bad] if view.on_lossy == "flag" else []
-    flags += [F.when(_folds(t, zone), F.lit(f"{FOLD}:{c.name}")) for c, t, _ in bad if _may_fold(c, zone)]
+    if transition_dates(zone):
+        stamps = ((c, text) for c, text, _ in bad if c.type.kind is Kind.TIMESTAMP)
+        flags += [F.when(_folds(text, zone), F.lit(f"{FOLD}:{c.name}")) for c, text in stamps]
     if flags:
         out["flags"] = F.array_union("flags", F.array_compact(F.array(*flags)))
     if view.on_lossy == "error":
-        typed = typed.withColumn("_wrong", F.coalesce(*(F.when(b, _detail(view, c, t)) for c, t, b in bad)))
-        wrong = F.col("_wrong")
+        details = []  # of INVALID_VALUE (schemas.model.errors), as the worker's check has it
+        for c, text, is_bad in bad:
+            reason = F.lit(f" is no value of Spark's {spark_type(c, view.types)}")
+            detail = F.concat(F.lit(f"column {c.name}: "), F.substring(text, 1, 40), reason)
+            details.append(F.when(is_bad, detail))
+        typed, wrong = typed.withColumn("_wrong", F.coalesce(*details)), F.col("_wrong")
         out |= {
             row_image: F.when(wrong.isNotNull(), F.raise_error(wrong)).otherwise(out[row_image])
             for row_image in _IMAGES
         }
     return typed.select(*(column.alias(name) for name, column in out.items()))
-
-
-def _barrier(column: Column) -> Column:
-    """The column, but not one that Spark would take for the same each time.
-
-    Else a filter on the result would be pushed below the conversions, with a copy of all of them and of what they are
-    made from, again and again.
-    """
-    return F.when(F.spark_partition_id() >= 0, column).alias(f"{_IMAGES['before']}0")
 
 
 def _row(view: TableView, image: str, typed: list[TableColumn], certain: bool) -> list[Column]:
@@ -73,12 +73,6 @@ def _row(view: TableView, image: str, typed: list[TableColumn], certain: bool) -
         value = F.col(f"{_IMAGES[image]}{numbers[name]}") if name in numbers else F.col(image)[name]
         out.append(value.alias(name, metadata=metadata_of(column, certain)))
     return out
-
-
-def _detail(view: TableView, column: TableColumn, text: Column) -> Column:
-    """The message of INVALID_VALUE (schemas.model.errors), as the worker's check has it."""
-    reason = f" is no value of Spark's {spark_type(column, view.types)}"
-    return F.concat(F.lit(f"column {column.name}: "), F.substring(text, 1, 40), F.lit(reason))
 
 
 # ---- text → Spark's types, NULL for what they can't hold
@@ -130,10 +124,6 @@ def _utc(clock: Column, zone: str) -> Column:
 
 def _in_zone(utc: Column, zone: str) -> Column:
     return F.convert_timezone(F.lit("UTC"), F.lit(_spark_zone(zone)), utc)
-
-
-def _may_fold(column: TableColumn, zone: str) -> bool:
-    return column.type.kind is Kind.TIMESTAMP and bool(transition_dates(zone))
 
 
 def _is_risky(text: Column, zone: str) -> Column:

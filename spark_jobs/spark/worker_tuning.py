@@ -28,8 +28,15 @@ _done: list[int] = []
 def tune_worker() -> None:
     """What a worker has loaded is loaded for good: the collector and the importer need not go through it again."""
     _keep_memory()
-    _freeze()
-    _leave_zips()
+    # The objects that are there go out of the collector's sight. They are freed as before when nobody has them.
+    if len(_done) < _TIMES and (count := len(gc.get_objects())) > _MANY:
+        gc.collect()
+        gc.freeze()
+        _done.append(count)
+    # The importers of Spark's own zips and jars are forgotten; an import that looks there makes new ones, for little.
+    for path, importer in list(sys.path_importer_cache.items()):
+        if _SPARK is not None and isinstance(importer, zipimporter) and importer.archive.startswith(_SPARK):
+            del sys.path_importer_cache[path]
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
@@ -43,26 +50,6 @@ def _keep_memory() -> None:
     if set_option is not None:
         set_option(_M_MMAP_THRESHOLD, _LARGEST)
         set_option(_M_TRIM_THRESHOLD, _KEPT)
-
-
-def _freeze() -> None:
-    """Takes the objects that are there out of the collector's sight. They are freed as before when nobody has them."""
-    if len(_done) >= _TIMES:
-        return
-    count = len(gc.get_objects())
-    if count > _MANY:
-        gc.collect()
-        gc.freeze()
-        _done.append(count)
-
-
-def _leave_zips() -> None:
-    """Forgets the importers of Spark's own zips and jars; an import that looks there makes new ones, for little."""
-    if _SPARK is None:
-        return
-    for path, importer in list(sys.path_importer_cache.items()):
-        if isinstance(importer, zipimporter) and importer.archive.startswith(_SPARK):
-            del sys.path_importer_cache[path]
 
 
 def _installation() -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ticdc_bridge.clients.kafka import number_sources
+from ticdc_bridge.clients.kafka import extents, number_sources
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
@@ -63,8 +63,6 @@ def _run(
     topics = topics_of_location(source)
     client, sources = kafka.java_settings() if topics else None, None
     if topics is not None and topics.only is not None:
-        from ticdc_bridge.clients.kafka import extents
-
         extents(topics.only, kafka.settings())  # says that Kafka or the topic is not there, before Spark starts
     elif topics is not None:
         sources = number_sources(topics.find(kafka.settings()), [])

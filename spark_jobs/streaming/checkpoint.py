@@ -1,4 +1,4 @@
-"""What a stream keeps beside Spark's own checkpoint: whose it is, DDL it has read, watermarks, rows held, ids seen.
+"""The state of a stream beside Spark's own checkpoint: whose it is, DDL it has read, watermarks, rows held, ids seen.
 
 Everything is written per micro-batch under the batch's number, from the state of the batch before: a batch that Spark
 runs again after a crash finds the same state and writes the same files.
@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ticdc_bridge.clients.kafka import number_sources
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -19,6 +19,8 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.runtime.cache import write_atomically
+
+T = TypeVar("T")
 
 
 class Checkpoint:
@@ -60,13 +62,11 @@ class Checkpoint:
 
     def same_topic(self, topic: str, id_: str | None) -> None:
         """SetupError STOPPED where the topic is not the one whose offsets are here, by what the broker knows it by."""
-        path = self.folder / "topic.json"
         if id_ is None:
             return
-        if not path.exists():
-            _write(path, json.dumps({"topic": topic, "id": id_}))
-        old_id = json.loads(path.read_text(encoding="utf-8"))["id"]
-        if old_id != id_:
+        if not (record := self._read("topic.json", dict[str, str]())):
+            self._keep("topic.json", record := {"topic": topic, "id": id_})
+        if (old_id := record["id"]) != id_:
             details = (
                 f"it is another topic than the one that checkpoint {self.folder} has offsets of: it was deleted and "
                 f"created again (topic id {old_id}, now {id_}). To read it from its beginning take a new --checkpoint"
@@ -85,7 +85,7 @@ class Checkpoint:
 
     def number_sources(self, counts: Mapping[str, int]) -> list[tuple[str, int]]:
         """(topic, partition) by number (ticdc_bridge.clients.kafka.number_sources): the same at every start."""
-        known = [(topic, n) for topic, n in self._read("sources.json", [])]
+        known = [(topic, n) for topic, n in self._read("sources.json", list[tuple[str, int]]())]
         numbered = number_sources(counts, known)
         if numbered != known:
             self._keep("sources.json", numbered)
@@ -98,12 +98,12 @@ class Checkpoint:
 
     def has_written(self, what: str, number: int) -> bool:
         """True if an earlier try of the newest micro-batch wrote its file. Early releases kept nothing: it may have."""
-        return bool(self._read(f"files/{what}.json", number) == number)
+        return self._read(f"files/{what}.json", number) == number
 
     # ---- what failed in the newest micro-batch
     def has_other_failures(self, number: int, failures: str) -> bool:
         """True if an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
-        record = self._read("failures.json", {})
+        record = self._read("failures.json", dict[str, Any]())
         if record.get("batch") == number:
             return bool(record["failures"] != failures)
         self._keep("failures.json", {"batch": number, "failures": failures})
@@ -112,12 +112,9 @@ class Checkpoint:
     # ---- DDL in the order it was read
     def ddl_before(self, number: int) -> list[DdlEvent]:
         """The statements of the batches before this one."""
-        events = []
-        for path in sorted((self.folder / "ddl").glob("*.jsonl")):
-            if int(path.stem) < number:
-                for line in path.read_text(encoding="utf-8").splitlines():
-                    events.append(DdlEvent(*json.loads(line)))
-        return events
+        paths = (path for path in sorted((self.folder / "ddl").glob("*.jsonl")) if int(path.stem) < number)
+        lines = (line for path in paths for line in path.read_text(encoding="utf-8").splitlines())
+        return [DdlEvent(*json.loads(line)) for line in lines]
 
     def keep_ddl(self, number: int, events: Iterable[DdlEvent]) -> None:
         rows = [[e.format, e.db, e.table, e.commit_ts, e.ddl_type, e.query] for e in events]
@@ -127,12 +124,11 @@ class Checkpoint:
     # ---- tables of the lake
     def table_locations(self) -> dict[str, dict[str, str | int]]:
         """By the folded name: what spark_jobs.streaming.many_tables keeps of each table."""
-        locations: dict[str, dict[str, str | int]] = self._read("tables.json", {})
-        return locations
+        return self._read("tables.json", {})
 
     def table_choices(self, patterns: Iterable[str]) -> list[list[str]]:
         """The patterns of tables that runs before this one took; this one's are kept with them."""
-        now, earlier = list(patterns), list[list[str]](self._read("choices.json", []))
+        now, earlier = list(patterns), self._read("choices.json", list[list[str]]())
         if now not in earlier:
             self._keep("choices.json", [*earlier, now])
         return earlier
@@ -142,7 +138,8 @@ class Checkpoint:
 
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:
-        return {int(k): v for k, v in self._read(f"watermarks/{number - 1:012d}.json", {}).items()}
+        marks = self._read(f"watermarks/{number - 1:012d}.json", dict[str, int]())
+        return {int(partition): mark for partition, mark in marks.items()}
 
     def keep_watermarks(self, number: int, watermarks: dict[int, int]) -> None:
         self._keep(f"watermarks/{number:012d}.json", watermarks)
@@ -150,7 +147,7 @@ class Checkpoint:
 
     # ---- the last row of each partition of a name
     def last_rows_before(self, number: int) -> dict[str, dict[str, int | None]]:
-        """What spark_jobs.streaming.row_owners kept last; not every batch has rows."""
+        """The rows that spark_jobs.streaming.row_owners kept last; not every batch has rows."""
         kept = self._last_rows_before(number)
         rows: dict[str, dict[str, int | None]] = json.loads(kept[-1].read_text(encoding="utf-8")) if kept else {}
         return rows
@@ -189,10 +186,11 @@ class Checkpoint:
     def forget(self, kind: str, number: int) -> None:
         remove_folder(self.folder / kind / f"batch={number}")
 
-    def _read(self, name: str, default: Any) -> Any:
-        """What a JSON file has; default: it is not there."""
+    def _read(self, name: str, default: T) -> T:
+        """The content of a JSON file; default: it is not there."""
         path = self.folder / name
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
+        content: T = json.loads(path.read_text(encoding="utf-8")) if path.exists() else default
+        return content
 
     def _keep(self, name: str, value: Any) -> None:
         _write(self.folder / name, json.dumps(value))

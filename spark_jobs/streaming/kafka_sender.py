@@ -41,7 +41,7 @@ from ticdc_bridge.spark_jobs.streaming.pieces import (
 pa: Any = pyarrow  # the stubs know less than the library
 
 SENT = f"`key` binary, value binary, headers {HEADERS}, partition int"
-"""What the workers give, with `topic` where not all goes to one, and _INPUT_ORDER where messages have ids."""
+"""Columns of the workers' rows, with `topic` where not all goes to one, and _INPUT_ORDER where messages have ids."""
 _INPUT_ORDER = "position bigint, part int"
 DEAD = f"{MESSAGE}, position bigint"
 _NOW_WELL = "it failed when it was read first, and not when it was read again for this dead letter: replay it"
@@ -49,33 +49,23 @@ _NOW_WELL = "it failed when it was read first, and not when it was read again fo
 
 @dataclass
 class SendReport:
-    """What the tasks of one try of a micro-batch told.
+    """The counts of the tasks of one try of a micro-batch.
 
     failed: positions of the messages that failed, by code (arrays of int64); fatal: why a worker could not go on.
     """
 
-    tally: dict[str, int] = field(default_factory=dict)
-    messages: int = 0
-    out: int = 0
+    summary: Summary = field(default_factory=Summary)
     offsets: dict[int, int] = field(default_factory=dict)
     failed: dict[str, list[Any]] = field(default_factory=dict)
     fatal: dict[str, str] | None = None
 
     def add(self, other: SendReport) -> None:
-        for name, n in other.tally.items():
-            self.tally[name] = self.tally.get(name, 0) + n
-        self.messages += other.messages
-        self.out += other.out
+        self.summary.merge(other.summary)
         for partition, offset in other.offsets.items():
             self.offsets[partition] = max(offset, self.offsets.get(partition, 0))
         for code, positions in other.failed.items():
             self.failed.setdefault(code, []).extend(positions)
         self.fatal = self.fatal or other.fatal
-
-    def summary(self) -> Summary:
-        summary = Summary(messages=self.messages, out=self.out)
-        summary.add(self.tally)
-        return summary
 
     def failures(self) -> dict[str, Any]:
         """Positions by code, in their order."""
@@ -163,15 +153,10 @@ class SendBatches:
             except SetupError as error:
                 self.reports.add({self.attempt: SendReport(fatal=row_of_error(error))})
                 return
-            summary = batch_counts.summary
-            self.reports.add(
-                {
-                    self.attempt: SendReport(
-                        summary.tally(), summary.messages, sum(rows.num_rows for rows in out), batch_counts.offsets,
-                        {code: [np.array(positions, np.int64)] for code, positions in failed.items()}
-                    )
-                }
-            )  # fmt: skip
+            batch_counts.summary.out = sum(rows.num_rows for rows in out)
+            failed_positions = {code: [np.array(positions, np.int64)] for code, positions in failed.items()}
+            report = SendReport(batch_counts.summary, batch_counts.offsets, failed_positions)
+            self.reports.add({self.attempt: report})
             yield from out
 
     def _rows(self, result: MessageResult, message: Message, position: int) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from ticdc_bridge.clients.kafka import TopicChoice
+from ticdc_bridge.clients.kafka import TopicChoice, extents, newest_offsets, topic_id, topic_ids
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
@@ -30,8 +30,6 @@ class KafkaSource:
         """Finds new topics and partitions. SetupError where a topic is gone, or was created anew: its offsets stand for
         other messages now; KAFKA_UNREACHABLE.
         """
-        from ticdc_bridge.clients.kafka import topic_id, topic_ids
-
         settings, topic = self._kafka.settings(), self.topics.only
         if topic is not None:
             self._checkpoint.same_topic(topic, topic_id(topic, settings))
@@ -48,8 +46,6 @@ class KafkaSource:
         """How many messages wait in the sources that were read, by topic. offsets: the newest that a batch read of each
         source. SetupError KAFKA_UNREACHABLE.
         """
-        from ticdc_bridge.clients.kafka import newest_offsets
-
         self._read |= offsets
         waiting = Counter[str]()
         if self.topics.only is not None:
@@ -63,6 +59,4 @@ class KafkaSource:
         return dict(waiting)
 
     def _ends(self, topic: str) -> dict[int, int]:
-        from ticdc_bridge.clients.kafka import extents
-
         return {partition: high for partition, (_, high) in extents(topic, self._kafka.settings()).items()}

@@ -25,7 +25,10 @@ def post(
     dead_letter: where messages go that fail; failed_before: how many did in earlier micro-batches of this run.
     """
     failed = summary.errors.total()
-    tables = tables_of(summary.used, _newest(summary), waiting)
+    newest = {name: merge.newest_ts for name, merge in summary.merges.items()}
+    newest |= {progress.name: progress.newest_ts for progress in summary.tables}
+    known = {name.lower(): commit_ts for name, commit_ts in newest.items() if commit_ts is not None}
+    tables = tables_of(summary.used, known, waiting)
     if failed and not tables:  # a job from which no row comes is to be seen, too
         tables = [edge(None, 0)]
     body = {
@@ -53,13 +56,6 @@ def tell(url: str | None, body: dict[str, Any]) -> None:
         print(f"warning: lineage was not posted: {error.detail}", file=sys.stderr)
 
 
-def _newest(summary: Summary) -> dict[str, int]:
-    """The newest commit_ts that was written, by table, where one is known."""
-    merges = {name: merge.newest_ts for name, merge in summary.merges.items()}
-    newest = merges | {edge_facts.name: edge_facts.newest_ts for edge_facts in summary.tables}
-    return {name.lower(): commit_ts for name, commit_ts in newest.items() if commit_ts is not None}
-
-
 def tables_of(
     used: Counter[Used], newest: Mapping[str, int] | None = None, waiting: Mapping[str, int] | None = None
 ) -> list[dict[str, Any]]:
@@ -75,5 +71,5 @@ def tables_of(
 
 
 def edge(topic: str | None, rows: int) -> dict[str, Any]:
-    """What is told of messages that were not decoded: their topic, and no table."""
+    """The edge of messages that were not decoded: their topic, and no table."""
     return dict(zip(_NAMES, (topic, "", "", None, None), strict=True)) | {"rows": rows}

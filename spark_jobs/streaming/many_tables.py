@@ -39,7 +39,7 @@ _BESIDE = ("changelog", "versions")
 
 @dataclass
 class TableTask:
-    """What a batch does for a table. changes: None: there are none, and its place follows its DDL alone.
+    """The work of a batch for a table. changes: None: there are none, and its place follows its DDL alone.
 
     statements: its history. rows: read of it; newest: their largest commit_ts; out: keys or rows written. layout: of a
     table that is made, if it is not the job's. changelog, versions: the places of these, None for none. refused: why it
@@ -196,25 +196,23 @@ class ManyTables:
         return next((id_ for _, id_ in chain.names() if id_ is not None and self._choice.takes(id_)), None)
 
     def _locations_of(self, chain: RenameChain) -> dict[str, str | int]:
-        """Where a table is, which a checkpoint keeps: its name may come in other letters later."""
+        """Where a table is, which a checkpoint keeps: its name may come in other letters later.
+
+        SetupError STOPPED for a table whose earlier changes the stream read when it was not chosen.
+        """
         name = self._first_name(chain)
         assert name is not None
-        self._check_always_chosen(name)
+        if (choice := next((choice for choice in self._earlier if not choice.takes(name)), None)) is not None:
+            details = (
+                f"an earlier run of this --checkpoint took --tables {choice}, and read its changes"
+                " without it: merge it from the beginning with another --checkpoint, and leave it out here"
+            )
+            raise SetupError("STOPPED", where=str(name), details=details)
         given, location = self._given_locations(chain), self._states.get(str(name.folded), {})
         for kind in ("location", *_BESIDE):
             if kind not in location and (rule := self._rule(kind, given)) is not None:
                 location[kind] = location_by_rule(rule, name)
         return self._states.setdefault(str(name.folded), location)
-
-    def _check_always_chosen(self, name: TableId) -> None:
-        """SetupError STOPPED for a table whose earlier changes the stream read when it was not chosen."""
-        for choice in self._earlier:
-            if not choice.takes(name):
-                details = (
-                    f"an earlier run of this --checkpoint took --tables {choice}, and read its changes"
-                    " without it: merge it from the beginning with another --checkpoint, and leave it out here"
-                )
-                raise SetupError("STOPPED", where=str(name), details=details)
 
     # ---- writing them
     def _write_all(
@@ -232,11 +230,8 @@ class ManyTables:
                 )
                 errors[task.id] = errors[other.id] = SetupError("STOPPED", where=str(task.id), details=details)
 
-        def write_batch(task: TableTask) -> None:
-            task.out = write_table(task)
-
         held, able = summary.held, [task for task in tasks if task.id not in errors]
-        errors |= _run_together(write_batch, able, self._most, session, self.cut_off)
+        errors |= _run_together(write_table, able, self._most, session, self.cut_off)
         if self.cut_off.is_set():
             raise WaitInterrupted("stopped while the tables of a batch were written")
         for task in tasks:
@@ -260,10 +255,10 @@ def _may_exist(location: str) -> bool:
 
 
 def _run_together(
-    run: Callable[[TableTask], None], tasks: Sequence[TableTask], most: int, session: SparkSession,
+    write_table: Callable[[TableTask], int], tasks: Sequence[TableTask], most: int, session: SparkSession,
     cut_off: threading.Event,
 ) -> dict[TableId, Exception]:  # fmt: skip
-    """Runs for each table, `most` at a time, until it is cut off; what failed, by table."""
+    """Writes each table, `most` at a time, until it is cut off; what failed, by table."""
     errors = dict[TableId, Exception]()
 
     def run_batch(task: TableTask) -> None:
@@ -272,7 +267,7 @@ def _run_together(
         try:
             if len(tasks) > 1 and not is_connect(session):  # a table's jobs share the cores with the others'
                 session.sparkContext.setLocalProperty("spark.scheduler.pool", f"table {task.id}")
-            run(task)
+            task.out = write_table(task)
         except Exception as error:
             errors[task.id] = error
 
@@ -292,10 +287,10 @@ def _run_together(
 
 def _raise_first(errors: dict[TableId, Exception], count: int) -> None:
     """One of ours first: it comes again at each try."""
-    ours = [(id_, error) for id_, error in errors.items() if isinstance(error, BridgeError)]
-    for id_, error in ours:
+    known = [(id_, error) for id_, error in errors.items() if isinstance(error, BridgeError)]
+    for id_, error in known:
         print(f"error table {id_}: {error.detail}", file=sys.stderr)
     if count > len(errors):
         text = f"{count - len(errors)} of {count} tables of the batch are written; they are not written twice"
         print(f"{text}, {len(errors)} failed", file=sys.stderr)
-    raise ours[0][1] if ours else next(iter(errors.values()))
+    raise known[0][1] if known else next(iter(errors.values()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -17,7 +17,7 @@ from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_o
 from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
-from ticdc_bridge.spark_jobs.lake.name_history import shared_names, table_names
+from ticdc_bridge.spark_jobs.lake.name_history import rename_chain, shared_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
 from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind, TableSettings
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -43,7 +43,7 @@ _UNTIMED_HINTS = dict.fromkeys(
     ("avro", "canal-json", "debezium", "debezium-avro"), _ENABLE_EXTENSION_HINT + _OFFSET_ORDER_HINT
 )
 _VERSIONS_HINT = "row versions are made of changes that have it"
-"""What to do about changes that nothing orders, by the format read."""
+"""Hints what to do about changes that nothing orders, by the format read."""
 
 
 def merge_table(
@@ -57,7 +57,7 @@ def merge_table(
     """
     with DEFINITIONS_LOCK:
         ordered = sort_statements(statements)
-        steps, names = schema_changes(ordered, id_), table_names(ordered, id_)
+        steps, names = schema_changes(ordered, id_), rename_chain(ordered, id_).names()
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = definition or (newest_table(job.read, id_) if changes is not None else None)
     if table is not None and changes is not None and not steps and job.read.format == "avro":
@@ -73,12 +73,12 @@ def merge_table(
             for target in targets:
                 target.follow(definition, steps)
         return 0
-    ours, counts = changes, list[int]()
+    taken, counts = changes, list[int]()
     if owners is not None:
-        ours = take_table(changes, names, summary, owners, shared_names(ordered))
+        taken = take_table(changes, names, summary, owners, shared_names(ordered))
     for number, target in enumerate(targets):
         counted = Summary() if number else summary  # what one of them counts of the changes is so for all
-        counts.append(target.merge(ours, table, steps, counted))
+        counts.append(target.merge(taken, table, steps, counted))
         if counted.skipped[REPEATED] and number:
             summary.skipped[REPEATED] += counted.skipped[REPEATED]
     return counts[0]
@@ -102,14 +102,13 @@ def targets_of(
 
     targets: list[merge.CurrentTable | changelog.Changelog | row_versions.RowVersions] = []
     if job.current:
-        kind = merge.KIND
-        writer: Callable[[TableColumns], merge.RowWriter] = merge.CommitOrderWriter
-        if by_offset:
-            kind, writer = offset_order.KIND, offset_order.OffsetOrderWriter
         if not has_key and job.without_key == "append":
-            kind, writer = keyless.KIND, keyless.KeylessWriter
-        columns = columns_of(location, kind)
-        targets.append(merge.CurrentTable(columns, writer(columns)))
+            columns = columns_of(location, keyless.KIND)
+            targets.append(merge.CurrentTable(columns, keyless.append_inserts, keyless.check_no_key))
+        elif by_offset:
+            targets.append(merge.CurrentTable(columns_of(location, offset_order.KIND), offset_order.write_by_offset))
+        else:
+            targets.append(merge.CurrentTable(columns_of(location, merge.KIND), merge.write_by_commit_ts))
     if job.changelog is not None:
         targets.append(changelog.Changelog(columns_of(_location(job.changelog), changelog.KIND)))
     if job.versions is not None:
@@ -137,10 +136,10 @@ def take_table(
 ) -> DataFrame:  # fmt: skip
     """The rows of one table. What is left out is counted, and what is the table's, or not, by an estimate."""
     marked, is_row = owners.mark(changes, shared), F.col("kind") == "row"
-    ours = F.coalesce(is_row & is_of_names(names), F.lit(False))
+    is_taken = F.coalesce(is_row & is_of_names(names), F.lit(False))
     named = reduce(or_, (is_of_name(id_) for _, id_ in names))
     if shared and (count := marked.where(named & F.col(IS_ESTIMATED)).count()):
         summary.flags[TABLE_ESTIMATED] += count
-    for row in marked.where(~ours).groupBy("kind").count().collect():
+    for row in marked.where(~is_taken).groupBy("kind").count().collect():
         summary.skipped[OTHER_TABLE if row["kind"] == "row" else row["kind"]] += row["count"]
-    return marked.where(ours).drop(OWNED_AT, IS_ESTIMATED)
+    return marked.where(is_taken).drop(OWNED_AT, IS_ESTIMATED)

@@ -80,13 +80,7 @@ class JobMetrics:
             self._of("rate").set(rate)
         for topic, messages in lag.items():
             self._of("lag", topic).set(messages)
-        self._publish()
-
-    def _of(self, name: str, *labels: str) -> Any:
-        return self._series[name].labels(self._pipeline, *labels)
-
-    def _publish(self) -> None:
-        if self._destination and self._registry and not self._destination.startswith(":"):
+        if self._destination and not self._destination.startswith(":"):
             from prometheus_client import write_to_textfile
 
             try:
@@ -94,6 +88,9 @@ class JobMetrics:
             except OSError as error:
                 details = f"--metrics {self._destination}: {error.strerror or error}"
                 raise SetupError("USAGE", details=details) from error
+
+    def _of(self, name: str, *labels: str) -> Any:
+        return self._series[name].labels(self._pipeline, *labels)
 
 
 _Series = tuple[tuple[str, str, list[str]], ...]

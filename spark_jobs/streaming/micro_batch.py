@@ -161,7 +161,7 @@ class MicroBatchRunner:
     def _send(self, sender: KafkaSender, frame: DataFrame, batch: MicroBatch) -> BatchResult:
         """The way to Kafka where nothing has to be known of all messages before the first is written."""
         report = sender.send(frame, batch.job, self._topic.save)
-        batch.result = BatchResult(report.summary(), report.offsets)
+        batch.result = BatchResult(report.summary, report.offsets)
         self._definitions.forget_newest()
         failed = batch.result.summary.errors.total()
         is_read_again = failed and batch.job.on_error != "drop" and self._dead is not None

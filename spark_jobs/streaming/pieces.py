@@ -1,5 +1,5 @@
-"""What runs in Spark's Python workers for jobs, batch and stream: each message's pieces, as rows that sinks take, and
-what the driver counts and tells.
+"""The part of jobs that runs in Spark's Python workers: each message's pieces, as rows that sinks take, and what
+the driver counts and tells.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_ro
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
 from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder, order_of
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
+from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, Summary
 
 if TYPE_CHECKING:
@@ -45,15 +45,6 @@ _LOT = 1 << 18  # bytes of lines in one piece, about
 _CARRIED = ("topic", "partition", "offset", "key", "value", "timestamp", "headers")
 
 
-def message_function(job: Job) -> Callable[[Message], MessageResult]:
-    """Message → what becomes of it. Compiled once a task."""
-    decoder, marked = job.read.decoder(), job.needs_order
-    if job.write is None:
-        return lambda m: decode_message(decoder, m, job.read.verify_checksum, marked, job.read.chosen)
-    encoder = job.write.encoder()
-    return lambda m: transcode_message(decoder, encoder, m, job.topic, marked, job.read.chosen)
-
-
 def row_of_error(error: BridgeError) -> dict[str, str]:
     """An error as it travels to the driver, who makes the same error of it."""
     return {"code": error.code, "fields": json.dumps(error.fields)}
@@ -65,7 +56,7 @@ def error_of_row(kind: type[E], row: Any) -> E:
 
 
 Form = Literal["message", "line", "change", "text"]
-"""What a piece has of an event; `text`: the lines of a file, of messages or of the plain form, many in one piece."""
+"""The form of an event in a piece; `text`: the lines of a file, of messages or of the plain form, many in one piece."""
 HEADERS = "array<struct<key:string,value:binary>>"
 MESSAGE = f"topic string, partition int, `key` binary, value binary, timestamp timestamp, headers {HEADERS}"
 _PIECES = (
@@ -133,7 +124,7 @@ class PieceBatches:
             yield pa.RecordBatch.from_pylist([counts_row], schema=self.schema)
 
     def _kernel_pieces(self, chunk: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
-        """What the kernels wrote or read, as pieces."""
+        """The results of the kernels, as pieces."""
         if fast is None:
             return None
         count, zeros = len(fast.origin), pa.array(np.zeros(len(fast.origin), np.int32))
@@ -221,7 +212,12 @@ class TaskCodecs:
             self._batches = ChangeReader(job.read, pa.schema(list(changes)))
         elif lines and not job.needs_order:
             self._batches = LineReader(job.read)
-        self.process_message = self._batches.one if self._batches else message_function(job)
+        self.process_message: Callable[[Message], MessageResult]
+        if self._batches is not None:
+            self.process_message = self._batches.one
+            return
+        decoder, marked = job.read.decoder(), job.needs_order
+        self.process_message = lambda m: decode_message(decoder, m, job.read.verify_checksum, marked, job.read.chosen)
 
     def item(self, row: dict[str, Any]) -> Item | None:
         """A row of the input → its message, or what failed and the line; None for an empty line."""

@@ -40,7 +40,7 @@ _NO_OPTIONS: Mapping[str, Any] = {}
 
 
 class MergeArguments(TypedDict, total=False):
-    """What `merge` takes beside messages and into; table and format are needed."""
+    """The arguments of `merge` beside messages and into; table and format are needed."""
 
     table: Required[str]
     format: Required[str]

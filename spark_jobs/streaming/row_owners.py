@@ -17,7 +17,7 @@ from ticdc_bridge.spark_jobs.spark.sql_expressions import is_of
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
 Names = Sequence[tuple[int, TableId | None]]
-"""A table's names by time: spark_jobs.lake.name_history.table_names."""
+"""A table's names by time: spark_jobs.lake.name_history.RenameChain.names."""
 SharedNames = Mapping[TableId, Sequence[NameOwner]]
 """The tables that had a name: spark_jobs.lake.name_history.shared_names."""
 NOT_SHARED: SharedNames = {}
@@ -119,12 +119,12 @@ def _owners_of_name(shared: SharedNames) -> Column:
 
 def is_of_names(names: Names) -> Column:
     """Whether a row, with OWNED_AT, is of the table that had these names."""
-    at, ours = F.col(OWNED_AT), is_of_name(names[-1][1])
+    at, is_owned = F.col(OWNED_AT), is_of_name(names[-1][1])
     for _, id_ in names[:-1]:
-        ours = ours | (at.isNull() & is_of_name(id_))
+        is_owned = is_owned | (at.isNull() & is_of_name(id_))
     for until, id_ in reversed(names[:-1]):
-        ours = F.when(at <= until, is_of_name(id_)).otherwise(ours)
-    return ours
+        is_owned = F.when(at <= until, is_of_name(id_)).otherwise(is_owned)
+    return is_owned
 
 
 def is_of_name(id_: TableId | None) -> Column:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_bridge.clients.kafka import TopicChoice
+from ticdc_bridge.clients.kafka import TopicChoice, largest_messages, partition_counts, same_topic_error
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
-from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line, plain_error
 from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, TableLocation, table_location_of, topic_of_location
@@ -35,17 +35,18 @@ _INPUT_ORDER = ("position", "number", "part")
 _BATCH = 16384  # bytes: the Java producer's batch.size, if nobody says another
 
 
-class BatchSink(Protocol):
+class BatchSink(ABC):
+    @abstractmethod
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         """Takes the rows of micro-batch `number`. by_time: ordered by commit_ts."""
-        ...
 
-    def write_nothing(self, number: int) -> None:
-        """Micro-batch `number` has no rows for here; an earlier try of it may have had some."""
-        ...
+    def write_nothing(self, number: int) -> None:  # noqa: B027
+        """Micro-batch `number` has no rows for here; what an earlier try of it wrote stays, if a sink can't take it
+        back.
+        """
 
 
-class TopicSink:
+class TopicSink(BatchSink):
     """At least once; each message of a stream carries ID, so that its readers can drop what came twice.
 
     A stream's messages keep the partition they were read from (modulo the topic's), as in this process: there the
@@ -62,8 +63,6 @@ class TopicSink:
 
     def counts(self) -> dict[str, int]:
         """Partitions of the topics that are there. SetupError KAFKA_UNREACHABLE."""
-        from ticdc_bridge.clients.kafka import partition_counts
-
         return partition_counts(self._settings, self.fixed, (self._rule or "").partition("{")[0])
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
@@ -108,8 +107,6 @@ class TopicSink:
         A batch that a broker refuses is split; of what is refused again Spark is never told (up to kafka-clients
         3.9.1), or the producer never ends. A message that is alone in its batch fails, and Spark with it.
         """
-        from ticdc_bridge.clients.kafka import largest_messages
-
         if self.fixed not in self._taken:
             new = self.counts().keys() - self._taken.keys()
             sizes = largest_messages(self._settings, new)
@@ -118,9 +115,6 @@ class TopicSink:
         if least is None or least >= int(self._java.get("batch.size", _BATCH)):
             return {}
         return {"batch.size": str(least)}
-
-    def write_nothing(self, number: int) -> None:
-        """What was sent stays sent."""
 
 
 def _with_ids(rows: DataFrame) -> DataFrame:
@@ -134,14 +128,12 @@ def _with_ids(rows: DataFrame) -> DataFrame:
 
 def _topic_or_error(read: TopicChoice) -> Column:
     """A row's topic; a topic that is read ends the job."""
-    from ticdc_bridge.clients.kafka import same_topic_error
-
     topic = F.col("topic")
     is_read = topic.isin(*read.names) if read.pattern is None else topic.rlike(rf"\A(?:{read.pattern.pattern})\z")
     return F.when(is_read, F.raise_error(same_topic_error(read.only or read.text))).otherwise(topic)
 
 
-class TableSink:
+class TableSink(BatchSink):
     """Exactly once: the batch's number stands in the table's own log.
 
     Dead letters: where others failed than in an earlier try of the batch, all of the batch come once more, so that
@@ -168,11 +160,8 @@ class TableSink:
         others = checkpoint.has_other_failures(number, failures)
         return f"{checkpoint.id}/dead{f'/{failures}' if others else ''}", number
 
-    def write_nothing(self, number: int) -> None:
-        """What was committed stays."""
 
-
-class _FolderSink:
+class _FolderSink(BatchSink):
     """Exactly once: a batch that comes again replaces its file, and no file that another stream wrote."""
 
     def __init__(self, folder: Path, checkpoint: Checkpoint, dead: bool) -> None:
@@ -208,7 +197,7 @@ def _foreign_folder_error(path: Path) -> SetupError:
     return SetupError("USAGE", details=details)
 
 
-class _FileSink:
+class _FileSink(BatchSink):
     """The one file of a batch job. dead: of dead letters."""
 
     def __init__(self, path: Path, dead: bool) -> None:
@@ -219,20 +208,17 @@ class _FileSink:
             self._path.parent.mkdir(parents=True, exist_ok=True)
         _lines(rows, self._path, by_time)
 
-    def write_nothing(self, number: int) -> None:
-        """It is not made."""
-
 
 def _lines(rows: DataFrame, path: Path, by_time: bool) -> None:
     order = [name for name in (("commit_ts", "rank") if by_time else ()) + _INPUT_ORDER if name in rows.columns]
     writer = LineWriter(path)
     for row in rows.sort(*order).toLocalIterator():
-        writer.write_text(row["line"] if "line" in rows.columns else json_line(message_line(_message(row))))
+        if "line" in rows.columns:
+            writer.write_text(row["line"])
+        else:
+            message = message_of_row({**row.asDict(recursive=True), "offset": None})
+            writer.write_text(json_line(message_line(message)))
     writer.close()
-
-
-def _message(row: Any) -> Message:
-    return message_of_row({**row.asDict(recursive=True), "offset": None})
 
 
 class OrderedSink:

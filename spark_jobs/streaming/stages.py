@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.lake.column_history import statements_of_events
-from ticdc_bridge.spark_jobs.lake.commit_summary import CommitFacts
+from ticdc_bridge.spark_jobs.lake.commit_summary import summary_of_commit
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import with_newest
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
@@ -31,7 +31,7 @@ from ticdc_bridge.spark_jobs.streaming.pieces import Form, PieceBatches, error_o
 
 @dataclass
 class BatchResult:
-    """What one micro-batch did: its counts, and the newest offset read of each partition."""
+    """The result of one micro-batch: its counts, and the newest offset read of each partition."""
 
     summary: Summary = field(default_factory=Summary)
     offsets: dict[int, int] = field(default_factory=dict)
@@ -41,8 +41,10 @@ class BatchResult:
 
 @dataclass
 class MicroBatch:
-    """What its stages hand on. job: as it knows the tables of this batch. checkpoint: None in a batch job. partitions:
-    of the topic, where a stage asks for them. in_order: its rows are to be written in the order of the input.
+    """A micro-batch as its stages hand it on.
+
+    job: as it knows the tables of this batch. checkpoint: None in a batch job. partitions: of the topic, where a stage
+    asks for them. in_order: its rows are to be written in the order of the input.
     """
 
     number: int
@@ -191,8 +193,8 @@ def _newest_watermarks(batch: MicroBatch) -> dict[int, int]:
     return marks
 
 
-def commit_facts(batch: MicroBatch, kafka: KafkaClient, commit_ts: int | None) -> CommitFacts:
-    """What a commit says of the batch. Watermarks go on from batch to batch in the checkpoint.
+def commit_facts(batch: MicroBatch, kafka: KafkaClient, commit_ts: int | None) -> dict[str, str]:
+    """The facts of a commit of the batch (summary_of_commit). Watermarks go on from batch to batch in the checkpoint.
 
     Of a file or several topics nothing tells which partitions there are.
     """
@@ -205,7 +207,6 @@ def commit_facts(batch: MicroBatch, kafka: KafkaClient, commit_ts: int | None) -
         partitions = batch.partitions | batch.result.offsets.keys() | marks.keys()
         resolved = min((marks.get(partition, -1) for partition in partitions), default=-1)
     is_known = topic is not None and resolved is not None and resolved >= 0 and not kafka.from_offset
-    return CommitFacts(
-        checkpoint.id if checkpoint else None, batch.number if checkpoint else None, topic, batch.result.offsets,
-        commit_ts, resolved if is_known else None,
-    )  # fmt: skip
+    application, number = (checkpoint.id, batch.number) if checkpoint else (None, None)
+    resolved = resolved if is_known else None
+    return summary_of_commit(application, number, topic, batch.result.offsets, commit_ts, resolved)

@@ -324,8 +324,8 @@ def _lasting_error(error: Exception, topic: str) -> SetupError | None:
     """An error that comes again at each try; None for any other."""
     if (connector := missing_connector(error)) is not None:
         return connector
-    if (ours := raised_message(error)) is not None:
-        return SetupError("USAGE", details=ours)
+    if (message := raised_message(error)) is not None:
+        return SetupError("USAGE", details=message)
     if (which := lost_offsets(error)) is not None:
         details = (
             "messages that this checkpoint has not read yet are gone from Kafka (their retention is over, or they "

@@ -31,7 +31,6 @@ _COLUMNS: dict[Form, tuple[str, ...]] = {
 class RowsWriter(Protocol):
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         """rows: of pieces, `count` of them. How many rows, messages or keys were written."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ class SinkWriter:
         rows = rows.select(*_COLUMNS[self.form])
         if self.table is not None:
             owners = RowOwners(batch.checkpoint, batch.number)
-            ours = take_table(rows, [(0, self.table)], batch.result.summary, owners)
-            rows = typed_rows(ours, self.table, batch.job.read)
+            taken = take_table(rows, [(0, self.table)], batch.result.summary, owners)
+            rows = typed_rows(taken, self.table, batch.job.read)
             count = rows.count()
         self.sink.write(rows.drop("error"), batch.number, by_time)
         return count

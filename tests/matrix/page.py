@@ -43,7 +43,7 @@ _VALUES: dict[Kind, Value] = {
     Kind.DATETIME: "2024-02-29 12:00:00.000000", Kind.TIMESTAMP: "2024-02-29 12:00:00.000000",
     Kind.TIME: "12:00:00.000000", Kind.JSON: "{}", Kind.TEXT: "a", Kind.VECTOR: "[1]",
 }  # fmt: skip
-# Craft has no schema: how its content is made is in schemas/formats/craft/columns.py, by kind.
+# Craft has no schema: how its content is made is in schemas/formats/craft/values.py, by kind.
 _CRAFT = {
     **dict.fromkeys((Kind.INTEGER, Kind.YEAR), "varint"),
     **dict.fromkeys((Kind.ENUM, Kind.SET, Kind.BIT), "uvarint (number)"),

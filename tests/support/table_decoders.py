@@ -17,11 +17,12 @@ import pyarrow
 from ticdc_bridge.schemas.columnar.columns import read_columns
 from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader
 from ticdc_bridge.schemas.columnar.debezium_reader import DebeziumTableReader
+from ticdc_bridge.schemas.columnar.json_templates import TemplateReader
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.open_reader import OpenTableReader
-from ticdc_bridge.schemas.columnar.rows import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, RowShape, TableReader
+from ticdc_bridge.schemas.columnar.rows import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, RowShape
 from ticdc_bridge.schemas.formats.base import Context, SingleTable
-from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.event import MAX_TSO, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
@@ -62,7 +63,7 @@ class ArrowDecoder:
 
 
 def _decode(
-    reader: TableReader, buffers: MessageBuffers, shape: RowShape, messages: Any = b""
+    reader: CraftTableReader | TemplateReader, buffers: MessageBuffers, shape: RowShape, messages: Any = b""
 ) -> tuple[list[Any], list[int]]:
     """What a table's reader takes of messages: a batch a chunk; and the indices of the messages that are left."""
     memory = ChunkMemory(messages, 0 if len(messages) else 2 * len(buffers.values))

@@ -249,10 +249,10 @@ def _open_trial(url: str | None, definitions: Sequence[DdlText]) -> Iterator[Tri
 
 
 def _parse_schemas(path: str) -> Any:
-    from ticdc_bridge.schemas.inputs import definition_files
+    from ticdc_bridge.schemas.inputs.schema_files import registered_schemas
 
     try:
-        return definition_files.schemas(Path(path).read_text(encoding="utf-8-sig"))
+        return registered_schemas(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         raise SetupError("USAGE", details=f"--schemas {path}: {reason_of(error)}") from None
 

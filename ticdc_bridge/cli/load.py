@@ -85,16 +85,58 @@ class Load(SparkConf):
         from ticdc_bridge.cli.options import check_zone
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
-        from ticdc_bridge.schemas.model.table import TableId
-        from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
-        from ticdc_bridge.spark_jobs.jobs.load import LoadJob, dry_run, run_load
+        from ticdc_bridge.spark_jobs.jobs.load import LoadJob, plan_lines, run_load
         from ticdc_bridge.spark_jobs.pipeline.job import Job
-        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, check_rule, is_rule
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout
         from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
         from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
         from ticdc_bridge.spark_jobs.snapshots.source import read_source
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
-        if (self.table is None) is not self.tables == []:
-            pass
-        return 0
+        if (self.table is None) is (not self.tables):
+            raise SetupError(
+                "USAGE", details="load: which tables? Give --table DB.TABLE or --tables PATTERNS, one of them"
+            )
+        choice = TableChoice.of(self.tables) if self.table is None else TableChoice.one(table_id(self.table))
+        out = self._check_outputs(several=self.table is None and choice.only is None)
+        zone = check_zone("--time-zone", self.time_zone) or "UTC"
+        source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
+        tso, tables = read_source(self.source, choice, self.at, zone, DumpOptions.of(self.dump_options))
+        job = Job(
+            None, merge=self.engine, current=self.out is not None, changelog=self.changelog, versions=self.versions,
+            places=self.places, without_key=self.without_key, layout=TableLayout.of(self.partition_by, self.cluster_by),
+        )  # fmt: skip
+        load_job = LoadJob(
+            job, out, tso, tables, zone, source_zone, self.replace, SparkTypes(self.types), self.on_lossy,
+            statements_of(self.ddl),
+        )  # fmt: skip
+        if self.dry_run:
+            print("\n".join(plan_lines(load_job)))
+            return 0
+        settings = spark_settings(self, True, self.source.removeprefix("dumpling:"), out, *job.more_locations)
+        summary = run_load(load_job, session_of(job, settings, out, None))
+        for line in summary.lines():
+            print(f"load: {line}", file=sys.stderr)
+        return 1 if summary.errors else 0
+
+    def _check_outputs(self, several: bool) -> str:
+        """The first place that is given. SetupError USAGE where a place is none, or one of two tables."""
+        from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import check_rule, is_rule
+
+        outputs = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
+        given = {name: location for name, location in outputs.items() if location is not None}
+        if not given:
+            raise SetupError("USAGE", details="load: where to? Add --out 'delta:lake/{schema}/{table}' (or iceberg:…)")
+        for name, location in given.items():
+            if table_location_of(location) is None:
+                raise SetupError("USAGE", details=f"load writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
+            if is_rule(location):
+                check_rule(location, name)
+            elif several:
+                details = (
+                    f"{name} {location}: several tables may be loaded: name their places with {{schema}} and {{table}}"
+                )
+                raise SetupError("USAGE", details=details)
+        check_different(outputs)
+        return next(iter(given.values()))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ticdc_bridge.schemas.columnar.kernels import avro_codes as codes
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import read_eight, swap_bytes
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 from ticdc_bridge.schemas.columnar.kernels.text import is_decimal, is_sound_text
 
@@ -61,31 +62,6 @@ def span_at(data: Array, pos: int, end: int) -> Any:
     if pos < 0 or size < 0 or size > end - pos:
         return 0, -1
     return pos, pos + size
-
-
-@jit
-def read_little_endian(data: Array, pos: int, size: int) -> Any:
-    """Little-endian bytes as a number."""
-    number = np.uint64(0)
-    for i in range(size):
-        number |= np.uint64(data[pos + i]) << np.uint64(8 * i)
-    return number
-
-
-@jit
-def widen_float(bits: Any) -> Any:
-    """A finite float32's bits → the float64's."""
-    sign = (bits >> np.uint64(31)) << np.uint64(63)
-    exponent, fraction = (bits >> np.uint64(23)) & np.uint64(0xFF), bits & np.uint64(0x7FFFFF)
-    if exponent == np.uint64(0):
-        if fraction == np.uint64(0):
-            return sign
-        exponent = np.uint64(1)
-        while not fraction & np.uint64(0x800000):
-            fraction <<= np.uint64(1)
-            exponent -= np.uint64(1)  # below 0 it wraps, and 896 brings it back
-        fraction &= np.uint64(0x7FFFFF)
-    return sign | (exponent + np.uint64(896)) << np.uint64(52) | fraction << np.uint64(29)
 
 
 @jit
@@ -253,12 +229,14 @@ def number_at(data: Array, pos: int, end: int, code: int) -> Any:
     if code == codes.FLOAT:
         if end - pos < 4:
             return np.int64(0), -1
-        bits = read_little_endian(data, pos, 4)
+        bits = np.uint64(0)
+        for i in range(4):
+            bits |= np.uint64(data[pos + i]) << np.uint64(8 * i)
         sound = (bits >> np.uint64(23)) & np.uint64(0xFF) != np.uint64(0xFF)
-        return np.int64(widen_float(bits)), pos + 4 if sound else -1
+        return np.float64(np.uint32(bits).view(np.float32)).view(np.int64), pos + 4 if sound else -1
     if end - pos < 8:
         return np.int64(0), -1
-    bits = read_little_endian(data, pos, 8)
+    bits = read_eight(data, pos)
     sound = (bits >> np.uint64(52)) & np.uint64(0x7FF) != np.uint64(0x7FF)
     return np.int64(bits), pos + 8 if sound else -1
 
@@ -401,11 +379,7 @@ def read(
             pos, end = record(values.data, at, stop, begin, ends[value], 0, scratch, cell, steps, rows, work)
             sound = pos == stop
         elif value == MARK:
-            at = values.offsets[message]
-            commit_ts = np.uint64(0)
-            for i in range(1, 9):
-                commit_ts = commit_ts << np.uint64(8) | np.uint64(values.data[at + i])
-            state[_COMMIT_TS] = np.int64(commit_ts)
+            state[_COMMIT_TS] = np.int64(swap_bytes(read_eight(values.data, values.offsets[message] + 1)))
             sound = state[_COMMIT_TS] >= 0
         if sound and key >= 0:
             stop, used = keys.offsets[message + 1], state[SCRATCH]
@@ -448,8 +422,3 @@ def rearrange(chosen: Array, source: Array, cell: int, rows: ReadRows) -> int:
                     rows.place[cell], rows.length[cell] = rows.place[first + at], rows.length[first + at]
                 cell += 1
     return cell
-
-
-def scratch_used(scratch: Scratch) -> int:
-    """How many bytes of the scratch hold text."""
-    return int(scratch.state[SCRATCH])

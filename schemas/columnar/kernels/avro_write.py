@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy, copy_short, put, zigzag
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy, copy_short, put, swap_bytes, write_eight, zigzag
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit, jit_allocating
 from ticdc_bridge.schemas.columnar.kernels.temporal import is_zero_timestamp, micros, put_clock, put_date
 from ticdc_bridge.schemas.columnar.kernels.text import is_decimal
@@ -49,51 +49,34 @@ def put_digits(out: Array, at: int, number: int) -> int:
 
 
 @jit
-def put_low_first(out: Array, at: int, bits: Any, size: int) -> int:
-    for i in range(size):
-        out[at + i] = np.uint8((bits >> np.uint64(8 * i)) & np.uint64(255))
-    return at + size
-
-
-@jit
 def put_double(out: Array, at: int, pos: int) -> int:
     bits = np.uint64(pos)
     if (bits >> np.uint64(52)) & np.uint64(0x7FF) == np.uint64(0x7FF):
         return -1
-    return int(put_low_first(out, at, bits, 8))
+    write_eight(out, at, bits)
+    return at + 8
 
 
 @jit
 def put_float(out: Array, at: int, pos: int) -> int:
-    """A float64 that is a float32 → the latter's bits."""
-    bits = np.uint64(pos)
-    exponent = int((bits >> np.uint64(52)) & np.uint64(0x7FF))
-    digits = bits & np.uint64(0xFFFFFFFFFFFFF)
-    bits32 = np.uint64(0)
-    if exponent or digits:
-        exponent -= 1023 - 127
-        drop = 29
-        if exponent >= 255 or exponent < -23:
-            return -1
-        if exponent <= 0:  # subnormal: its leading one is written out
-            digits |= np.uint64(1) << np.uint64(52)
-            drop, exponent = 30 - exponent, 0
-        if digits & ((np.uint64(1) << np.uint64(drop)) - np.uint64(1)):
-            return -1
-        bits32 = (np.uint64(exponent) << np.uint64(23)) | (digits >> np.uint64(drop))
-    return int(put_low_first(out, at, bits32 | ((bits >> np.uint64(63)) << np.uint64(31)), 4))
+    """A float64 that is a float32 → the latter's bits. `out` has room for four bytes more."""
+    number = np.int64(pos).view(np.float64)
+    single = np.float32(number)
+    if np.float64(single) != number or not np.isfinite(single):
+        return -1
+    write_eight(out, at, np.uint64(single.view(np.uint32)))
+    return at + 4
 
 
 @jit
 def put_bits(out: Array, at: int, pos: int, length: int) -> int:
-    """BIT(length), big-endian."""
+    """BIT(length), big-endian. `out` has room for eight bytes."""
     bits = np.uint64(pos)
     if length < 1 or (length < 64 and bits >> np.uint64(length)):
         return -1
     size = (length + 7) // 8
     at = put_long(out, at, size)
-    for i in range(size):
-        out[at + i] = np.uint8((bits >> np.uint64(8 * (size - 1 - i))) & np.uint64(255))
+    write_eight(out, at, swap_bytes(bits << np.uint64(64 - 8 * size)))
     return at + size
 
 
@@ -109,48 +92,43 @@ def put_decimal(
         pos += 1
     integer, fraction, digits, wide, pending, small = 0, -1, 0, False, 0, np.uint64(0)
     factor, left = np.uint64(1), scale
-    while pos < end:
-        digit = np.uint64(data[pos]) - np.uint64(48)  # what is below "0" becomes huge
-        pos += 1
-        if digit > np.uint64(9):
-            if data[pos - 1] != 46 or fraction >= 0 or not integer:
-                return -1
-            fraction = 0
-            continue
-        if fraction < 0:
-            integer += 1
-        else:
-            fraction += 1
-            if not left:
-                if digit:
-                    return -1
-                continue
+    while pos < end or (left and digits):
+        digit = np.uint64(0)
+        if pos >= end:  # zeros up to the scale
             left -= 1
-        if not digits and not digit:
-            continue
+        else:
+            digit = np.uint64(data[pos]) - np.uint64(48)  # what is below "0" becomes huge
+            pos += 1
+            if digit > np.uint64(9):
+                if data[pos - 1] != 46 or fraction >= 0 or not integer:
+                    return -1
+                fraction = 0
+                continue
+            if fraction < 0:
+                integer += 1
+            else:
+                fraction += 1
+                if not left:
+                    if digit:
+                        return -1
+                    continue
+                left -= 1
+            if not digits and not digit:
+                continue
         digits += 1
         if digits <= 18:
             small = small * np.uint64(10) + digit
             continue
         if not wide:
-            wide, pending, small, factor = True, _split_limbs(limbs, small), np.uint64(0), np.uint64(1)
+            limbs[:] = 0
+            limbs[0], limbs[1] = small & _LOW32, small >> np.uint64(32)
+            wide, pending, small, factor = True, 2, np.uint64(0), np.uint64(1)
         small, factor = small * np.uint64(10) + digit, factor * np.uint64(10)
         if factor == np.uint64(1_000_000_000):
             pending = _times_add(limbs, pending, factor, small)
             small, factor = np.uint64(0), np.uint64(1)
     if not 1 <= integer <= 65 or fraction == 0 or fraction > 65:
         return -1
-    for _ in range(left if digits else 0):
-        digits += 1
-        if digits <= 18:
-            small *= np.uint64(10)
-            continue
-        if not wide:
-            wide, pending, small, factor = True, _split_limbs(limbs, small), np.uint64(0), np.uint64(1)
-        small, factor = small * np.uint64(10), factor * np.uint64(10)
-        if factor == np.uint64(1_000_000_000):
-            pending = _times_add(limbs, pending, factor, small)
-            small, factor = np.uint64(0), np.uint64(1)
     if digits > precision or digits > 65:
         return -1
     if not wide:
@@ -158,14 +136,6 @@ def put_decimal(
     if factor > np.uint64(1):
         pending = _times_add(limbs, pending, factor, small)
     return _put_limbs(out, at, limbs, negative)
-
-
-@jit
-def _split_limbs(limbs: Array, small: Any) -> int:
-    """A number below 10^18 into limbs; out: how many are in use."""
-    limbs[:] = 0
-    limbs[0], limbs[1] = small & _LOW32, small >> np.uint64(32)
-    return 2
 
 
 @jit
@@ -360,8 +330,10 @@ def write(
             continue
         head, more = of[program, 4 + 2 * field], 0
         if head < 0:
-            if field == VALUE and modes.watermarks and commit_ts[row] >= 0:
-                at = _put_delete(out, at, commit_ts[row])
+            if field == VALUE and modes.watermarks and commit_ts[row] >= 0:  # a delete: 0x03 and its TSO
+                out[at] = 3
+                write_eight(out, at + 1, swap_bytes(np.uint64(commit_ts[row])))
+                at += 9
             continue
         size = of[program, 5 + 2 * field] - head
         copy(out, at, heads, head, size)
@@ -385,8 +357,11 @@ def write(
                 elif length >= 0:
                     at = put_branch(out, at, fields[f, 2])
                     at = _put_field(out, at, what, fields[f, 3], fields[f, 4], data, starts[n], length, limbs)
+                elif length == -1 and fields[f, 2] != NOT_NULL:
+                    out[at] = 0 if fields[f, 2] == NULL_FIRST else 2
+                    at += 1
                 else:
-                    at = _put_null(out, at, fields[f, 2], length)
+                    at = -1
                 if at < 0:
                     break
             if at < 0:
@@ -404,14 +379,6 @@ def put_branch(out: Array, at: int, union: int) -> int:
     if union == NOT_NULL:
         return at
     out[at] = 2 if union == NULL_FIRST else 0
-    return at + 1
-
-
-@jit
-def _put_null(out: Array, at: int, union: int, length: int) -> int:
-    if length != -1 or union == NOT_NULL:
-        return -1
-    out[at] = 0 if union == NULL_FIRST else 2
     return at + 1
 
 
@@ -458,11 +425,3 @@ def _put_extension(extension: bool, before: bool, checksum: bool, op: int, commi
         out[at], out[at + 1], out[at + 2] = 0, 0, 0
         at += 3
     return at
-
-
-@jit
-def _put_delete(out: Array, at: int, commit_ts: int) -> int:
-    out[at] = 3
-    for i in range(8):
-        out[at + 1 + i] = np.uint8((commit_ts >> (56 - 8 * i)) & 255)
-    return at + 9

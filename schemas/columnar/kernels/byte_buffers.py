@@ -19,15 +19,17 @@ if compiling.COMPILED:
     types, cgutils = compiling.numba.types, compiling.numba.core.cgutils
     ir = cgutils.ir
 
+    def _address(context: Any, builder: Any, signature: Any, args: Any, n: int) -> Any:
+        """Where element args[n + 1] of the array that is args[n] stands."""
+        array = context.make_array(signature.args[n])(context, builder, args[n])
+        return builder.gep(array.data, [args[n + 1]])
+
     @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
     def copy(_context: Any, out: Any, to: Any, data: Any, first: Any, size: Any) -> Any:
         """data[first:first + size] → out[to:]. Neither place is looked at: both must be within, and not overlap."""
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            target, source = (
-                builder.gep(context.make_array(signature.args[n])(context, builder, args[n]).data, [args[n + 1]])
-                for n in (0, 2)
-            )
+            target, source = (_address(context, builder, signature, args, n) for n in (0, 2))
             cgutils.raw_memcpy(builder, target, source, args[4], 1)
             return context.get_dummy_value()
 
@@ -38,9 +40,8 @@ if compiling.COMPILED:
         """data[at:at + 8] as a uint64, low byte first. The place is not looked at."""
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            start = builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
-            wide = context.get_value_type(types.uint64)
-            return builder.load(builder.bitcast(start, wide.as_pointer()), align=1)
+            start = _address(context, builder, signature, args, 0)
+            return builder.load(builder.bitcast(start, ir.IntType(64).as_pointer()), align=1)
 
         return types.uint64(data, types.int64), code
 
@@ -49,7 +50,7 @@ if compiling.COMPILED:
         """A uint64 → out[to:to + 8], low byte first. The place is not looked at."""
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            start = builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
+            start = _address(context, builder, signature, args, 0)
             builder.store(args[2], builder.bitcast(start, args[2].type.as_pointer()), align=1)
             return context.get_dummy_value()
 
@@ -57,9 +58,8 @@ if compiling.COMPILED:
 
     def _load_block(context: Any, builder: Any, signature: Any, args: Any, n: int) -> Any:
         """The BLOCK bytes at args[n + 1] of the array that is args[n]."""
-        start = builder.gep(context.make_array(signature.args[n])(context, builder, args[n]).data, [args[n + 1]])
-        kind = ir.VectorType(ir.IntType(8), BLOCK)
-        return builder.load(builder.bitcast(start, kind.as_pointer()), align=1)
+        kind = ir.VectorType(ir.IntType(8), BLOCK).as_pointer()
+        return builder.load(builder.bitcast(_address(context, builder, signature, args, n), kind), align=1)
 
     def _mask(builder: Any, block: Any, *comparisons: tuple[str, int]) -> Any:
         """A bit for each byte of a block of which one of the comparisons is true, as an i32."""
@@ -89,7 +89,7 @@ if compiling.COMPILED:
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             block = _load_block(context, builder, signature, args, 2)
-            start = builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
+            start = _address(context, builder, signature, args, 0)
             builder.store(block, builder.bitcast(start, block.type.as_pointer()), align=1)
             wide = ir.IntType(64)
             slashes, highs = (
@@ -100,22 +100,9 @@ if compiling.COMPILED:
         return types.uint64(out, types.int64, data, types.int64), code
 
     @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
-    def first_byte(_context: Any, marks: Any) -> Any:
-        """Which byte of a uint64, the low one first, has its high bit set; 8 for none. No other bits are set."""
-
-        def code(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            return builder.lshr(builder.cttz(args[0], cgutils.false_bit), args[0].type(3))
-
-        return types.int64(types.uint64), code
-
-    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
     def count_zeros(_context: Any, bits: Any) -> Any:
         """How many zeros a uint64 has below its lowest one; 64 for 0."""
-
-        def code(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            return builder.cttz(args[0], cgutils.false_bit)
-
-        return types.int64(types.uint64), code
+        return types.int64(types.uint64), lambda _c, builder, _s, args: builder.cttz(args[0], cgutils.false_bit)
 
     @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
     def bit_length(_context: Any, bits: Any) -> Any:
@@ -129,11 +116,7 @@ if compiling.COMPILED:
     @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
     def swap_bytes(_context: Any, word: Any) -> Any:
         """The bytes of a uint64 the other way round."""
-
-        def code(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            return builder.bswap(args[0])
-
-        return types.uint64(types.uint64), code
+        return types.uint64(types.uint64), lambda _context, builder, _signature, args: builder.bswap(args[0])
 
 else:
 
@@ -145,9 +128,6 @@ else:
 
     def count_zeros(bits: Any) -> int:
         return (int(bits) & -int(bits)).bit_length() - 1 if bits else 64
-
-    def first_byte(marks: Any) -> int:
-        return next((n for n in range(8) if int(marks) >> (8 * n + 7) & 1), 8)
 
     def read_eight(data: Any, at: int) -> Any:
         return data[at : at + 8].view("<u8")[0]

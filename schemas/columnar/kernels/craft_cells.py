@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ticdc_bridge.schemas.columnar.kernels.byte_buffers import read_eight
-from ticdc_bridge.schemas.columnar.kernels.jit import jit
+from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 from ticdc_bridge.schemas.columnar.kernels.text import Array, is_decimal, is_sound_text
 
 # How a slot is read, and what a and b are. SIGNED, YEAR: the least and the greatest number. UNSIGNED, ENUM, SET: the
@@ -49,6 +49,19 @@ def uvarint(data: Array, pos: int, end: int) -> Any:
             return value, pos
         shift += 7
     return np.uint64(0), -1
+
+
+@inline
+def read_back(data: Array, pos: int, first: int) -> Any:
+    """A uvarint of up to 35 bits that ends at pos, read from its end → (number, its position; -1 where it is none)."""
+    number, shift = np.int64(0), 0
+    while pos >= first and shift <= 28:
+        number |= np.int64(data[pos] & 127) << shift
+        if data[pos] < 128:
+            return number, pos
+        pos -= 1
+        shift += 7
+    return np.int64(0), -1
 
 
 @jit

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ticdc_bridge.schemas.columnar.kernels.byte_buffers import equal_bytes
-from ticdc_bridge.schemas.columnar.kernels.craft_cells import count_of, deltas, unzigzag, uvarint
+from ticdc_bridge.schemas.columnar.kernels.craft_cells import count_of, deltas, read_back, unzigzag, uvarint
 from ticdc_bridge.schemas.columnar.kernels.jit import jit
 from ticdc_bridge.schemas.columnar.kernels.text import utf8
 
@@ -111,12 +111,8 @@ def find_name(data: Array, first: int, last: int, plan: ScanTargets) -> int:
     begin = 0
     for k in range(plan.name_ends.shape[0]):
         end = plan.name_ends[k]
-        if end - begin == last - first:
-            differ = np.uint8(0)
-            for j in range(last - first):
-                differ |= plan.names[begin + j] ^ data[first + j]
-            if differ == 0:
-                return int(k)
+        if end - begin == last - first and equal_bytes(data, first, plan.names, begin, end - begin):
+            return int(k)
         begin = end
     return -1
 
@@ -127,16 +123,8 @@ def frame(data: Array, start: int, end: int, most: int, scratch: ScanScratch) ->
     value, first = uvarint(data, start, end)
     if first < 0 or value != np.uint64(1):
         return False
-    last, size, shift = end - 1, np.int64(0), 0
-    while True:
-        if last < first or shift > 28:
-            return False
-        size |= np.int64(data[last] & 127) << shift
-        if data[last] < 128:
-            break
-        last -= 1
-        shift += 7
-    if size > last - first:
+    size, last = read_back(data, end - 1, first)
+    if last < 0 or size > last - first:
         return False
     tables = last - size
     count, pos = count_of(data, tables, last, scratch.sizes.shape[0])
@@ -297,7 +285,7 @@ def values(
 
 @jit
 def count_overwritten(data: Array, at: int, pos: int, length: int, state: Array) -> None:
-    """Counts FLOATs that the next number was written over, as the decoder does (schemas.formats.craft.damaged_floats):
+    """Counts FLOATs that the next number was written over, as the decoder does (schemas.formats.craft.decoder):
     the FLOAT at `at`, the number at `pos`.
     """
     state[_PAIRS] += 1

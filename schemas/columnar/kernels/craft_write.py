@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy, put, zigzag
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy, equal_bytes, put, write_eight, zigzag
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit, jit_allocating
 from ticdc_bridge.schemas.columnar.kernels.temporal import is_temporal
 from ticdc_bridge.schemas.columnar.kernels.text import Array, is_decimal
@@ -148,21 +148,13 @@ def _find_element(target: WriteLayout, first: int, last: int, data: Array, pos: 
     """Which of the elements first…last-1 a name is; -1: none."""
     for element in range(first, last):
         begin = target.element_ends[element - 1] if element else 0
-        if target.element_ends[element] - begin == end - pos:
-            same = True
-            for i in range(end - pos):
-                same = same and target.elements[begin + i] == data[pos + i]
-            if same:
-                return element - first
+        size = target.element_ends[element] - begin
+        if size == end - pos and equal_bytes(data, pos, target.elements, begin, size):
+            return element - first
     return -1
 
 
 # ---------------------------------------------------------------------------------- messages
-@jit
-def width(target: WriteLayout, name: int) -> int:
-    return int(target.name_ends[name] - (target.name_ends[name - 1] if name else 0))
-
-
 @jit
 def write_head(target: WriteLayout, sent: Array, count: int, out: Array, at: int, ids: Array, used: Array) -> Any:
     """Names, types and flags of the columns in sent[:count]; next position."""
@@ -224,8 +216,7 @@ def write_group(
         if code >= SPAN:
             copy(out, at, data, number, length)
         elif code == DOUBLE:
-            for byte in range(8):
-                out[at + byte] = np.uint8(number >> 8 * byte & 255)
+            write_eight(out, at, np.uint64(number))
         else:
             put(out, at, zigzag(number) if code <= YEAR else np.uint64(number))
         at += length
@@ -263,24 +254,15 @@ def write_message(
             if rows.sides[row] & image:
                 at = write_group(target, rows.data, numbers, lengths, row, image, out, at, ids, used, scratch)
             sizes[row - first, image - 1] = at - begin
-    at = write_terms(target, out, at, used)
-    return write_sizes(out, at, headers, used[used[0] + 1], sizes, last - first)
-
-
-@jit
-def write_terms(target: WriteLayout, out: Array, at: int, used: Array) -> Any:
-    """The term dictionary; next position. used[used[0] + 1] gets its size."""
-    begin = at
+    begin, ends = at, target.name_ends
     at = put(out, at, used[0])
-    for i in range(used[0]):
-        at = put(out, at, width(target, used[i + 1]))
-    for i in range(used[0]):
-        name = used[i + 1]
-        for j in range(target.name_ends[name - 1] if name else 0, target.name_ends[name]):
-            out[at] = target.names[j]
-            at += 1
-    used[used[0] + 1] = at - begin
-    return at
+    for name in used[1 : used[0] + 1]:
+        at = put(out, at, ends[name] - (ends[name - 1] if name else 0))
+    for name in used[1 : used[0] + 1]:
+        start = ends[name - 1] if name else 0
+        copy(out, at, target.names, start, ends[name] - start)
+        at += ends[name] - start
+    return write_sizes(out, at, headers, at - begin, sizes, last - first)
 
 
 @jit
@@ -298,14 +280,8 @@ def write_sizes(out: Array, at: int, headers: int, terms: int, sizes: Array, cou
             at = put(out, put(out, put(out, at, 2), zigzag(sizes[i, 0])), zigzag(sizes[i, 1] - sizes[i, 0]))
         else:
             at = put(out, put(out, at, 1), zigzag(sizes[i, 0] + sizes[i, 1]))
-    return footer(out, at, at - begin)
-
-
-@jit
-def footer(out: Array, at: int, size: int) -> int:
-    """The reversed uvarint at the end."""
-    end = put(out, at, size)
-    for i in range((end - at) // 2):
+    end = put(out, at, at - begin)
+    for i in range((end - at) // 2):  # the footer: a uvarint, reversed
         out[at + i], out[end - 1 - i] = out[end - 1 - i], out[at + i]
     return end
 
@@ -321,7 +297,7 @@ def write(
     """
     count = rows.sides.shape[0]
     ids = np.empty(target.name_ends.shape[0], np.int64)
-    used = np.empty(target.name_ends.shape[0] + 2, np.int64)
+    used = np.empty(target.name_ends.shape[0] + 1, np.int64)
     sizes = np.empty((min(count, target.most_rows), 2), np.int64)
     scratch = np.empty(target.column.shape[0] + 2, np.int64)
     first, at = 0, 0

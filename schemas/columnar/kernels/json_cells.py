@@ -14,9 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK, copy_block, copy_short, count_zeros, equal_bytes
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import (
+    BLOCK,
+    copy_block,
+    copy_short,
+    count_zeros,
+    equal_bytes,
+    read_eight,
+)
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
-from ticdc_bridge.schemas.columnar.kernels.json_scan import MessageRows, Templates, ValuePositions, scan
+from ticdc_bridge.schemas.columnar.kernels.json_scan import UNESCAPED, MessageRows, Templates, ValuePositions, scan
 from ticdc_bridge.schemas.columnar.kernels.numbers import put_scaled, read_double
 from ticdc_bridge.schemas.columnar.kernels.temporal import MICROS_A_DAY, NONE, instant, is_temporal, put_clock, put_date
 from ticdc_bridge.schemas.columnar.kernels.text import Array, find_digits_end, is_decimal, read_digits, utf8
@@ -25,6 +32,8 @@ from ticdc_bridge.schemas.columnar.kernels.text import Array, find_digits_end, i
 
 _NONE, _ONE, _LOW, _BOTH = (np.uint64(n) for n in (0, 1, (1 << BLOCK) - 1, (1 << BLOCK) + 1))
 _HIGHS = ~_LOW
+_DIGITS = np.full(256, 255, np.uint8)  # by byte: its value in hexadecimal; 255 for what is no such digit
+_DIGITS[np.frombuffer(b"0123456789abcdefABCDEF", np.uint8)] = (*range(16), *range(10, 16))
 
 
 @inline
@@ -93,26 +102,8 @@ def _put_escaped(data: Array, pos: int, end: int, out: Array, to: int) -> Any:
         if code < 0 or code == 0xFFFD or 0xD800 <= code < 0xE000:
             return -1, to
         return pos, _put_char(code, out, to)
-    plain = _unescape_letter(letter)
-    if plain < 0:
-        return -1, to
-    out[to] = plain
-    return pos, to + 1
-
-
-@jit
-def _unescape_letter(letter: int) -> int:
-    if letter == 34 or letter == 92 or letter == 47:
-        return int(letter)
-    if letter == 110:
-        return 10
-    if letter == 116:
-        return 9
-    if letter == 114:
-        return 13
-    if letter == 98:
-        return 8
-    return 12 if letter == 102 else -1
+    out[to] = UNESCAPED[letter]
+    return pos if UNESCAPED[letter] else -1, to + 1
 
 
 @jit
@@ -136,22 +127,11 @@ def _put_char(code: int, out: Array, to: int) -> int:
 def _hex4(data: Array, pos: int, end: int) -> int:
     if end - pos < 4:
         return -1
-    code = 0
-    for i in range(pos, pos + 4):
-        digit = _hex(data[i])
-        if digit < 0:
-            return -1
-        code = code * 16 + digit
-    return code
-
-
-@jit
-def _hex(byte: int) -> int:
-    if 48 <= byte <= 57:
-        return int(byte) - 48
-    if 65 <= byte <= 70:
-        return int(byte) - 55
-    return int(byte) - 87 if 97 <= byte <= 102 else -1
+    code, sound = 0, True
+    for byte in data[pos : pos + 4]:
+        sound = sound and _DIGITS[byte] < 16
+        code = code * 16 + int(_DIGITS[byte])
+    return code if sound else -1
 
 
 # ---------------------------------------------------------------------------------- base64
@@ -220,8 +200,8 @@ def unquote(out: Array, first: int, end: int) -> int:
         if letter == 120:
             if end - pos < 2:
                 return -1
-            high, low = _hex(out[pos]), _hex(out[pos + 1])
-            if high < 0 or low < 0:
+            high, low = _DIGITS[out[pos]], _DIGITS[out[pos + 1]]
+            if high > 15 or low > 15:
                 return -1
             out[to] = high << 4 | low
             pos += 2
@@ -229,10 +209,10 @@ def unquote(out: Array, first: int, end: int) -> int:
             out[to] = 7
         elif letter == 118:
             out[to] = 11
-        elif letter == 47 or _unescape_letter(letter) < 0:
+        elif letter == 47 or not UNESCAPED[letter]:
             return -1
         else:
-            out[to] = _unescape_letter(letter)
+            out[to] = UNESCAPED[letter]
         to += 1
     return to
 
@@ -357,8 +337,9 @@ def _fill_slot(
         end = _put(code, data, pos, size, a, b, c, out, to)
         if end < 0:
             bad[row] = 1
-        elif code == BITS:
-            start[row], length[row] = _bits(out, to, end), 8
+        elif code == BITS:  # bytes, the low one first, as the bits of an int64
+            beyond = np.uint64(64 - 8 * (end - to))
+            start[row], length[row] = np.int64(read_eight(out, to) << beyond >> beyond), 8
         else:
             length[row], to = end - to, end
     return to
@@ -427,25 +408,19 @@ def _put_short_decimal(data: Array, pos: int, end: int, precision: int, scale: i
         if whole + scale <= digits and (point == end or data[point] == 46):
             decimals = end - point - 1 if point < end else 0
             if decimals <= scale and (point == end or find_digits_end(data, point + 1, end) == end):
-                return _put_padded(data, pos, end, decimals, scale, out, to)
+                to = copy_short(out, to, data, pos, end - pos)
+                if scale and not decimals:
+                    out[to] = 46
+                    to += 1
+                for _ in range(scale - decimals):
+                    out[to] = 48
+                    to += 1
+                return to
     limit, most = np.uint64(1_000_000_000_000_000), np.uint64(1)
     for _ in range(digits):
         most *= np.uint64(10)
     number, negative, sound = _scale_number(data, pos, end, scale, limit)
     return put_scaled(negative, number, scale, out, to) if sound and number < most else -1
-
-
-@jit
-def _put_padded(data: Array, pos: int, end: int, decimals: int, scale: int, out: Array, to: int) -> int:
-    """A plain number that has `decimals` digits after its point, with zeros up to `scale` of them."""
-    to = copy_short(out, to, data, pos, end - pos)
-    if scale and not decimals:
-        out[to] = 46
-        to += 1
-    for _ in range(scale - decimals):
-        out[to] = 48
-        to += 1
-    return to
 
 
 @jit
@@ -489,20 +464,14 @@ def _scale_number(data: Array, pos: int, end: int, scale: int, limit: Any) -> An
 
 # ---------------------------------------------------------------------------------- texts, bytes, dates and times
 @jit
-def _is_sound(code: int, data: Array, pos: int, end: int, a: int, b: int) -> bool:
-    """True if a text is one of its column as it stands."""
-    if code <= TIME:
-        return is_temporal(code - DATE, data, pos, end)
-    return bool(code == DECIMAL and is_decimal(data, pos, end, a, b))
-
-
-@jit
 def _put(code: int, data: Array, pos: int, size: int, a: int, b: int, c: int, out: Array, to: int) -> int:
     """Where a value's text or bytes end in `out`; -1 for what is none of its column."""
     if code <= NOTHING:
-        if not _is_sound(code, data, pos, pos + size, a, b):
-            return -1
-        return copy_short(out, to, data, pos, size)
+        if code <= TIME:
+            sound = is_temporal(code - DATE, data, pos, pos + size)
+        else:
+            sound = code == DECIMAL and is_decimal(data, pos, pos + size, a, b)
+        return copy_short(out, to, data, pos, size) if sound else -1
     if code == SHORT_DECIMAL:
         return _put_short_decimal(data, pos, pos + size, a, b, out, to)
     if code == BITS:
@@ -543,12 +512,3 @@ def _put(code: int, data: Array, pos: int, size: int, a: int, b: int, c: int, ou
     to = put_date(np.int64(days) + _FIRST_DAY, out, to)
     out[to] = 32
     return put_clock(np.int64(since - days * np.uint64(MICROS_A_DAY)), c, out, to + 1)
-
-
-@jit
-def _bits(data: Array, pos: int, end: int) -> int:
-    """Bytes, the low one first, as the bits of an int64."""
-    bits = np.uint64(0)
-    for i in range(end - pos):
-        bits |= np.uint64(data[pos + i]) << np.uint64(8 * i)
-    return int(np.int64(bits))

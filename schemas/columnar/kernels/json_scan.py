@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK, equal_bytes, find_special
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import BLOCK, equal_bytes, find_special, read_eight, swap_bytes
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 from ticdc_bridge.schemas.columnar.kernels.text import Array, find_digits_end, read_digits
 
@@ -20,6 +20,9 @@ from ticdc_bridge.schemas.columnar.kernels.text import Array, find_digits_end, r
 # ANY: a number, string or boolean of no account. All but COMMIT, PARTITION and COUNT may be null.
 LITERAL, INTEGER, REAL, STRING, BOOLEAN, COMMIT, PARTITION, COUNT, ANY = range(9)
 NULL, ABSENT = -1, -2
+_TRUE, _FALSE = np.frombuffer(b"true", np.uint8), np.frombuffer(b"false", np.uint8)
+UNESCAPED = np.zeros(256, np.uint8)  # by the letter after a backslash: the character; 0 for \u and what is none
+UNESCAPED[np.frombuffer(b'"\\/bfnrt', np.uint8)] = np.frombuffer(b'"\\/\b\f\n\r\t', np.uint8)
 
 
 class Templates(NamedTuple):
@@ -113,35 +116,19 @@ def scan(
 def _row(source: MessageRows, at: int, plan: Templates, positions: ValuePositions, row: int, last: Array) -> bool:
     """True if a template matches; the one that did last is tried first."""
     count = plan.sides.shape[0]
-    keyed = source.key_first[at] >= 0
+    key, key_end, value, value_end = (
+        source.key_first[at], source.key_last[at], source.value_first[at], source.value_last[at],
+    )  # fmt: skip
     for turn in range(count):
         k = last[0] + turn
         if k >= count:
             k -= count
-        if bool(plan.keyed[k]) != keyed:
+        if bool(plan.keyed[k]) != (key >= 0):
             continue
-        positions.partition[row] = -1
-        if keyed and not _walk(
-            source.keys,
-            source.key_first[at],
-            source.key_last[at],
-            plan,
-            plan.starts[k],
-            plan.middles[k],
-            positions,
-            row,
-        ):
+        positions.partition[row], middle = -1, plan.middles[k]
+        if key >= 0 and not _walk(source.keys, key, key_end, plan, plan.starts[k], middle, positions, row):
             continue
-        if _walk(
-            source.values,
-            source.value_first[at],
-            source.value_last[at],
-            plan,
-            plan.middles[k],
-            plan.ends[k],
-            positions,
-            row,
-        ):
+        if _walk(source.values, value, value_end, plan, middle, plan.ends[k], positions, row):
             image = plan.sides[k]
             positions.side[row] = image
             for field in range(2):
@@ -229,25 +216,17 @@ def _string(data: Array, pos: int, end: int, closely: bool) -> int:
             return -1
         pos += 1
         if byte == 92:
-            if pos >= end or (closely and not _plain_escape(data[pos])):
-                return -1
+            if pos >= end or (closely and not UNESCAPED[data[pos]]):
+                return -1  # what is escaped as \u is left
             pos += 1
     return -1
 
 
 @jit
-def _plain_escape(byte: int) -> bool:
-    r"""One of \" \\ \/ \b \f \n \r \t; what is escaped as \u is left."""
-    return bool(byte in (34, 92, 47, 98, 102, 110, 114, 116))
-
-
-@jit
 def _boolean(data: Array, pos: int, end: int) -> int:
-    if end - pos >= 4 and data[pos] == 116 and data[pos + 1] == 114 and data[pos + 2] == 117 and data[pos + 3] == 101:
+    if end - pos >= 4 and equal_bytes(data, pos, _TRUE, 0, 4):
         return pos + 4
-    if end - pos < 5 or data[pos] != 102 or data[pos + 1] != 97 or data[pos + 2] != 108:
-        return -1
-    return pos + 5 if data[pos + 3] == 115 and data[pos + 4] == 101 else -1
+    return pos + 5 if end - pos >= 5 and equal_bytes(data, pos, _FALSE, 0, 5) else -1
 
 
 @inline
@@ -327,7 +306,5 @@ def _length(data: Array, at: int, room: int) -> Any:
     """A big-endian uint64 below 2^62; -1 where there is none."""
     if room < 8:
         return np.int64(-1)
-    number = np.uint64(0)
-    for i in range(8):
-        number = (number << np.uint64(8)) | np.uint64(data[at + i])
+    number = swap_bytes(read_eight(data, at))
     return np.int64(number) if number < np.uint64(1 << 62) else np.int64(-1)

@@ -30,6 +30,8 @@ _ONES, _BLANKS, _QUOTES, _SLASHES, _HIGH, _C2, _E2 = (
     np.uint64(byte * 0x0101010101010101) for byte in (1, 32, 34, 92, 128, 0xC2, 0xE2)
 )
 HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_LETTERS = np.full(256, 117, np.uint8)  # by character: what follows the backslash of its escape
+_LETTERS[np.frombuffer(b'"\\\b\f\n\r\t', np.uint8)] = np.frombuffer(b'"\\bfnrt', np.uint8)
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 
 
@@ -57,14 +59,8 @@ def bits(number: int, size: int, out: Array, to: int) -> int:
     out[to] = 34
     to += 1
     for done in range(0, size, 3):
-        to = _put_four(
-            int(rest & np.uint64(255)),
-            int(rest >> np.uint64(8) & np.uint64(255)),
-            int(rest >> np.uint64(16) & np.uint64(255)),
-            size - done,
-            out,
-            to,
-        )
+        three = int(rest & np.uint64(0xFFFFFF))
+        to = _put_four(three & 255, three >> 8 & 255, three >> 16, size - done, out, to)
         rest >>= np.uint64(24)
     out[to] = 34
     return to + 1
@@ -144,7 +140,7 @@ def _put_escaped(data: Array, pos: int, end: int, lines: bool, out: Array, to: i
         byte = data[pos]
         pos += 1
         if byte < 32 or byte == 34 or byte == 92:
-            letter = _letter(byte)
+            letter = _LETTERS[byte]
             if letter == 117:
                 to = _put_unicode(byte, out, to)
             else:
@@ -168,21 +164,6 @@ def _put_unicode(code: int, out: Array, to: int) -> int:
     for digit in range(4):
         out[to + 2 + digit] = HEX[code >> (12 - 4 * digit) & 15]
     return to + 6
-
-
-@jit
-def _letter(byte: int) -> int:
-    if byte == 34 or byte == 92:
-        return int(byte)
-    if byte == 10:
-        return 110
-    if byte == 13:
-        return 114
-    if byte == 9:
-        return 116
-    if byte == 8:
-        return 98
-    return 102 if byte == 12 else 117
 
 
 # What follows a step's literal. SIGNED: an int64 from a to b. UNSIGNED: a uint64, written as the int64 of its bits;
@@ -257,14 +238,8 @@ class JsonOutput(NamedTuple):
 @jit
 def write(at: int, rows: JsonRows, programs: JsonSteps, zones: Array, out: JsonOutput) -> int:
     """Writes on from row `at`; out: the first row not written, for which there may not be room."""
-    text, steps, table, state, notes, left = (
-        programs.text,
-        programs.steps,
-        programs.table,
-        out.state,
-        out.notes,
-        out.left,
-    )
+    text, steps, table = programs.text, programs.steps, programs.table
+    state, notes, left = out.state, out.notes, out.left
     keys, values, key_ends, value_ends = out.keys, out.values, out.key_ends, out.value_ends
     pos, length, data, of, commit_ts = rows.place, rows.length, rows.data, rows.program, rows.commit_ts
     after, before, steps_of = rows.after, rows.before, rows.step

@@ -12,7 +12,7 @@ import numpy as np
 
 from ticdc_bridge.schemas.columnar.kernels import json_write as put
 from ticdc_bridge.schemas.columnar.kernels import numbers as real
-from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy, equal_bytes
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit, jit_allocating
 from ticdc_bridge.schemas.columnar.kernels.text import Array
 
@@ -238,13 +238,11 @@ def _text(kind: int, pos: int, size: int, data: Array, out: Array, to: int) -> i
 
 @jit
 def _hex(data: Array, pos: int, size: int, out: Array, to: int) -> int:
-    copy(out, to, _HEAD, 0, _HEAD.shape[0])
-    to += _HEAD.shape[0]
+    to = _bytes(_HEAD, out, to)
     for i in range(pos, pos + size):
         out[to], out[to + 1] = put.HEX[data[i] >> 4], put.HEX[data[i] & 15]
         to += 2
-    copy(out, to, _TAIL, 0, _TAIL.shape[0])
-    return to + 2
+    return _bytes(_TAIL, out, to)
 
 
 @jit
@@ -256,13 +254,11 @@ def _bits(number: Any, size: int, out: Array, to: int) -> int:
     size = size or least
     if size < least:
         return -1
-    copy(out, to, _HEAD, 0, _HEAD.shape[0])
-    to += _HEAD.shape[0]
+    to = _bytes(_HEAD, out, to)
     for i in range(2 * size - 1, -1, -1):
         out[to] = put.HEX[number >> np.uint64(4 * i) & np.uint64(15)]
         to += 1
-    copy(out, to, _TAIL, 0, _TAIL.shape[0])
-    return to + 2
+    return _bytes(_TAIL, out, to)
 
 
 # ---- What TiCDC's Debezium messages say beside their row (`RowChange.extra`), for numba: as JSON of the plain form.
@@ -386,8 +382,7 @@ def _put(data: Array, spans: Array, out: Array, to: int) -> int:
             out[to] = 32
             to += 1
         some = True
-        copy(out, to, label, 0, label.shape[0])
-        to += label.shape[0]
+        to = _bytes(label, out, to)
         copy(out, to, data, start, size)
         to += size
     if some:
@@ -409,9 +404,4 @@ def _starts(data: Array, pos: int, end: int, text: Array) -> bool:
 
 @jit
 def _is(data: Array, pos: int, end: int, text: Array) -> bool:
-    if end - pos != text.shape[0]:
-        return False
-    for at in range(text.shape[0]):  # noqa: SIM110 - numba has no generators here
-        if data[pos + at] != text[at]:
-            return False
-    return True
+    return bool(end - pos == text.shape[0] and equal_bytes(data, pos, text, 0, text.shape[0]))

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ticdc_bridge.schemas.columnar.kernels.byte_buffers import equal_bytes
-from ticdc_bridge.schemas.columnar.kernels.jit import jit
+from ticdc_bridge.schemas.columnar.kernels.craft_cells import deltas, read_back, uvarint
+from ticdc_bridge.schemas.columnar.kernels.jit import jit, jit_allocating
 from ticdc_bridge.schemas.columnar.kernels.text import Array
 
 # ---------------------------------------------------------------------------------- which table a message is of
@@ -19,12 +20,8 @@ def _find(data: Array, pos: int, end: int, text: Array) -> int:
     """Where a text is in data[pos:end], or -1."""
     size = text.shape[0]
     while pos + size <= end:
-        if data[pos] == text[0]:
-            i = 1
-            while i < size and data[pos + i] == text[i]:
-                i += 1
-            if i == size:
-                return pos
+        if data[pos] == text[0] and equal_bytes(data, pos, text, 0, size):
+            return pos
         pos += 1
     return -1
 
@@ -68,50 +65,22 @@ def hash_names(data: Array, first: Array, last: Array, name: Array, other: Array
             lead, size, known = start - first[row], at + 1 - start, row
 
 
-@jit
-def _read_back(data: Array, pos: int, first: int) -> Any:
-    """A uvarint that ends at pos, read from its end → (its number, its position), position -1 where there is none."""
-    number = shift = 0
-    while pos >= first and shift < 28:
-        number |= int(data[pos] & 127) << shift
-        if data[pos] < 128:
-            return number, pos
-        shift += 7
-        pos -= 1
-    return 0, -1
-
-
-@jit
-def _uvarint(data: Array, pos: int, end: int) -> Any:
-    """(number, next position), position `end` where there is none."""
-    number = shift = 0
-    while pos < end and shift < 28:
-        number |= int(data[pos] & 127) << shift
-        pos += 1
-        if data[pos - 1] < 128:
-            return number, pos
-        shift += 7
-    return 0, end
-
-
-@jit
+@jit_allocating
 def hash_terms(data: Array, first: Array, last: Array, out: Array) -> None:
     """A hash of a Craft message's dictionary, where its names stand; 0 where there is none.
 
     Before the number at the end are as many bytes of size tables; their first table has its count, the headers' size
     and how much more the dictionary's is (zig-zag).
     """
+    sizes = np.zeros(2, np.int64)
     for row in range(first.shape[0]):
         out[row] = 0
         if first[row] < 0:
             continue
-        size, end = _read_back(data, last[row] - 1, first[row])
+        size, end = read_back(data, last[row] - 1, first[row])
         tables = end - size
         if end < 0 or tables < first[row]:
             continue
-        _, pos = _uvarint(data, tables, end)
-        head, pos = _uvarint(data, pos, end)
-        more, pos = _uvarint(data, pos, end)
-        terms = ((head >> 1) ^ -(head & 1)) + ((more >> 1) ^ -(more & 1))
-        if 0 < terms <= tables - first[row]:
-            out[row] = _hash(data, tables - terms, min(tables, tables - terms + _FAR))
+        _, pos = uvarint(data, tables, end)
+        if pos >= 0 and deltas(data, pos, end, 2, 0, tables - first[row], sizes) >= 0 and sizes[1]:
+            out[row] = _hash(data, tables - sizes[1], min(tables, tables - sizes[1] + _FAR))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ticdc_bridge.schemas.columnar.kernels.byte_buffers import read_eight
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import equal_bytes, read_eight
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 from ticdc_bridge.schemas.columnar.kernels.numbers import PAIRS, put_digits
 from ticdc_bridge.schemas.columnar.kernels.text import TENS, Array
@@ -30,6 +30,7 @@ def _form(text: bytes) -> tuple[Any, Any]:
 _YEAR_MONTH, _YEAR_MONTH_TOPS = _form(b"0000-00-")
 _MONTH_DAY, _MONTH_DAY_TOPS = _form(b"00-00-00")
 _CLOCK, _CLOCK_TOPS = _form(b"00:00:00")
+_ZERO = np.frombuffer(b"0000-00-00 00:00:00", np.uint8)
 _HIGH = np.uint64(0x8080808080808080)
 ONCE, TWICE, NEVER = range(3)  # how often a clock shows a time
 
@@ -75,34 +76,6 @@ def days(data: Array, pos: int, end: int) -> Any:
     century = year // _U100
     of_year = (_U153 * month + _U2) // _U5 + day
     return np.int64(year * _U365 + (year >> _U2) - century + (century >> _U2) + of_year) - 719469
-
-
-@jit
-def date_of(number: Any) -> Any:
-    """Days since 1970, from 0000-03-01 on → (year, month, day), uint64 each."""
-    # Without a sign, so that a division by a constant is a product (C. Neri, L. Schneider, 2022).
-    quarters = np.uint64(number + 719468) * np.uint64(4) + _U3
-    century = quarters // np.uint64(146097)
-    scaled = (quarters - century * np.uint64(146097) | _U3) * np.uint64(2939745)
-    of_year = (scaled & _LOW32) // np.uint64(2939745 * 4)
-    month_and_day = of_year * np.uint64(2141) + np.uint64(197913)
-    month, day = month_and_day >> np.uint64(16), (month_and_day & np.uint64(0xFFFF)) // np.uint64(2141)
-    year = century * _U100 + (scaled >> np.uint64(32))
-    if of_year >= np.uint64(306):
-        return year + _U1, month - np.uint64(12), day + _U1
-    return year, month, day + _U1
-
-
-@jit
-def _read_minutes(data: Array, pos: int, end: int) -> int:
-    """ ":mm:ss" and a fraction of up to six digits → microseconds."""
-    if end - pos < 6 or data[pos] != 58 or data[pos + 3] != 58:
-        return NONE
-    minutes, seconds = _number(data, pos + 1, 2), _number(data, pos + 4, 2)
-    if not 0 <= minutes <= 59 or not 0 <= seconds <= 59:
-        return NONE
-    fraction = _read_fraction(data, pos + 6, end)
-    return NONE if fraction < 0 else (minutes * 60 + seconds) * 1_000_000 + fraction
 
 
 @jit
@@ -156,10 +129,14 @@ def time_micros(data: Array, pos: int, end: int) -> int:
     if end - pos < 8:
         return NONE
     count = 2 if data[pos + 2] == 58 else 3
-    hours, rest = _number(data, pos, count), _read_minutes(data, pos + count, end)
-    if rest == NONE or hours < 0:
+    hours, pos = _number(data, pos, count), pos + count
+    if hours < 0 or end - pos < 6 or data[pos] != 58 or data[pos + 3] != 58:
         return NONE
-    total = hours * 3_600_000_000 + rest
+    minutes, seconds = _number(data, pos + 1, 2), _number(data, pos + 4, 2)
+    fraction = _read_fraction(data, pos + 6, end)
+    if not 0 <= minutes <= 59 or not 0 <= seconds <= 59 or fraction < 0:
+        return NONE
+    total = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + fraction
     return -total if negative else total
 
 
@@ -201,23 +178,13 @@ def is_temporal(form: int, data: Array, pos: int, end: int) -> bool:
 @jit
 def is_zero_date(data: Array, pos: int, end: int) -> bool:
     """True if the text starts with 0000-00-00."""
-    if end - pos < 10:
-        return False
-    same = True
-    for i in range(10):
-        same = same and data[pos + i] == (45 if i in (4, 7) else 48)
-    return same
+    return end - pos >= 10 and equal_bytes(data, pos, _ZERO, 0, 10)
 
 
 @jit
 def is_zero_timestamp(data: Array, pos: int, end: int) -> bool:
     """True if the text starts with 0000-00-00 00:00:00."""
-    if end - pos < 19 or not is_zero_date(data, pos, end) or data[pos + 10] != 32:
-        return False
-    same = True
-    for i in range(11, 19):
-        same = same and data[pos + i] == (58 if i in (13, 16) else 48)
-    return same
+    return end - pos >= 19 and equal_bytes(data, pos, _ZERO, 0, 19)
 
 
 @jit
@@ -250,12 +217,21 @@ def _put_two(number: Any, out: Array, to: int) -> None:
 @jit
 def put_date(number: Any, out: Array, to: int) -> int:
     """Days since 1970 → YYYY-MM-DD, from 0001-01-01 to 9999-12-31 (the proleptic Gregorian calendar)."""
-    year, month, day = date_of(number)
+    # Without a sign, so that a division by a constant is a product (C. Neri, L. Schneider, 2022).
+    quarters = np.uint64(number + 719468) * np.uint64(4) + _U3
+    century = quarters // np.uint64(146097)
+    scaled = (quarters - century * np.uint64(146097) | _U3) * np.uint64(2939745)
+    of_year = (scaled & _LOW32) // np.uint64(2939745 * 4)
+    month_and_day = of_year * np.uint64(2141) + np.uint64(197913)
+    month, day = month_and_day >> np.uint64(16), (month_and_day & np.uint64(0xFFFF)) // np.uint64(2141)
+    year = century * _U100 + (scaled >> np.uint64(32))
+    if of_year >= np.uint64(306):
+        year, month = year + _U1, month - np.uint64(12)
     century = year // _U100
     _put_two(century, out, to)
     _put_two(year - century * _U100, out, to + 2)
     _put_two(month, out, to + 5)
-    _put_two(day, out, to + 8)
+    _put_two(day + _U1, out, to + 8)
     out[to + 4], out[to + 7] = 45, 45
     return to + 10
 

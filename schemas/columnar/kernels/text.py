@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ticdc_bridge.schemas.columnar.kernels.byte_buffers import first_byte, read_eight
+from ticdc_bridge.schemas.columnar.kernels.byte_buffers import count_zeros, read_eight
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 
 Array = Any  # numpy arrays: numba knows their types
@@ -85,7 +85,7 @@ def find_digits_end(data: Array, pos: int, end: int) -> int:
     while pos < end:
         if data.shape[0] - pos >= 8:
             word = read_eight(data, pos) ^ _ZEROS
-            at = first_byte(((word + _OVER_NINE) | word) & _HIGH)
+            at = count_zeros(((word + _OVER_NINE) | word) & _HIGH) >> 3
             pos += at
             if at < 8:
                 break

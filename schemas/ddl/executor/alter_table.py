@@ -11,38 +11,21 @@ from ticdc_bridge.schemas.ddl.executor.charsets import Charset, resolve
 from ticdc_bridge.schemas.ddl.executor.column_types import MAX_COLUMNS, column, convert_charset
 from ticdc_bridge.schemas.ddl.executor.default_values import with_default
 from ticdc_bridge.schemas.ddl.executor.details import details_after, renamed
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AddColumns,
-    AddIndex,
-    ChangeColumn,
-    Clause,
-    ColumnDef,
-    ColumnPosition,
-    ConvertTo,
-    DefaultValue,
-    DropColumn,
-    DropIndex,
-    ExchangePartition,
-    NoColumnEffect,
-    RenameColumn,
-    RenameIndex,
-    RenameTo,
-    SetDefault,
-    SetOptions,
-)
+from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Table
 
 MAX_CLAUSES = 4096
 
 
-def apply_clauses(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Table:
+def apply_clauses(table: Table, clauses: tuple[statements.Clause, ...], fallback: Charset) -> Table:
     """The table after all clauses; `fallback` is its database's character set. RenameTo is the caller's.
 
     Names in a clause are those of the table before the statement, as in TiDB: RENAME COLUMN a TO b, RENAME COLUMN
     b TO a swaps. DDL_NOT_APPLICABLE for what the table does not have.
     """
-    if len(clauses) > MAX_CLAUSES or sum(len(c.columns) for c in clauses if isinstance(c, AddColumns)) > MAX_COLUMNS:
+    new_columns = sum(len(c.columns) for c in clauses if isinstance(c, statements.AddColumns))
+    if len(clauses) > MAX_CLAUSES or new_columns > MAX_COLUMNS:
         details = f"more than {MAX_CLAUSES} clauses or {MAX_COLUMNS} new columns at once"
         raise DdlError("DDL_NOT_APPLICABLE", details=details)
     draft = _TableDraft(table, fallback)
@@ -78,7 +61,7 @@ class _TableDraft:
 
 
 # ---- columns
-def _add_columns(draft: _TableDraft, clause: AddColumns) -> Table:
+def _add_columns(draft: _TableDraft, clause: statements.AddColumns) -> Table:
     at = clause.position
     for defined in clause.columns:
         if executor_indexes.find(draft.table.columns, defined.name):
@@ -98,7 +81,7 @@ def _last_id(table: Table) -> int:
 
 
 def _position_column(
-    draft: _TableDraft, columns: tuple[Column, ...], entry: Column, at: ColumnPosition | None
+    draft: _TableDraft, columns: tuple[Column, ...], entry: Column, at: statements.ColumnPosition | None
 ) -> tuple[Column, ...]:
     if at is None:
         return (*columns, entry)
@@ -111,7 +94,7 @@ def _position_column(
     return (*columns[: index + 1], entry, *columns[index + 1 :])
 
 
-def _change_column(draft: _TableDraft, clause: ChangeColumn) -> Table:
+def _change_column(draft: _TableDraft, clause: statements.ChangeColumn) -> Table:
     if clause.if_exists and executor_indexes.find(draft.table.columns, clause.old) is None:
         return draft.table
     old = draft.find(clause.old)
@@ -124,18 +107,14 @@ def _change_column(draft: _TableDraft, clause: ChangeColumn) -> Table:
     else:
         others = tuple(c for c in draft.table.columns if c is not old)
         draft.with_columns(_position_column(draft, others, new, clause.position))
-    return _add_declared_indexes(draft, replace(clause.column, name=old.name))
-
-
-def _add_declared_indexes(draft: _TableDraft, defined: ColumnDef) -> Table:
-    """PRIMARY KEY and UNIQUE in a changed column's definition add an index, unless there is that primary key."""
-    added = executor_indexes.column_indexes([defined])
+    # PRIMARY KEY and UNIQUE in the new definition add an index, unless there is that primary key.
+    added = executor_indexes.column_indexes([replace(clause.column, name=old.name)])
     if any(i.name == executor_indexes.PRIMARY for i in draft.table.indexes):
         added = [entry for entry in added if entry.kind != "primary"]
     return executor_indexes.with_indexes(draft.table, added)
 
 
-def _rename_column(draft: _TableDraft, clause: RenameColumn) -> Table:
+def _rename_column(draft: _TableDraft, clause: statements.RenameColumn) -> Table:
     old = draft.find(clause.old)
     if clause.old.lower() != clause.new.lower():  # TiDB does nothing when only letters' cases differ
         draft.renames[old.name] = clause.new
@@ -156,7 +135,7 @@ def _rename_columns(table: Table, renames: dict[str, str]) -> Table:
     return replace(table, columns=columns, indexes=tuple(indexes), details=details)
 
 
-def _drop_column(draft: _TableDraft, clause: DropColumn) -> Table:
+def _drop_column(draft: _TableDraft, clause: statements.DropColumn) -> Table:
     if clause.if_exists and executor_indexes.find(draft.table.columns, clause.name) is None:
         return draft.table
     name = draft.find(clause.name).name
@@ -166,33 +145,42 @@ def _drop_column(draft: _TableDraft, clause: DropColumn) -> Table:
     return replace(draft.table, columns=columns, indexes=indexes, last_column_id=_last_id(draft.table))
 
 
-def _set_default(draft: _TableDraft, clause: SetDefault) -> Table:
+def _set_default(draft: _TableDraft, clause: statements.SetDefault) -> Table:
     old = draft.find(clause.column)
-    new = with_default(old, clause.default or DefaultValue("null"))
+    new = with_default(old, clause.default or statements.DefaultValue("null"))
     new = new if clause.default else replace(new, default_dropped=True)
     return draft.with_columns(tuple(new if c is old else c for c in draft.table.columns))
 
 
 # ---- indexes
-def _add_index(draft: _TableDraft, clause: AddIndex) -> Table:
+def _add_index(draft: _TableDraft, clause: statements.AddIndex) -> Table:
     if clause.if_not_exists and executor_indexes.find(draft.table.indexes, clause.index.name):
         return draft.table
     return executor_indexes.with_indexes(draft.table, [clause.index])
 
 
-def _drop_index(draft: _TableDraft, clause: DropIndex) -> Table:
-    table = executor_indexes.without_index(draft.table, clause.name)
-    if table is None and not clause.if_exists:
+def _drop_index(draft: _TableDraft, clause: statements.DropIndex) -> Table:
+    left = tuple(i for i in draft.table.indexes if i.name.lower() != clause.name.lower())
+    if len(left) == len(draft.table.indexes) and not clause.if_exists:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {draft.table.id} has no index {clause.name}")
-    return table or draft.table
+    return replace(draft.table, indexes=left)
 
 
-def _rename_index(draft: _TableDraft, clause: RenameIndex) -> Table:
-    return executor_indexes.rename_index(draft.table, clause.old, clause.new)
+def _rename_index(draft: _TableDraft, clause: statements.RenameIndex) -> Table:
+    index = executor_indexes.find(draft.table.indexes, clause.old)
+    if index is None:
+        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {draft.table.id} has no index {clause.old}")
+    prefix = executor_indexes.hidden_column(clause.old, "").lower()
+    columns = tuple(
+        executor_indexes.hidden_column(clause.new, i) if name.lower().startswith(prefix) else name
+        for i, name in enumerate(index.columns)
+    )
+    renamed_index = replace(index, name=clause.new, columns=columns)
+    return replace(draft.table, indexes=tuple(renamed_index if i is index else i for i in draft.table.indexes))
 
 
 # ---- the table as a whole
-def _set_options(draft: _TableDraft, clause: SetOptions) -> Table:
+def _set_options(draft: _TableDraft, clause: statements.SetOptions) -> Table:
     options, table = clause.options, draft.table
     if options.charset or options.collate:
         charset = resolve(options.charset, options.collate, Charset(table.charset, table.collate))
@@ -200,20 +188,21 @@ def _set_options(draft: _TableDraft, clause: SetOptions) -> Table:
     return table if options.comment is None else replace(table, comment=options.comment)
 
 
-def _convert(draft: _TableDraft, clause: ConvertTo) -> Table:
+def _convert(draft: _TableDraft, clause: statements.ConvertTo) -> Table:
     charset = resolve(clause.charset, clause.collate, draft.fallback)
     draft.conversion = charset
     columns = tuple(convert_charset(c, charset) for c in draft.table.columns)
     return replace(draft.table, columns=columns, charset=charset.name, collate=charset.collate)
 
 
-def _keep_table(draft: _TableDraft, _: Clause) -> Table:
+def _keep_table(draft: _TableDraft, _: statements.Clause) -> Table:
     return draft.table
 
 
 _CLAUSES: dict[type, Callable[[_TableDraft, Any], Table]] = {
-    AddColumns: _add_columns, ChangeColumn: _change_column, RenameColumn: _rename_column, DropColumn: _drop_column,
-    SetDefault: _set_default, AddIndex: _add_index, DropIndex: _drop_index, RenameIndex: _rename_index,
-    SetOptions: _set_options, ConvertTo: _convert, RenameTo: _keep_table, ExchangePartition: _keep_table,
-    NoColumnEffect: _keep_table,
+    statements.AddColumns: _add_columns, statements.ChangeColumn: _change_column,
+    statements.RenameColumn: _rename_column, statements.DropColumn: _drop_column, statements.SetDefault: _set_default,
+    statements.AddIndex: _add_index, statements.DropIndex: _drop_index, statements.RenameIndex: _rename_index,
+    statements.SetOptions: _set_options, statements.ConvertTo: _convert,
+    statements.RenameTo: _keep_table, statements.ExchangePartition: _keep_table, statements.NoColumnEffect: _keep_table,
 }  # fmt: skip

@@ -16,29 +16,12 @@ from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, Database, Relatio
 from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
 from ticdc_bridge.schemas.ddl.executor.column_types import MAX_COLUMNS, column
 from ticdc_bridge.schemas.ddl.executor.details import details_of_create
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AlterDatabase,
-    AlterTable,
-    CreateDatabase,
-    CreateRelation,
-    CreateTable,
-    DropDatabase,
-    DropTables,
-    ExchangePartition,
-    FlashbackDatabase,
-    NoRowEffect,
-    RecoverTable,
-    RenameTables,
-    RenameTo,
-    Statement,
-    TableName,
-    TruncateTable,
-)
+from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Table, TableId
 
 
-def apply(catalog: Catalog, statement: Statement, db: str = "") -> Catalog:
+def apply(catalog: Catalog, statement: statements.Statement, db: str = "") -> Catalog:
     """The catalog after a statement; db is the database that names without one are in.
 
     DdlError: DDL_UNKNOWN_TABLE where the history began after the table's CREATE, DDL_NOT_APPLICABLE otherwise.
@@ -46,35 +29,29 @@ def apply(catalog: Catalog, statement: Statement, db: str = "") -> Catalog:
     return _APPLY[type(statement)](catalog, statement, db)
 
 
-def affected_tables(catalog: Catalog, statement: Statement, db: str = "") -> tuple[TableId, ...]:
+def affected_tables(catalog: Catalog, statement: statements.Statement, db: str = "") -> tuple[TableId, ...]:
     """The tables, views and sequences that a statement is about, as it names them, before it is applied."""
     match statement:
-        case CreateTable() | CreateRelation() | TruncateTable() as entry:
+        case statements.CreateTable() | statements.CreateRelation() | statements.TruncateTable() as entry:
             return (_id(entry.table, db),)
-        case AlterTable():
-            more = [_id(c.new, db) for c in statement.clauses if isinstance(c, RenameTo)]
-            more += [_id(c.table, db) for c in statement.clauses if isinstance(c, ExchangePartition)]
+        case statements.AlterTable():
+            more = [_id(c.new, db) for c in statement.clauses if isinstance(c, statements.RenameTo)]
+            more += [_id(c.table, db) for c in statement.clauses if isinstance(c, statements.ExchangePartition)]
             return (_id(statement.table, db), *more)
-        case DropTables():
+        case statements.DropTables():
             return tuple(_id(name, db) for name in statement.tables)
-        case RenameTables():
+        case statements.RenameTables():
             return tuple(_id(name, db) for pair in statement.pairs for name in pair)
-        case RecoverTable() if statement.table:
+        case statements.RecoverTable() if statement.table:
             return (_id(statement.table._replace(table=statement.new or statement.table.table), db),)
-        case DropDatabase():
-            database = catalog.databases.get(statement.name)
-            return tuple(database.objects()) if database else ()
-        case FlashbackDatabase():
-            dropped_db = catalog.dropped.get(statement.name)
-            return (
-                tuple(i._replace(db=statement.new or dropped_db.name) for i in dropped_db.objects())
-                if dropped_db
-                else ()
-            )
+        case statements.DropDatabase() if database := catalog.databases.get(statement.name):
+            return tuple(database.objects())
+        case statements.FlashbackDatabase() if dropped_db := catalog.dropped.get(statement.name):
+            return tuple(i._replace(db=statement.new or dropped_db.name) for i in dropped_db.objects())
     return ()
 
 
-def _id(name: TableName, db: str) -> TableId:
+def _id(name: statements.TableName, db: str) -> TableId:
     if not (name.db or db):
         details = f"which database is {name.table} in? None is chosen"
         raise DdlError("DDL_NOT_APPLICABLE", details=details, without_database=name.table)
@@ -90,7 +67,7 @@ def _table(catalog: Catalog, id_: TableId) -> tuple[Database, Table]:
 
 
 # ---- databases
-def _create_database(catalog: Catalog, s: CreateDatabase, _: str) -> Catalog:
+def _create_database(catalog: Catalog, s: statements.CreateDatabase, _: str) -> Catalog:
     if catalog.databases.get(s.name):
         if s.if_not_exists:
             return catalog
@@ -98,12 +75,12 @@ def _create_database(catalog: Catalog, s: CreateDatabase, _: str) -> Catalog:
     return catalog.with_database(Database(s.name, resolve(s.charset, s.collate, DEFAULT)))
 
 
-def _alter_database(catalog: Catalog, s: AlterDatabase, db: str) -> Catalog:
+def _alter_database(catalog: Catalog, s: statements.AlterDatabase, db: str) -> Catalog:
     database = catalog.databases.get(s.name or db) or Database(s.name or db)
     return catalog.with_database(replace(database, charset=resolve(s.charset, s.collate, database.charset)))
 
 
-def _drop_database(catalog: Catalog, s: DropDatabase, _: str) -> Catalog:
+def _drop_database(catalog: Catalog, s: statements.DropDatabase, _: str) -> Catalog:
     database = catalog.databases.get(s.name)
     if database is None:
         # Not an error without IF EXISTS either: the history may have begun after its CREATE, and nothing is lost.
@@ -111,7 +88,7 @@ def _drop_database(catalog: Catalog, s: DropDatabase, _: str) -> Catalog:
     return Catalog(catalog.databases.without(s.name), catalog.dropped.with_(database.name, database))
 
 
-def _flashback_database(catalog: Catalog, s: FlashbackDatabase, _: str) -> Catalog:
+def _flashback_database(catalog: Catalog, s: statements.FlashbackDatabase, _: str) -> Catalog:
     dropped_db = catalog.dropped.get(s.name)
     if dropped_db is None:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"database {s.name} was not dropped in this history")
@@ -123,7 +100,7 @@ def _flashback_database(catalog: Catalog, s: FlashbackDatabase, _: str) -> Catal
 
 
 # ---- tables
-def _create_table(catalog: Catalog, s: CreateTable, db: str) -> Catalog:
+def _create_table(catalog: Catalog, s: statements.CreateTable, db: str) -> Catalog:
     if s.temporary == "local":
         return catalog
     if s.from_select or not (s.columns or s.like):
@@ -135,22 +112,19 @@ def _create_table(catalog: Catalog, s: CreateTable, db: str) -> Catalog:
             return catalog
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} exists already")
     id_ = id_._replace(db=database.name)
-    table = _copy_table(catalog, s.like, db, id_) if s.like else _new_table(s, id_, database.charset)
-    return _store_table(catalog, database, table)
+    if s.like is None:
+        return _store_table(catalog, database, _new_table(s, id_, database.charset))
+    source = _table(catalog, _id(s.like, db))[1]
+    # Foreign keys are not copied (upstream `BuildTableInfoWithLike`).
+    details = replace(source.details, foreign_keys=()) if source.details else None
+    return _store_table(catalog, database, replace(source, id=id_, details=details))
 
 
 def _store_table(catalog: Catalog, database: Database, table: Table) -> Catalog:
     return catalog.with_database(replace(database, tables=database.tables.with_(table.id.table, table)))
 
 
-def _copy_table(catalog: Catalog, name: TableName, db: str, id_: TableId) -> Table:
-    source = _table(catalog, _id(name, db))[1]
-    # Foreign keys are not copied (upstream `BuildTableInfoWithLike`).
-    details = replace(source.details, foreign_keys=()) if source.details else None
-    return replace(source, id=id_, details=details)
-
-
-def _new_table(s: CreateTable, id_: TableId, database: Charset) -> Table:
+def _new_table(s: statements.CreateTable, id_: TableId, database: Charset) -> Table:
     if len(s.columns) > MAX_COLUMNS or len(s.indexes) > MAX_COLUMNS:
         raise DdlError(
             "DDL_NOT_APPLICABLE", details=f"table {id_} would have more than {MAX_COLUMNS} columns or indexes"
@@ -167,22 +141,22 @@ def _new_table(s: CreateTable, id_: TableId, database: Charset) -> Table:
     return replace(table, details=details_of_create(s, table))
 
 
-def _alter_table(catalog: Catalog, s: AlterTable, db: str) -> Catalog:
+def _alter_table(catalog: Catalog, s: statements.AlterTable, db: str) -> Catalog:
     id_ = _id(s.table, db)
     if catalog.table(id_) is None and catalog.exists(id_):
         return catalog  # ALTER TABLE of a sequence or a view
     database, table = _table(catalog, id_)
     catalog = _store_table(catalog, database, apply_clauses(table, s.clauses, database.charset))
     for clause in s.clauses:
-        if isinstance(clause, RenameTo):
+        if isinstance(clause, statements.RenameTo):
             catalog = _rename_relation(catalog, table.id, _id(clause.new, db))
-        elif isinstance(clause, ExchangePartition) and (other := catalog.table(_id(clause.table, db))):
+        elif isinstance(clause, statements.ExchangePartition) and (other := catalog.table(_id(clause.table, db))):
             # Its rows are others from here on, so it has a version of its own from here on.
             catalog = catalog.with_table(other)
     return catalog
 
 
-def _rename_tables(catalog: Catalog, s: RenameTables, db: str) -> Catalog:
+def _rename_tables(catalog: Catalog, s: statements.RenameTables, db: str) -> Catalog:
     for old, new in s.pairs:
         catalog = _rename_relation(catalog, _id(old, db), _id(new, db))
     return catalog
@@ -213,7 +187,7 @@ def _rename_references(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
     return catalog
 
 
-def _drop_tables(catalog: Catalog, s: DropTables, db: str) -> Catalog:
+def _drop_tables(catalog: Catalog, s: statements.DropTables, db: str) -> Catalog:
     for name in s.tables:
         id_ = _id(name, db)
         database = catalog.databases.get(id_.db)
@@ -230,14 +204,14 @@ def _drop_tables(catalog: Catalog, s: DropTables, db: str) -> Catalog:
     return catalog
 
 
-def _truncate_table(catalog: Catalog, s: TruncateTable, db: str) -> Catalog:
+def _truncate_table(catalog: Catalog, s: statements.TruncateTable, db: str) -> Catalog:
     id_ = _id(s.table, db)
     database, table = _table(catalog, id_)
     # TRUNCATE drops a table and makes it anew: FLASHBACK TABLE can bring the old one back.
     return catalog.with_database(replace(database, dropped=database.dropped.with_(id_.table, table)))
 
 
-def _recover_table(catalog: Catalog, s: RecoverTable, db: str) -> Catalog:
+def _recover_table(catalog: Catalog, s: statements.RecoverTable, db: str) -> Catalog:
     if s.table is None:
         raise DdlError(
             "DDL_NOT_APPLICABLE", details="RECOVER TABLE BY JOB does not name the table; give a snapshot of it"
@@ -254,7 +228,7 @@ def _recover_table(catalog: Catalog, s: RecoverTable, db: str) -> Catalog:
 
 
 # ---- views, sequences, the rest
-def _create_relation(catalog: Catalog, s: CreateRelation, db: str) -> Catalog:
+def _create_relation(catalog: Catalog, s: statements.CreateRelation, db: str) -> Catalog:
     id_ = _id(s.table, db)
     if catalog.exists(id_) and s.if_not_exists:
         return catalog
@@ -267,8 +241,10 @@ def _with_relation(catalog: Catalog, relation: Relation) -> Catalog:
 
 
 _APPLY: dict[type, Callable[[Catalog, Any, str], Catalog]] = {
-    CreateDatabase: _create_database, AlterDatabase: _alter_database, DropDatabase: _drop_database,
-    FlashbackDatabase: _flashback_database, CreateTable: _create_table, AlterTable: _alter_table,
-    RenameTables: _rename_tables, DropTables: _drop_tables, TruncateTable: _truncate_table,
-    RecoverTable: _recover_table, CreateRelation: _create_relation, NoRowEffect: lambda catalog, _, __: catalog,
+    statements.CreateDatabase: _create_database, statements.AlterDatabase: _alter_database,
+    statements.DropDatabase: _drop_database, statements.FlashbackDatabase: _flashback_database,
+    statements.CreateTable: _create_table, statements.AlterTable: _alter_table, statements.RenameTables: _rename_tables,
+    statements.DropTables: _drop_tables, statements.TruncateTable: _truncate_table,
+    statements.RecoverTable: _recover_table, statements.CreateRelation: _create_relation,
+    statements.NoRowEffect: lambda catalog, _, __: catalog,
 }  # fmt: skip

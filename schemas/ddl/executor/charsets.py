@@ -97,7 +97,7 @@ codecs.register_error("ddl-?", _question_mark)
 
 
 def collation_weight(text: str, collate: str) -> str:
-    """What two texts have in common that a collation calls equal."""
+    """A key of a text: the same for all texts that a collation calls equal."""
     if collate != "binary" and "_0900_" not in collate:  # PAD SPACE
         text = text.rstrip(" ")
     if collate.endswith(("_bin", "binary")):

@@ -43,7 +43,10 @@ _LIMITS = {
 
 def column(defined: ColumnDef, table_charset: Charset) -> Column:
     """A column of a table with this character set. Keys are not looked at. DDL_NOT_APPLICABLE for an impossible one."""
-    charset = _charset(defined, table_charset)
+    charset = resolve(defined.type.charset, defined.collate, table_charset)
+    # Upstream `OverwriteCollationWithBinaryFlag`: beside both a character set and a collation BINARY says nothing.
+    if defined.type.binary and not (defined.type.charset and defined.collate):
+        charset = bin_collation(charset)
     result = _make_column(defined.name, defined.type, charset)
     nullable = defined.nullable is not False and not defined.primary_key
     result = replace(
@@ -61,13 +64,6 @@ def column(defined: ColumnDef, table_charset: Charset) -> Column:
     if result.type.kind is Kind.YEAR and not nullable:
         return replace(result, has_default=True, default="0000")  # upstream `setYearDefaultValue`
     return result
-
-
-def _charset(defined: ColumnDef, table_charset: Charset) -> Charset:
-    type_ = defined.type
-    charset = resolve(type_.charset, defined.collate, table_charset)
-    # Upstream `OverwriteCollationWithBinaryFlag`: beside both a character set and a collation BINARY says nothing.
-    return bin_collation(charset) if type_.binary and not (type_.charset and defined.collate) else charset
 
 
 def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:

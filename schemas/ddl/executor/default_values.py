@@ -32,10 +32,9 @@ def with_default(column: Column, default: DefaultValue) -> Column:
         return replace(column, has_default=False, default=None, default_is_expr=False)
     if default.kind == "expr":
         return replace(column, has_default=True, default=default.text, default_is_expr=True)
-    if default.kind == "now":
-        return replace(column, has_default=True, default="CURRENT_TIMESTAMP", default_is_expr=False)
-    if default.kind == "date":
-        return replace(column, has_default=True, default="CURRENT_DATE", default_is_expr=False)
+    if default.kind in ("now", "date"):
+        clock = "CURRENT_TIMESTAMP" if default.kind == "now" else "CURRENT_DATE"
+        return replace(column, has_default=True, default=clock, default_is_expr=False)
     try:
         value = _CONVERSIONS[column.type.kind](column, default)
     except (ValueError, InvalidOperation, OverflowError) as error:
@@ -177,25 +176,17 @@ def _json(column: Column, default: DefaultValue) -> Value:
     return "null" if (default.kind, default.text) == ("text", "") else _text(column, default)
 
 
-def _datetime(column: Column, default: DefaultValue) -> Value:
-    return temporal_literals.datetime_text(_temporal(column, default), column.scale or 0)
-
-
-def _date(column: Column, default: DefaultValue) -> Value:
-    return temporal_literals.datetime_text(_temporal(column, default), 0)[:10]
-
-
-def _time(column: Column, default: DefaultValue) -> Value:
-    return temporal_literals.time_text(_temporal(column, default), column.scale or 0)
-
-
-def _temporal(column: Column, default: DefaultValue) -> str:
-    return _decode(column, default) if default.kind == "bits" else default.text
+def _temporal(column: Column, default: DefaultValue) -> Value:
+    text = _decode(column, default) if default.kind == "bits" else default.text
+    if column.type.kind is Kind.DATE:
+        return temporal_literals.datetime_text(text, 0)[:10]
+    read = temporal_literals.time_text if column.type.kind is Kind.TIME else temporal_literals.datetime_text
+    return read(text, column.scale or 0)
 
 
 _CONVERSIONS: dict[Kind, Callable[[Column, DefaultValue], Any]] = {
     Kind.INTEGER: _integer, Kind.FLOAT: _float, Kind.DOUBLE: _float, Kind.DECIMAL: _written_text, Kind.BIT: _bit,
-    Kind.TEXT: _text, Kind.BINARY: _binary, Kind.ENUM: _enum, Kind.SET: _set, Kind.DATE: _date,
-    Kind.DATETIME: _datetime, Kind.TIMESTAMP: _datetime, Kind.TIME: _time, Kind.YEAR: _written_text, Kind.JSON: _json,
-    Kind.VECTOR: _text,
+    Kind.TEXT: _text, Kind.BINARY: _binary, Kind.ENUM: _enum, Kind.SET: _set, Kind.DATE: _temporal,
+    Kind.DATETIME: _temporal, Kind.TIMESTAMP: _temporal, Kind.TIME: _temporal, Kind.YEAR: _written_text,
+    Kind.JSON: _json, Kind.VECTOR: _text,
 }  # fmt: skip

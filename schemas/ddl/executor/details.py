@@ -1,4 +1,4 @@
-"""What TiDB keeps of a table besides columns and keys (`TableDetails`): made by CREATE TABLE, kept by ALTER TABLE."""
+"""Facts of a table besides columns and keys (`TableDetails`): made by CREATE TABLE, kept by ALTER TABLE."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _EXPRESSION_INDEX = "expression_index"
 _HIDDEN = "_V$_"
 
 
-def hidden_column(index: str, part: int) -> str:
+def hidden_column(index: str, part: int | str) -> str:
     """The name of the hidden column that TiDB keeps for an expression in an index (upstream `pkg/ddl/index.go`)."""
     return f"{_HIDDEN}{index}_{part}"
 
@@ -62,19 +62,15 @@ def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
         index = Index(name, names, entry.kind != "index")
         indexes.insert(0, index) if entry.kind == "primary" else indexes.append(index)
     for number, entry in enumerate((item for item in added if item.kind == "foreign"), 1):
-        _for_foreign_key(table, indexes, entry, number)
+        # A foreign key gets an index of its own where none begins with its columns.
+        names = tuple(_column(table, name).name for name in entry.parts)
+        if any(i.columns[: len(names)] == names for i in indexes):
+            continue
+        used_names = {i.name.lower() for i in indexes}
+        while f"fk_{number}" in used_names:
+            number += 1
+        indexes.append(Index(entry.name or f"fk_{number}", names))
     return replace(table, indexes=tuple(indexes))
-
-
-def _for_foreign_key(table: Table, indexes: list[Index], index: IndexDef, number: int) -> None:
-    """A foreign key gets an index of its own where none begins with its columns. number: of the keys of a statement."""
-    names = tuple(_column(table, name).name for name in index.parts)
-    if any(i.columns[: len(names)] == names for i in indexes):
-        return
-    used_names = {i.name.lower() for i in indexes}
-    while f"fk_{number}" in used_names:
-        number += 1
-    indexes.append(Index(index.name or f"fk_{number}", names))
 
 
 def _free_name(table: Table, name: IndexDef, used_names: set[str]) -> str:
@@ -102,27 +98,6 @@ def find(among: Iterable[Named], name: str) -> Named | None:
     return next((entry for entry in among if entry.name.lower() == lower), None)
 
 
-def without_index(table: Table, name: str) -> Table | None:
-    """The table without an index, None where it has none of this name."""
-    left = tuple(i for i in table.indexes if i.name.lower() != name.lower())
-    return None if len(left) == len(table.indexes) else replace(table, indexes=left)
-
-
-def rename_index(table: Table, old: str, new: str) -> Table:
-    """DDL_NOT_APPLICABLE where there is no such index."""
-    if not find(table.indexes, old):
-        raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has no index {old}")
-
-    def rename(index: Index) -> Index:
-        if index.name.lower() != old.lower():
-            return index
-        prefix = f"_v$_{old.lower()}_"
-        names = (hidden_column(new, i) if n.lower().startswith(prefix) else n for i, n in enumerate(index.columns))
-        return replace(index, name=new, columns=tuple(names))
-
-    return replace(table, indexes=tuple(map(rename, table.indexes)))
-
-
 def with_keys(table: Table) -> Table:
     """The table with its columns' key fields as the indexes say.
 
@@ -130,16 +105,19 @@ def with_keys(table: Table) -> Table:
     with a virtual column, which rows do not carry (upstream tiflow `schema_storage.go`, `IsIndexUnique`). Primary key
     columns are NOT NULL.
     """
-    by_name = {c.name: c for c in table.columns}
     primary = next((i for i in table.indexes if i.name == PRIMARY), None)
     primary_names = frozenset(primary.columns if primary else ())
+    certain = {c.name for c in table.columns if not c.nullable and not c.virtual}
     handle = primary or min(
-        (i for i in table.indexes if i.unique and all(n in by_name and _is_certain(by_name[n]) for n in i.columns)),
+        (i for i in table.indexes if i.unique and certain.issuperset(i.columns)),
         key=lambda i: len(i.columns),
         default=None,
     )
     handle_names = frozenset(handle.columns if handle else ())
-    unique, multiple = _key_flags(table.indexes)
+    # The unique flag and the multiple flag (upstream `initColumnsFlag`; golden open/uk_notnull).
+    others = [i for i in table.indexes if i.name != PRIMARY]
+    unique = {name for i in others if i.unique for name in i.columns}
+    multiple = {name for i in others if len(i.columns) > 1 or not i.unique for name in i.columns}
 
     def with_key(c: Column) -> Column:
         is_primary = c.name in primary_names
@@ -152,20 +130,3 @@ def with_keys(table: Table) -> Table:
         )  # fmt: skip
 
     return replace(table, columns=tuple(map(with_key, table.columns)))
-
-
-def _is_certain(column: Column) -> bool:
-    return not column.nullable and not column.virtual
-
-
-def _key_flags(indexes: tuple[Index, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """Columns with the unique flag and with the multiple flag (upstream `initColumnsFlag`; golden open/uk_notnull)."""
-    unique, multiple = set[str](), set[str]()
-    for index in indexes:
-        if index.name == PRIMARY:
-            continue
-        if index.unique:
-            unique.update(index.columns)
-        if len(index.columns) > 1 or not index.unique:
-            multiple.update(index.columns)
-    return frozenset(unique), frozenset(multiple)

@@ -30,7 +30,12 @@ def show_create(table: Table, *, unknown: str = "") -> str:
 
 def _statement(table: Table, lines: list[str], keys: dict[str, str]) -> str:
     lines += [f"{name} {columns}" for name, columns in keys.items()]
-    return f"CREATE TABLE {quote_name(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n) {_option_text(table)}"
+    options = "ENGINE=InnoDB"
+    if table.charset:
+        options += f" DEFAULT CHARSET={table.charset}"
+        options += f" COLLATE={table.collate}" if table.collate and table.collate != "binary" else ""
+    options += f" COMMENT='{_escape(table.comment)}'" if table.comment else ""
+    return f"CREATE TABLE {quote_name(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n) {options}"
 
 
 def create_statement(table: Table) -> str:
@@ -54,15 +59,6 @@ def unwritable_keys(table: Table) -> dict[str, str]:
         elif any(column and column.type.name in _NO_LITERAL for column in columns):
             reasons[key_name(index)] = "the length of its prefix is not kept"
     return reasons
-
-
-def _option_text(table: Table) -> str:
-    """What stands after the brackets."""
-    options = "ENGINE=InnoDB"
-    if table.charset:
-        options += f" DEFAULT CHARSET={table.charset}"
-        options += f" COLLATE={table.collate}" if table.collate and table.collate != "binary" else ""
-    return options + (f" COMMENT='{_escape(table.comment)}'" if table.comment else "")
 
 
 def _key_texts(table: Table, unknown: str = "") -> dict[str, str]:

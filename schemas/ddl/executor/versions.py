@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import CreateTable, DropTables, Statement
+from ticdc_bridge.schemas.ddl.parser.statements import CreateTable, DropTables
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Table, TableVersion, with_ids_of
@@ -56,7 +56,9 @@ def apply_text(catalog: Catalog, ddl: DdlText) -> tuple[Catalog, list[Table]]:
         if ddl.mode is SHOW and isinstance(statement, CreateTable):
             catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), ddl.db)
         before = catalog
-        catalog, tables = _step(catalog, statement, ddl.db)
+        ids = affected_tables(catalog, statement, ddl.db)
+        catalog = apply(catalog, statement, ddl.db)
+        tables = [table for id_ in dict.fromkeys(ids) if (table := catalog.table(id_))]
         if not isinstance(statement, CreateTable):
             return catalog, tables
         tables = [t if before.table(t.id) is t else _with_history(earlier, t, ddl.commit_ts) for t in tables]
@@ -75,12 +77,6 @@ def _with_history(earlier: Catalog, table: Table, commit_ts: int) -> Table:
     return with_ids_of(same, table) if same and same.created_ts else replace(table, created_ts=commit_ts or 1)
 
 
-def _step(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[Table]]:
-    ids = affected_tables(catalog, statement, db)
-    after = apply(catalog, statement, db)
-    return after, [table for i in dict.fromkeys(ids) if (table := after.table(i))]
-
-
 def literal_timestamps(table: Table) -> list[Column]:
     """Columns with a literal TIMESTAMP default, which is a time in some zone."""
     columns = (c for c in table.columns if c.type.kind is Kind.TIMESTAMP and c.default)
@@ -89,15 +85,14 @@ def literal_timestamps(table: Table) -> list[Column]:
 
 def in_utc(table: Table, zone: str) -> Table:
     """The table with literal TIMESTAMP defaults in UTC. DDL_NOT_APPLICABLE for a time that the zone does not have."""
-    return replace(table, columns=tuple(_default_in_utc(c, zone) for c in table.columns))
-
-
-def _default_in_utc(column: Column, zone: str) -> Column:
-    if not column.default_unzoned or not isinstance(column.default, str):
-        return column
-    try:
-        text, _ = values.shift_zone(column.default, zone, "UTC")
-    except ValueError as error:
-        details = f"default of {column.name} in zone {zone}: {error}"
-        raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
-    return replace(column, default=text, default_unzoned=False)
+    columns: list[Column] = []
+    for column in table.columns:
+        if column.default_unzoned and isinstance(column.default, str):
+            try:
+                text, _ = values.shift_zone(column.default, zone, "UTC")
+            except ValueError as error:
+                details = f"default of {column.name} in zone {zone}: {error}"
+                raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
+            column = replace(column, default=text, default_unzoned=False)
+        columns.append(column)
+    return replace(table, columns=tuple(columns))

@@ -5,47 +5,21 @@ Upstream `pkg/meta/model/job.go`. What one statement can be several of (REMOVE, 
 
 from __future__ import annotations
 
+from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.ddl.parser.lexer import mode_of
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AddColumns,
-    AddIndex,
-    AlterDatabase,
-    AlterTable,
-    ChangeColumn,
-    Clause,
-    ConvertTo,
-    CreateDatabase,
-    CreateRelation,
-    CreateTable,
-    DropColumn,
-    DropDatabase,
-    DropIndex,
-    DropTables,
-    ExchangePartition,
-    NoColumnEffect,
-    RecoverTable,
-    RenameColumn,
-    RenameIndex,
-    RenameTables,
-    RenameTo,
-    SetDefault,
-    SetOptions,
-    Statement,
-    TruncateTable,
-)
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.event import DdlEvent
 
 _STATEMENTS: dict[type, int] = {
-    CreateDatabase: 1, DropDatabase: 2, CreateTable: 3, TruncateTable: 11, RenameTables: 14, RecoverTable: 25,
-    AlterDatabase: 26,
+    statements.CreateDatabase: 1, statements.DropDatabase: 2, statements.CreateTable: 3, statements.TruncateTable: 11,
+    statements.RenameTables: 14, statements.RecoverTable: 25, statements.AlterDatabase: 26,
 }  # fmt: skip
 _RELATIONS = {"view": 21, "sequence": 34}
 _DROPPED = {"table": 4, "view": 24, "sequence": 36}
 _CLAUSES: dict[type, int] = {
-    DropColumn: 6, ChangeColumn: 12, RenameColumn: 12, RenameTo: 14, SetDefault: 15, RenameIndex: 18, ConvertTo: 22,
-    ExchangePartition: 42,
+    statements.DropColumn: 6, statements.ChangeColumn: 12, statements.RenameColumn: 12, statements.RenameTo: 14,
+    statements.SetDefault: 15, statements.RenameIndex: 18, statements.ConvertTo: 22, statements.ExchangePartition: 42,
 }  # fmt: skip
 _INDEXES = {"index": 7, "unique": 7, "foreign": 9, "primary": 32}
 _NO_COLUMN_EFFECT = {
@@ -55,33 +29,33 @@ _NO_COLUMN_EFFECT = {
 _MULTIPLE_CHANGES = 61
 
 
-def action_type(statement: Statement) -> int | None:
+def action_type(statement: statements.Statement) -> int | None:
     """The number, None where the statement alone does not tell it."""
     match statement:
-        case CreateRelation():
+        case statements.CreateRelation():
             return _RELATIONS[statement.kind]
-        case DropTables():
+        case statements.DropTables():
             return _DROPPED[statement.kind]
-        case AlterTable(clauses=(clause,)):
+        case statements.AlterTable(clauses=(clause,)):
             return _of_clause(clause)
-        case AlterTable():
+        case statements.AlterTable():
             return _MULTIPLE_CHANGES if statement.clauses else None
     return _STATEMENTS.get(type(statement))
 
 
-def _of_clause(clause: Clause) -> int | None:
+def _of_clause(clause: statements.Clause) -> int | None:
     match clause:
-        case AddColumns():
+        case statements.AddColumns():
             return 5 if len(clause.columns) == 1 and not clause.indexes else _MULTIPLE_CHANGES
-        case AddIndex():
+        case statements.AddIndex():
             return _INDEXES.get(clause.index.kind)
-        case DropIndex():
+        case statements.DropIndex():
             return 33 if clause.name == "PRIMARY" else 8
-        case NoColumnEffect():
+        case statements.NoColumnEffect():
             return _NO_COLUMN_EFFECT.get(clause.what)
-        case SetOptions() if clause.options.charset or clause.options.collate:
+        case statements.SetOptions() if clause.options.charset or clause.options.collate:
             return 22
-        case SetOptions():
+        case statements.SetOptions():
             return 17 if clause.options.comment is not None else None
     return _CLAUSES.get(type(clause))
 

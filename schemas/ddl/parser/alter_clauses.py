@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ticdc_bridge.schemas.ddl.parser import statements
 from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, column_definition, position
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value
 from ticdc_bridge.schemas.ddl.parser.lexer import END, STRING
 from ticdc_bridge.schemas.ddl.parser.partitions import (
-    add_partition,
     exchange,
     interval_end,
     named_partitions,
@@ -17,27 +17,12 @@ from ticdc_bridge.schemas.ddl.parser.partitions import (
     tablespace,
     text_or_default,
 )
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AddColumns,
-    AddIndex,
-    ChangeColumn,
-    Clause,
-    ConvertTo,
-    DropColumn,
-    DropIndex,
-    NoColumnEffect,
-    RenameColumn,
-    RenameIndex,
-    RenameTo,
-    SetDefault,
-    SetOptions,
-)
 from ticdc_bridge.schemas.ddl.parser.table_elements import elements, index_definition, starts_index, table_options
 
 
-def clauses(c: Cursor) -> tuple[Clause, ...]:
+def clauses(c: Cursor) -> tuple[statements.Clause, ...]:
     """Clauses up to the end of the statement. None at all is what TiCDC leaves of some TTL clauses."""
-    result: list[Clause] = []
+    result: list[statements.Clause] = []
     while c.upper != ";" and c.token.kind != END:
         is_last = c.upper in _LAST and not c.mode.restored
         result.append(_clause(c))
@@ -56,124 +41,136 @@ _LAST = frozenset(("PARTITION", "REMOVE", "REORGANIZE", "MERGE"))
 """As people type it, these come last and without a comma (AlterTableSpecSingleOpt); TiDB restores some with one."""
 
 
-def _clause(c: Cursor) -> Clause:
-    at, reader = c.at, _CLAUSES.get(c.upper)
-    if c.upper == "FORCE" and c.peek().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
-        reader = None
-    if reader is not None:
+def _clause(c: Cursor) -> statements.Clause:
+    first, at = c.upper, c.at
+    if reader := _CLAUSES.get(first):
         return reader(c)
+    if first in _SECOND_WORDS:
+        c.advance()
+        if _is_masking_policy(c):
+            return statements.NoColumnEffect(f"{first} MASKING POLICY")
+        words = _SECOND_WORDS[first]
+        return statements.NoColumnEffect(f"{first} {c.accept_any(*words) or c.fail(*words)}")
+    if first in _SINGLE_WORDS and not (first == "FORCE" and c.peek().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE")):
+        return statements.NoColumnEffect(c.advance().upper)
     options = table_options(c)
     if c.at == at:
         c.fail("a clause of ALTER TABLE")
-    return SetOptions(options)
+    return statements.SetOptions(options)
 
 
 # ---- ADD
-def _add(c: Cursor) -> Clause:
+def _add(c: Cursor) -> statements.Clause:
     c.expect("ADD")
-    if c.upper == "PARTITION":
-        return add_partition(c)
+    if c.accept("PARTITION"):
+        c.accept("IF", "NOT", "EXISTS")
+        c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+        if c.accept("PARTITIONS"):
+            c.integer()
+        elif c.upper == "(":
+            c.skip_parentheses()
+        return statements.NoColumnEffect("ADD PARTITION")
     if starts_index(c):
         # IF NOT EXISTS stands between INDEX and the name.
         lenient = c.peek().upper == "IF"
-        return AddIndex(index_definition(c), lenient)
+        return statements.AddIndex(index_definition(c), lenient)
     if c.accept("STATS_EXTENDED"):
         c.skip_expression()
-        return NoColumnEffect("ADD STATS_EXTENDED")
+        return statements.NoColumnEffect("ADD STATS_EXTENDED")
     if _is_masking_policy(c):
-        return NoColumnEffect("ADD MASKING POLICY")
+        return statements.NoColumnEffect("ADD MASKING POLICY")
     c.accept("COLUMN")
     lenient = c.accept("IF", "NOT", "EXISTS")
     if c.upper == "(":
         columns, indexes = elements(c)
-        return AddColumns(columns, if_not_exists=lenient, indexes=indexes)
-    return AddColumns((column_definition(c),), position(c), lenient)
+        return statements.AddColumns(columns, if_not_exists=lenient, indexes=indexes)
+    return statements.AddColumns((column_definition(c),), position(c), lenient)
 
 
 # ---- DROP
-def _drop(c: Cursor) -> Clause:
+def _drop(c: Cursor) -> statements.Clause:
     if c.peek().upper == "PARTITION":
         return named_partitions(c)
     c.expect("DROP")
     if c.accept("PRIMARY", "KEY"):
-        return DropIndex("PRIMARY")
+        return statements.DropIndex("PRIMARY")
     if c.accept_any("INDEX", "KEY"):
         lenient = c.accept("IF", "EXISTS")
-        return DropIndex(c.name("an index's name"), lenient)
+        return statements.DropIndex(c.name("an index's name"), lenient)
     if c.accept("FOREIGN", "KEY"):
         c.accept("IF", "EXISTS")
-        return NoColumnEffect("DROP FOREIGN KEY", name=c.name("a foreign key's name"))
+        return statements.NoColumnEffect("DROP FOREIGN KEY", name=c.name("a foreign key's name"))
     if c.upper in ("CHECK", "CONSTRAINT"):
         c.advance()
         c.name("a constraint's name")
-        return NoColumnEffect("DROP CHECK")
+        return statements.NoColumnEffect("DROP CHECK")
     if c.accept("STATS_EXTENDED"):
         c.skip_expression()
-        return NoColumnEffect("DROP STATS_EXTENDED")
+        return statements.NoColumnEffect("DROP STATS_EXTENDED")
     if _is_masking_policy(c):
-        return NoColumnEffect("DROP MASKING POLICY")
+        return statements.NoColumnEffect("DROP MASKING POLICY")
     c.accept("COLUMN")
     lenient = c.accept("IF", "EXISTS")
     name = c.column()
     c.accept_any("RESTRICT", "CASCADE")
-    return DropColumn(name, lenient)
+    return statements.DropColumn(name, lenient)
 
 
 # ---- columns
-def _modify(c: Cursor) -> Clause:
+def _modify(c: Cursor) -> statements.Clause:
     c.expect("MODIFY")
     if _is_masking_policy(c):
-        return NoColumnEffect("MODIFY MASKING POLICY")
+        return statements.NoColumnEffect("MODIFY MASKING POLICY")
     c.accept("COLUMN")
     lenient = c.accept("IF", "EXISTS")
     column = column_definition(c)
-    return ChangeColumn(column.name, column, position(c), lenient)
+    return statements.ChangeColumn(column.name, column, position(c), lenient)
 
 
-def _change(c: Cursor) -> Clause:
+def _change(c: Cursor) -> statements.Clause:
     c.expect("CHANGE")
     c.accept("COLUMN")
     lenient = c.accept("IF", "EXISTS")
     old = c.column()
-    return ChangeColumn(old, column_definition(c), position(c), lenient)
+    return statements.ChangeColumn(old, column_definition(c), position(c), lenient)
 
 
-def _rename(c: Cursor) -> Clause:
+def _rename(c: Cursor) -> statements.Clause:
     c.expect("RENAME")
     if c.accept("COLUMN"):
         old = c.name("a column's name")
         c.expect("TO")
-        return RenameColumn(old, c.name("a column's name"))
+        return statements.RenameColumn(old, c.name("a column's name"))
     if c.upper in ("INDEX", "KEY"):
         c.advance()
         old = c.name("an index's name")
         c.expect("TO")
-        return RenameIndex(old, c.name("an index's name"))
+        return statements.RenameIndex(old, c.name("an index's name"))
     c.accept_any("TO", "AS", "=")
-    return RenameTo(c.table())
+    return statements.RenameTo(c.table())
 
 
-def _alter(c: Cursor) -> Clause:
+def _alter(c: Cursor) -> statements.Clause:
     c.expect("ALTER")
     if c.upper == "INDEX":
         c.expect("INDEX")
         name = c.name("an index's name")
         visibility = c.accept_any("VISIBLE", "INVISIBLE") or c.fail("VISIBLE", "INVISIBLE")
-        return NoColumnEffect(f"ALTER INDEX {visibility}", name=name)
+        return statements.NoColumnEffect(f"ALTER INDEX {visibility}", name=name)
     if c.upper in ("CHECK", "CONSTRAINT"):
         c.advance()
         c.name("a constraint's name")
         if not (c.accept("NOT", "ENFORCED") or c.accept("ENFORCED")):
             c.fail("ENFORCED", "NOT ENFORCED")
-        return NoColumnEffect("ALTER CHECK")
+        return statements.NoColumnEffect("ALTER CHECK")
     c.accept("COLUMN")
     column = c.column()
     if c.accept("DROP", "DEFAULT"):
-        return SetDefault(column, None)
+        return statements.SetDefault(column, None)
     c.expect("SET", "DEFAULT")
     if c.upper in NOW:
         c.fail("a literal, or an expression in parentheses")
-    return SetDefault(column, default_value(c))
+    return statements.SetDefault(column, default_value(c))
 
 
 def _is_masking_policy(c: Cursor) -> bool:
@@ -187,7 +184,7 @@ def _is_masking_policy(c: Cursor) -> bool:
 
 
 # ---- the table as a whole
-def _convert(c: Cursor) -> Clause:
+def _convert(c: Cursor) -> statements.Clause:
     c.expect("CONVERT", "TO")
     if not charset_words(c):
         c.fail("CHARACTER SET")
@@ -196,23 +193,23 @@ def _convert(c: Cursor) -> Clause:
     if c.accept("COLLATE"):
         c.skip_equals()
         collate = c.word_or_text("a collation").lower()
-    return ConvertTo(charset, collate)
+    return statements.ConvertTo(charset, collate)
 
 
-def _order(c: Cursor) -> Clause:
+def _order(c: Cursor) -> statements.Clause:
     c.expect("ORDER", "BY")
     while True:
         c.skip_expression("ASC", "DESC")
         c.accept_any("ASC", "DESC")
         if not c.accept(","):
-            return NoColumnEffect("ORDER BY")
+            return statements.NoColumnEffect("ORDER BY")
 
 
-def _set(c: Cursor) -> Clause:
+def _set(c: Cursor) -> statements.Clause:
     c.expect("SET")
     c.accept("HYPO")
     tiflash_replica(c)
-    return NoColumnEffect("SET TIFLASH REPLICA")
+    return statements.NoColumnEffect("SET TIFLASH REPLICA")
 
 
 def tiflash_replica(c: Cursor) -> None:
@@ -232,13 +229,13 @@ ALGORITHMS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def algorithm(c: Cursor) -> Clause:
+def algorithm(c: Cursor) -> statements.Clause:
     """ALGORITHM = … or LOCK = …"""
     what = c.advance().upper
     c.skip_equals()
     if not c.accept_any(*ALGORITHMS[what]):
         c.fail(*ALGORITHMS[what])
-    return NoColumnEffect(what)
+    return statements.NoColumnEffect(what)
 
 
 _SECOND_WORDS: dict[str, tuple[str, ...]] = {
@@ -247,25 +244,12 @@ _SECOND_WORDS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _single_word(c: Cursor) -> Clause:
-    return NoColumnEffect(c.advance().upper)
-
-
-def _two_words(c: Cursor) -> Clause:
-    first = c.advance().upper
-    if _is_masking_policy(c):
-        return NoColumnEffect(f"{first} MASKING POLICY")
-    words = _SECOND_WORDS[first]
-    return NoColumnEffect(f"{first} {c.accept_any(*words) or c.fail(*words)}")
-
-
-_CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
+_SINGLE_WORDS = ("FORCE", "CACHE", "NOCACHE", "SECONDARY_LOAD", "SECONDARY_UNLOAD")
+_CLAUSES: dict[str, Callable[[Cursor], statements.Clause]] = {
     "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter,
     "CONVERT": _convert, "ORDER": _order, "SET": _set, "ATTRIBUTES": text_or_default,
     "STATS_OPTIONS": text_or_default,
-    "ALGORITHM": algorithm, "LOCK": algorithm, **dict.fromkeys(_SECOND_WORDS, _two_words),
-    "FORCE": _single_word, "CACHE": _single_word, "NOCACHE": _single_word, "SECONDARY_LOAD": _single_word,
-    "SECONDARY_UNLOAD": _single_word, "DISCARD": tablespace, "IMPORT": tablespace,
+    "ALGORITHM": algorithm, "LOCK": algorithm, "DISCARD": tablespace, "IMPORT": tablespace,
     "EXCHANGE": exchange, "TRUNCATE": named_partitions, "REBUILD": named_partitions, "CHECK": named_partitions,
     "OPTIMIZE": named_partitions, "REPAIR": named_partitions, "ANALYZE": named_partitions, "COALESCE": named_partitions,
     "REORGANIZE": named_partitions, "FIRST": interval_end, "LAST": interval_end, "MERGE": interval_end,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
-from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value, read_now, require_bytes
+from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value, read_now
 from ticdc_bridge.schemas.ddl.parser.expressions import expression
 from ticdc_bridge.schemas.ddl.parser.lexer import BITS, syntax_error
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, TableName
+from ticdc_bridge.schemas.model.table import require_bytes
 from ticdc_bridge.schemas.model.types import TYPES, Kind
 
 # Words that name a type: its own name, and others → the type of schemas.model.types that they stand for.
@@ -32,7 +32,7 @@ _TYPE_WORDS = tuple(
     (tuple(words.split()), name) for words, name in (*((row.name.upper(), row.name) for row in TYPES), *_OTHER_WORDS)
 )
 TYPE_NAMES: dict[str, str] = {" ".join(words): name for words, name in _TYPE_WORDS}
-"""What a type may be called, in capitals → its name in schemas.model.types, or real, bool or serial."""
+"""Names of a type, in capitals → its name in schemas.model.types, or real, bool or serial."""
 _BY_WORD: dict[str, list[tuple[tuple[str, ...], str]]] = {}
 for _words, _name in sorted(_TYPE_WORDS, key=lambda row: -len(row[0])):
     _BY_WORD.setdefault(_words[0], []).append((_words, _name))
@@ -63,24 +63,27 @@ _SPATIAL = """GEOMETRY GEOMETRYCOLLECTION POINT MULTIPOINT POLYGON MULTIPOLYGON 
 
 def data_type(c: Cursor) -> DataType:
     """A type with its attributes."""
-    words, name = next((row for row in _BY_WORD.get(c.upper, ()) if _follows(c, row[0])), ((), ""))
-    if c.upper in _SPATIAL:
+    name = next((name for words, name in _BY_WORD.get(c.upper, ()) if c.accept(*words)), "")
+    if not name and c.upper in _SPATIAL:
         c.refuse("TiDB has no spatial types")
-    if not words:
+    if not name:
         c.fail("a column's type")
-    c.accept(*words)
     if name == "real":
         name = "float" if c.mode.real_as_float else "double"
     if name in ("enum", "set"):
         return _attributes(c, DataType(name, elements=tuple(c.list_in_parentheses(_element))))
-    length, scale = _sizes(c, name)
+    length: int | None = None
+    scale: int | None = None
+    if name == "vector" and c.accept("<"):
+        c.expect("FLOAT", ">")
+    if c.accept("("):
+        length = c.integer("a length")
+        if name in _TWO_NUMBERS and c.accept(","):
+            scale = c.integer("a number of fraction digits")
+        c.expect(")")
     if name in _NEEDS_LENGTH and length is None:
         c.refuse(f"{name.upper()} needs a length in parentheses")
     return _attributes(c, DataType(name, length, scale))
-
-
-def _follows(c: Cursor, words: tuple[str, ...]) -> bool:
-    return all(c.peek(number).upper == word for number, word in enumerate(words))
 
 
 def _element(c: Cursor) -> str | bytes:
@@ -99,18 +102,6 @@ def _element(c: Cursor) -> str | bytes:
         raise syntax_error(c.text, at.start, details)
     # Trailing blanks do not belong to an element (MySQL reference, ENUM type).
     return text.rstrip(" ")
-
-
-def _sizes(c: Cursor, name: str) -> tuple[int | None, int | None]:
-    if name == "vector" and c.accept("<"):
-        c.expect("FLOAT", ">")
-    if not c.accept("("):
-        return None, None
-    length, scale = c.integer("a length"), None
-    if name in _TWO_NUMBERS and c.accept(","):
-        scale = c.integer("a number of fraction digits")
-    c.expect(")")
-    return length, scale
 
 
 def _attributes(c: Cursor, type_: DataType) -> DataType:
@@ -143,15 +134,10 @@ def column_definition(c: Cursor) -> ColumnDef:
     type_ = data_type(c)
     column = ColumnDef(name, type_)
     if type_.name == "serial":
-        column = replace(
-            column,
-            type=replace(type_, name="bigint", unsigned=True),
-            nullable=False,
-            auto_increment=True,
-            unique_key=True,
-        )
-    while reader := _OPTIONS.get(c.upper):
-        column = reader(c, column)
+        type_ = replace(type_, name="bigint", unsigned=True)
+        column = replace(column, type=type_, nullable=False, auto_increment=True, unique_key=True)
+    while changed := _with_option(c, column):
+        column = changed
     return column if column.default or not c.mode.shown else replace(column, default_dropped=True)
 
 
@@ -164,107 +150,92 @@ def position(c: Cursor) -> ColumnPosition | None:
     return None
 
 
-# ---- options: the first word → what it does to the definition
-def _fixed_words(*words: str, **changes: bool) -> Callable[[Cursor, ColumnDef], ColumnDef]:
-    """The reader of an option that is these words, and what it makes of the definition."""
-
-    def read(c: Cursor, column: ColumnDef) -> ColumnDef:
-        c.expect(*words)
-        return replace(column, **changes)  # type: ignore[arg-type]
-
-    return read
-
-
-def _auto_random(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.advance()
-    if c.upper == "(":
-        c.list_in_parentheses(Cursor.integer)
-    return replace(column, auto_random=True)
-
-
-def _primary(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.accept("PRIMARY")
-    c.expect("KEY")
-    word = c.accept_any("CLUSTERED", "NONCLUSTERED")
-    c.accept_any("GLOBAL", "LOCAL")
-    return replace(column, primary_key=True, clustered=word == "CLUSTERED" if word else None)
-
-
-def _unique(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.expect("UNIQUE")
-    c.accept("KEY")
-    c.accept_any("GLOBAL", "LOCAL")
-    return replace(column, unique_key=True)
-
-
-def _default(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.expect("DEFAULT")
-    return replace(column, default=default_value(c))
-
-
-def _on(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.expect("ON", "UPDATE")
-    if c.upper not in NOW:
-        c.fail("CURRENT_TIMESTAMP")
-    return replace(column, on_update=True, update_digits=int(read_now(c) or 0))
-
-
-def _comment(c: Cursor, column: ColumnDef) -> ColumnDef:
-    c.expect("COMMENT")
-    return replace(column, comment=c.comment())
-
-
-def _collate(c: Cursor, column: ColumnDef) -> ColumnDef:
-    if column.collate:
-        c.refuse("Multiple COLLATE clauses")
-    c.expect("COLLATE")
-    c.skip_equals()
-    return replace(column, collate=c.word_or_text("a collation").lower())
-
-
-def _generated(c: Cursor, column: ColumnDef) -> ColumnDef:
-    if c.accept("GENERATED"):
-        c.expect("ALWAYS")
-    c.expect("AS", "(")
-    text = expression(c)
-    c.expect(")")
-    return replace(column, generated=text, stored=c.accept_any("VIRTUAL", "STORED") == "STORED")
+def _with_option(c: Cursor, column: ColumnDef) -> ColumnDef | None:
+    """The definition with the option that comes; None where none comes."""
+    first = c.upper
+    match first:
+        case "NOT":
+            c.expect("NOT", "NULL")
+            return replace(column, nullable=False)
+        case "NULL":
+            c.advance()
+            return replace(column, nullable=True)
+        case "AUTO_INCREMENT":
+            c.advance()
+            return replace(column, nullable=False, auto_increment=True)
+        case "SERIAL":
+            c.expect("SERIAL", "DEFAULT", "VALUE")
+            return replace(column, nullable=False, auto_increment=True, unique_key=True)
+        case "AUTO_RANDOM":
+            c.advance()
+            if c.upper == "(":
+                c.list_in_parentheses(Cursor.integer)
+            return replace(column, auto_random=True)
+        case "PRIMARY" | "KEY":
+            c.accept("PRIMARY")
+            c.expect("KEY")
+            word = c.accept_any("CLUSTERED", "NONCLUSTERED")
+            c.accept_any("GLOBAL", "LOCAL")
+            return replace(column, primary_key=True, clustered=word == "CLUSTERED" if word else None)
+        case "UNIQUE":
+            c.advance()
+            c.accept("KEY")
+            c.accept_any("GLOBAL", "LOCAL")
+            return replace(column, unique_key=True)
+        case "DEFAULT":
+            c.advance()
+            return replace(column, default=default_value(c))
+        case "ON":
+            c.expect("ON", "UPDATE")
+            if c.upper not in NOW:
+                c.fail("CURRENT_TIMESTAMP")
+            return replace(column, on_update=True, update_digits=int(read_now(c) or 0))
+        case "COMMENT":
+            c.advance()
+            return replace(column, comment=c.comment())
+        case "COLLATE":
+            if column.collate:
+                c.refuse("Multiple COLLATE clauses")
+            c.advance()
+            c.skip_equals()
+            return replace(column, collate=c.word_or_text("a collation").lower())
+        case "GENERATED" | "AS":
+            if c.accept("GENERATED"):
+                c.expect("ALWAYS")
+            c.expect("AS", "(")
+            text = expression(c)
+            c.expect(")")
+            return replace(column, generated=text, stored=c.accept_any("VIRTUAL", "STORED") == "STORED")
+        case _:
+            return column if _skip_option(c) else None
 
 
-def _check(c: Cursor, column: ColumnDef) -> ColumnDef:
-    if c.accept("CONSTRAINT") and c.upper != "CHECK":
-        c.name("a constraint's name")
-    check_constraint(c)
-    return column
+_CHOICES = {"COLUMN_FORMAT": ("DEFAULT", "FIXED", "DYNAMIC"), "STORAGE": ("DEFAULT", "DISK", "MEMORY")}
 
 
-def _storage(c: Cursor, column: ColumnDef) -> ColumnDef:
-    word = c.advance().upper
-    if word == "COLUMN_FORMAT" and not c.accept_any("DEFAULT", "FIXED", "DYNAMIC"):
-        c.fail("DEFAULT", "FIXED", "DYNAMIC")
-    if word == "STORAGE" and not c.accept_any("DEFAULT", "DISK", "MEMORY"):
-        c.fail("DEFAULT", "DISK", "MEMORY")
-    if word == "SECONDARY_ENGINE_ATTRIBUTE":
-        c.skip_equals()
-        c.string()
-    return column
-
-
-def _references(c: Cursor, column: ColumnDef) -> ColumnDef:
-    references(c)
-    return column
-
-
-_OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
-    "NOT": _fixed_words("NOT", "NULL", nullable=False),
-    "NULL": _fixed_words("NULL", nullable=True),
-    "AUTO_INCREMENT": _fixed_words("AUTO_INCREMENT", nullable=False, auto_increment=True),
-    "SERIAL": _fixed_words("SERIAL", "DEFAULT", "VALUE", nullable=False, auto_increment=True, unique_key=True),
-    "AUTO_RANDOM": _auto_random, "PRIMARY": _primary, "KEY": _primary, "UNIQUE": _unique, "DEFAULT": _default,
-    "ON": _on, "COMMENT": _comment, "COLLATE": _collate, "GENERATED": _generated, "AS": _generated, "CHECK": _check,
-    "CONSTRAINT": _check, "REFERENCES": _references, "COLUMN_FORMAT": _storage, "STORAGE": _storage,
-    "SECONDARY_ENGINE_ATTRIBUTE": _storage, "SRID": lambda c, _: c.refuse("TiDB has no spatial types"),
-}  # fmt: skip
+def _skip_option(c: Cursor) -> bool:
+    """Reads an option that changes nothing in the definition, if one comes."""
+    first = c.upper
+    match first:
+        case "CHECK" | "CONSTRAINT":
+            if c.accept("CONSTRAINT") and c.upper != "CHECK":
+                c.name("a constraint's name")
+            check_constraint(c)
+        case "REFERENCES":
+            references(c)
+        case "COLUMN_FORMAT" | "STORAGE":
+            choices = _CHOICES[c.advance().upper]
+            if not c.accept_any(*choices):
+                c.fail(*choices)
+        case "SECONDARY_ENGINE_ATTRIBUTE":
+            c.advance()
+            c.skip_equals()
+            c.string()
+        case "SRID":
+            c.refuse("TiDB has no spatial types")
+        case _:
+            return False
+    return True
 
 
 def check_constraint(c: Cursor) -> None:

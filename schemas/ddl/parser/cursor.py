@@ -35,11 +35,6 @@ CHARSETS = frozenset("""
 """.split())  # fmt: skip
 
 
-def refused_syntax(error: DdlError) -> DdlError:
-    """The error of a statement that can't be read, as that of one that no TiDB reads."""
-    return DdlError("DDL_REFUSED", **error.fields) if error.code == "DDL_SYNTAX" else error
-
-
 class Cursor:
     """Tokens of one statement, read once from left to right. `upper` is the current word or operator, "" otherwise.
 
@@ -107,16 +102,13 @@ class Cursor:
 
     def fail(self, *expected: str) -> NoReturn:
         """DdlError at the current token."""
-        raise self.error(expected)
+        choices = expected[0] if len(expected) == 1 else ", ".join(expected[:-1]) + " or " + expected[-1]
+        actual = describe_token(self.token, self.text)
+        raise syntax_error(self.text, self.token.start, f"{choices} is expected, not {actual}")
 
     def refuse(self, details: str) -> NoReturn:
         """DdlError DDL_REFUSED at the current token: this is read in full here, and TiDB does not take it."""
-        raise refused_syntax(syntax_error(self.text, self.token.start, details))
-
-    def error(self, expected: tuple[str, ...]) -> DdlError:
-        choices = expected[0] if len(expected) == 1 else ", ".join(expected[:-1]) + " or " + expected[-1]
-        actual = describe_token(self.token, self.text)
-        return syntax_error(self.text, self.token.start, f"{choices} is expected, not {actual}")
+        raise DdlError("DDL_REFUSED", **syntax_error(self.text, self.token.start, details).fields)
 
     def end(self) -> None:
         """The statement must end here; one semicolon may stand before the end."""
@@ -146,16 +138,12 @@ class Cursor:
         """A name, quoted or bare. After a dot reserved words are names too: `name_after_dot`."""
         if not self.is_name():
             self.fail(what)
-        value = self.advance().value
-        assert isinstance(value, str)
-        return value
+        return str(self.advance().value)
 
     def name_after_dot(self, what: str) -> str:
         if self.token.kind not in (WORD, QUOTED):
             self.fail(what)
-        value = self.advance().value
-        assert isinstance(value, str)
-        return value
+        return str(self.advance().value)
 
     def table(self) -> TableName:
         """db.table or table."""
@@ -166,14 +154,10 @@ class Cursor:
 
     def column(self) -> str:
         """A column; a table or database before it is read and left out."""
-        return self.column_path()[-1]
-
-    def column_path(self) -> tuple[str, ...]:
-        """A column, after its table and database where they are written."""
-        names = [self.name("a column's name")]
+        name = self.name("a column's name")
         while self.accept("."):
-            names.append(self.name_after_dot("a column's name"))
-        return tuple(names)
+            name = self.name_after_dot("a column's name")
+        return name
 
     def string(self, what: str = "a text in quotes") -> str:
         """A text and nothing else: of an option, of an element."""
@@ -236,7 +220,7 @@ class Cursor:
         return found
 
     def attempt(self, reader: Callable[[Cursor], T]) -> T | None:
-        """What a reader gives; None where it does not understand what comes, which is not read then."""
+        """Returns what a reader reads; None where it fails, and then nothing is read."""
         at, depth = self.at, self._depth
         try:
             return reader(self)
@@ -245,10 +229,6 @@ class Cursor:
             self.token = self.all[at]
             self.upper = self.token.upper
             return None
-
-    def names_between(self, start: int, end: int) -> tuple[str, ...]:
-        """The words and quoted names among tokens: columns, and what else an expression is made of."""
-        return tuple(str(t.value) for t in self.all[start:end] if t.kind in (WORD, QUOTED))
 
     def skip_parentheses(self) -> None:
         """Reads a group in parentheses whatever is in it: only for what has no meaning here."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.expressions import atom, expression
 from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
 from ticdc_bridge.schemas.ddl.parser.statements import DefaultValue
 from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import require_bytes
 
 NOW = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
 _LITERAL_WORDS = frozenset(("DATE", "TIME", "TIMESTAMP"))
@@ -16,7 +15,7 @@ _TODAY = frozenset(("CURRENT_DATE", "CURDATE"))
 
 
 def default_value(c: Cursor) -> DefaultValue:
-    """What follows DEFAULT: a literal, CURRENT_TIMESTAMP, NEXT VALUE FOR, or an expression in parentheses."""
+    """Reads the value after DEFAULT: a literal, CURRENT_TIMESTAMP, NEXT VALUE FOR, or an expression in parentheses."""
     c.qualified = True
     default = _default_value(c)
     c.qualified = False
@@ -77,11 +76,6 @@ def _simple_default(c: Cursor) -> DefaultValue | None:
             c.expect(")")
         return DefaultValue("date")
     return _sequence(c)
-
-
-def require_bytes(value: Any) -> bytes:
-    assert isinstance(value, bytes)
-    return value
 
 
 def read_now(c: Cursor) -> str:

@@ -187,20 +187,15 @@ def atom(c: Cursor) -> str:
         return _word(c)
     if token.kind == QUOTED:
         return _reference(c)
-    if c.accept("("):
-        return _parse_parentheses(c)
+    if c.accept("("):  # (a) stays so; (a, b) is a row
+        out = expression(c)
+        if c.accept(","):
+            return f"row({out},{_list(c, ',')})"
+        c.expect(")")
+        return f"({out})"
     if c.accept("{"):
         return odbc_literal(c)
     c.fail("an expression")
-
-
-def _parse_parentheses(c: Cursor) -> str:
-    """(a) stays so; (a, b) is a row."""
-    out = expression(c)
-    if c.accept(","):
-        return f"row({out},{_list(c, ',')})"
-    c.expect(")")
-    return f"({out})"
 
 
 def _word(c: Cursor) -> str:
@@ -217,7 +212,7 @@ def _word(c: Cursor) -> str:
     if upper == "ROW" and next_.upper == "(":
         c.expect("ROW", "(")
         return f"row({_list(c, ',')})"
-    if upper in _SPECIAL:
+    if upper in _SPECIAL and (next_.upper == "(" or upper not in _NAMES_TOO):
         return _SPECIAL[upper](c)
     if upper in ("DATE", "TIME", "TIMESTAMP") and next_.kind == STRING:
         c.advance()
@@ -318,8 +313,6 @@ def _convert(c: Cursor) -> str:
 
 
 def _extract(c: Cursor) -> str:
-    if c.peek().upper != "(":
-        return _reference(c)
     c.expect("EXTRACT", "(")
     each = unit(c)
     c.expect("FROM")
@@ -329,8 +322,6 @@ def _extract(c: Cursor) -> str:
 
 
 def _trim(c: Cursor) -> str:
-    if c.peek().upper != "(":
-        return _reference(c)
     c.expect("TRIM", "(")
     ends = c.accept_any("BOTH", "LEADING", "TRAILING").lower()
     removed = "" if ends and c.upper == "FROM" else expression(c)
@@ -345,8 +336,6 @@ def _trim(c: Cursor) -> str:
 
 
 def _position(c: Cursor) -> str:
-    if c.peek().upper != "(":
-        return _reference(c)
     c.expect("POSITION", "(")
     first = arithmetic(c)
     c.expect("IN")
@@ -360,6 +349,7 @@ def _binary(c: Cursor) -> str:
     return f"binary {_unary(c)}"
 
 
+_NAMES_TOO = ("EXTRACT", "TRIM", "POSITION")
 _SPECIAL = {
     "CASE": _case, "CAST": _cast, "CONVERT": _convert, "EXTRACT": _extract, "TRIM": _trim, "BINARY": _binary,
     "POSITION": _position,

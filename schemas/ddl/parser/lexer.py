@@ -170,15 +170,11 @@ def describe_token(token: Token, text: str) -> str:
 
 def tokens(text: str, mode: LexicalMode) -> list[Token]:
     """All tokens, with END as the last. DdlError DDL_SYNTAX for what is no SQL, DDL_TOO_LONG beyond MAX_LENGTH."""
-    if len(text) > MAX_LENGTH:
-        raise DdlError("DDL_TOO_LONG", length=len(text), limit=MAX_LENGTH)
     return _Lexer(text, mode).run()
 
 
 def readable_tokens(text: str, mode: LexicalMode) -> list[Token]:
     """The tokens before what is no SQL; all, with END as the last, where there is none such. DdlError DDL_TOO_LONG."""
-    if len(text) > MAX_LENGTH:
-        raise DdlError("DDL_TOO_LONG", length=len(text), limit=MAX_LENGTH)
     lexer = _Lexer(text, mode)
     with suppress(DdlError):
         lexer.run()
@@ -187,6 +183,8 @@ def readable_tokens(text: str, mode: LexicalMode) -> list[Token]:
 
 class _Lexer:
     def __init__(self, text: str, mode: LexicalMode) -> None:
+        if len(text) > MAX_LENGTH:
+            raise DdlError("DDL_TOO_LONG", length=len(text), limit=MAX_LENGTH)
         self.text = text
         self.mode = mode
         self.out: list[Token] = []
@@ -201,7 +199,13 @@ class _Lexer:
                 raise syntax_error(text, at, f"{text[at]!r} can't be here")
             group = lexeme.lastgroup
             if group == "word":
-                at = self._word(lexeme, at)
+                word = lexeme[0]
+                if word in ("n", "N") and _NATIONAL.match(text, at):
+                    out.append(Token(WORD, "_UTF8", "_utf8", at, at + 1))
+                    at = self._string(at + 1)
+                else:
+                    out.append(Token(WORD, word.upper(), word, at, lexeme.end()))
+                    at = lexeme.end()
             elif group == "space" or group == "comment":
                 at = lexeme.end()
             elif group == "op":
@@ -219,14 +223,6 @@ class _Lexer:
             raise syntax_error(text, end, "an executable comment is not closed: */ is missing")
         out.append(Token(END, "", "", end, end))
         return out
-
-    def _word(self, lexeme: re.Match[str], at: int) -> int:
-        word = lexeme[0]
-        if word in ("n", "N") and _NATIONAL.match(self.text, at):
-            self.out.append(Token(WORD, "_UTF8", "_utf8", at, at + 1))
-            return self._string(at + 1)
-        self.out.append(Token(WORD, word.upper(), word, at, lexeme.end()))
-        return lexeme.end()
 
     def _operator(self, op: str, at: int) -> int:
         if op == "(":

@@ -6,6 +6,7 @@ Of what they say only the columns that rows are spread by are kept; definitions 
 from __future__ import annotations
 
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.lexer import QUOTED, WORD
 from ticdc_bridge.schemas.ddl.parser.statements import Clause, ExchangePartition, NoColumnEffect
 from ticdc_bridge.schemas.ddl.parser.table_elements import table_options
 
@@ -45,7 +46,7 @@ def _method(c: Cursor) -> tuple[str, ...]:
     c.accept_any("COLUMNS", "FIELDS")
     at = c.at
     c.skip_parentheses()
-    names = c.names_between(at, c.at)
+    names = tuple(str(t.value) for t in c.all[at : c.at] if t.kind in (WORD, QUOTED))  # columns, functions, units
     if c.accept("INTERVAL"):
         c.skip_parentheses()
         while c.accept_any("FIRST", "LAST"):
@@ -81,17 +82,6 @@ def split_rule(c: Cursor) -> None:
 
 
 # ---- clauses of ALTER TABLE
-def add_partition(c: Cursor) -> Clause:
-    c.expect("PARTITION")
-    c.accept("IF", "NOT", "EXISTS")
-    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    if c.accept("PARTITIONS"):
-        c.integer()
-    elif c.upper == "(":
-        c.skip_parentheses()
-    return NoColumnEffect("ADD PARTITION")
-
-
 def exchange(c: Cursor) -> Clause:
     c.expect("EXCHANGE", "PARTITION")
     c.name("a partition's name")

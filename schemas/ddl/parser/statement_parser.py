@@ -9,30 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from ticdc_bridge.schemas.ddl.parser import alter_clauses, partitions
+from ticdc_bridge.schemas.ddl.parser import alter_clauses, partitions, statements
 from ticdc_bridge.schemas.ddl.parser.column_definitions import charset_words, placement_policy
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.lexer import END, NUMBER, STRING, TYPED, LexicalMode
-from ticdc_bridge.schemas.ddl.parser.statements import (
-    AddIndex,
-    AlterDatabase,
-    AlterTable,
-    CreateDatabase,
-    CreateRelation,
-    CreateTable,
-    DropDatabase,
-    DropIndex,
-    DropTables,
-    FlashbackDatabase,
-    IndexDef,
-    NoColumnEffect,
-    NoRowEffect,
-    RecoverTable,
-    RenameTables,
-    Statement,
-    TableName,
-    TruncateTable,
-)
 from ticdc_bridge.schemas.ddl.parser.table_elements import elements, index_options, table_options
 from ticdc_bridge.schemas.ddl.parser.table_elements import index_columns as index_parts
 from ticdc_bridge.schemas.model.errors import DdlError
@@ -40,7 +20,7 @@ from ticdc_bridge.schemas.model.errors import DdlError
 Temporary = Literal["", "local", "global"]
 
 
-def parse(text: str, mode: LexicalMode = TYPED, db: str = "") -> Statement:
+def parse(text: str, mode: LexicalMode = TYPED, db: str = "") -> statements.Statement:
     """One DDL statement. db: the current database, for names in stored expressions.
 
     DdlError DDL_SYNTAX (line, column, what is expected) or DDL_TOO_LONG.
@@ -58,10 +38,11 @@ def parse(text: str, mode: LexicalMode = TYPED, db: str = "") -> Statement:
 
 
 # ---- CREATE
-def _create(c: Cursor) -> Statement:
+def _create(c: Cursor) -> statements.Statement:
     c.expect("CREATE")
-    if c.upper in ("DATABASE", "SCHEMA"):
-        return _create_database(c)
+    if c.accept_any("DATABASE", "SCHEMA"):
+        lenient = c.accept("IF", "NOT", "EXISTS")
+        return statements.CreateDatabase(c.name("a database's name"), lenient, *_database_options(c))
     temporary = _temporary(c)
     if c.upper == "TABLE":
         return _create_table(c, temporary)
@@ -74,7 +55,7 @@ def _create(c: Cursor) -> Statement:
         return _create_view(c, or_replace)
     if c.accept("SEQUENCE"):
         lenient = c.accept("IF", "NOT", "EXISTS")
-        sequence = CreateRelation("sequence", c.table(), if_not_exists=lenient)
+        sequence = statements.CreateRelation("sequence", c.table(), if_not_exists=lenient)
         c.rest()
         return sequence
     return _without_rows(c, "CREATE")
@@ -84,14 +65,14 @@ def _create(c: Cursor) -> Statement:
 _NOT_TIDBS = ("TRIGGER", "EVENT", "FUNCTION", "AGGREGATE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO")
 
 
-def _create_view(c: Cursor, or_replace: bool) -> CreateRelation:
+def _create_view(c: Cursor, or_replace: bool) -> statements.CreateRelation:
     """From ALGORITHM, DEFINER, SQL SECURITY or VIEW to the statement's end."""
     while c.token.kind != END and c.upper not in ("VIEW", *_NOT_TIDBS):
         c.advance()
     if c.upper in _NOT_TIDBS:
         c.refuse(f"TiDB has no CREATE {c.upper}")
     c.expect("VIEW")
-    view = CreateRelation("view", c.table(), or_replace)
+    view = statements.CreateRelation("view", c.table(), or_replace)
     c.rest()
     return view
 
@@ -108,13 +89,6 @@ def _starts_index(c: Cursor) -> bool:
     if c.upper in ("UNIQUE", "FULLTEXT", "SPATIAL"):
         return c.peek().upper in ("INDEX", "KEY")
     return c.upper in ("INDEX", "KEY")
-
-
-def _create_database(c: Cursor) -> Statement:
-    c.advance()
-    lenient = c.accept("IF", "NOT", "EXISTS")
-    name = c.name("a database's name")
-    return CreateDatabase(name, lenient, *_database_options(c))
 
 
 def _database_options(c: Cursor) -> tuple[str, str]:
@@ -139,38 +113,32 @@ def _database_options(c: Cursor) -> tuple[str, str]:
             return charset, collate
 
 
-def _create_table(c: Cursor, temporary: Temporary) -> Statement:
+def _create_table(c: Cursor, temporary: Temporary) -> statements.Statement:
     c.expect("TABLE")
     lenient = c.accept("IF", "NOT", "EXISTS")
     table = c.table()
-    like = _like(c)
-    if like is not None:
+    if c.upper == "LIKE" or (c.upper == "(" and c.peek().upper == "LIKE"):
+        in_parentheses = c.accept("(")
+        c.expect("LIKE")
+        like = c.table()
+        if in_parentheses:
+            c.expect(")")
         _on_commit(c, temporary)
-        return CreateTable(table, like=like, if_not_exists=lenient, temporary=temporary)
+        return statements.CreateTable(table, like=like, if_not_exists=lenient, temporary=temporary)
     columns, indexes = elements(c) if c.upper == "(" else ((), ())
     options = table_options(c)
     partition = partitions.partition_by(c)
     while c.accept("SPLIT"):
         partitions.split_rule(c)
-    if c.upper in _SELECTS or (c.upper == "(" and not columns):
+    from_select = c.upper in _SELECTS or (c.upper == "(" and not columns)
+    if from_select:
         c.rest()
-        return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, from_select=True)
-    _on_commit(c, temporary)
-    return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition)
+    else:
+        _on_commit(c, temporary)
+    return statements.CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, from_select)
 
 
 _SELECTS = ("AS", "SELECT", "WITH", "TABLE", "VALUES", "IGNORE", "REPLACE")
-
-
-def _like(c: Cursor) -> TableName | None:
-    if c.accept("LIKE"):
-        return c.table()
-    if c.upper == "(" and c.peek().upper == "LIKE":
-        c.expect("(", "LIKE")
-        table = c.table()
-        c.expect(")")
-        return table
-    return None
 
 
 def _on_commit(c: Cursor, temporary: Temporary) -> None:
@@ -179,7 +147,7 @@ def _on_commit(c: Cursor, temporary: Temporary) -> None:
         c.expect("ON", "COMMIT", "DELETE", "ROWS")
 
 
-def _create_index(c: Cursor) -> Statement:
+def _create_index(c: Cursor) -> statements.Statement:
     first = c.advance().upper
     kind: Literal["unique", "index"] = "unique" if first == "UNIQUE" else "index"
     special = first if first in ("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID") else ""
@@ -191,26 +159,28 @@ def _create_index(c: Cursor) -> Statement:
     c.expect("ON")
     table = c.table()
     pieces, lengths, texts = index_parts(c)
-    index = index_options(c, IndexDef(kind, name, pieces, lengths, special, expressions=texts))
-    algorithm_and_lock(c)
-    return AlterTable(table, (AddIndex(index, lenient),))
-
-
-def algorithm_and_lock(c: Cursor) -> None:
-    """ALGORITHM = … and LOCK = …, if they come."""
+    index = index_options(c, statements.IndexDef(kind, name, pieces, lengths, special, expressions=texts))
     while c.upper in alter_clauses.ALGORITHMS:
         alter_clauses.algorithm(c)
+    return statements.AlterTable(table, (statements.AddIndex(index, lenient),))
 
 
 # ---- DROP, TRUNCATE, RENAME
-def _drop(c: Cursor) -> Statement:
+def _drop(c: Cursor) -> statements.Statement:
     c.expect("DROP")
-    if c.upper in ("DATABASE", "SCHEMA"):
-        c.advance()
+    if c.accept_any("DATABASE", "SCHEMA"):
         lenient = c.accept("IF", "EXISTS")
-        return DropDatabase(c.name("a database's name"), lenient)
+        return statements.DropDatabase(c.name("a database's name"), lenient)
     if _starts_index(c) or (c.upper == "HYPO" and c.peek().upper == "INDEX"):
-        return _drop_index(c)
+        c.accept("HYPO")
+        c.expect("INDEX")
+        lenient = c.accept("IF", "EXISTS")
+        index = "PRIMARY" if c.accept("PRIMARY") else c.name("an index's name")
+        c.expect("ON")
+        table = c.table()
+        while c.upper in alter_clauses.ALGORITHMS:
+            alter_clauses.algorithm(c)
+        return statements.AlterTable(table, (statements.DropIndex(index, lenient),))
     temporary = _temporary(c)
     kind = _DROPPED.get(c.upper)
     if kind is None or (temporary and kind != "table"):
@@ -219,7 +189,7 @@ def _drop(c: Cursor) -> Statement:
     lenient = c.accept("IF", "EXISTS")
     tables = tuple(c.listed(Cursor.table))
     c.accept_any("RESTRICT", "CASCADE")
-    return DropTables(kind, tables, lenient, temporary)
+    return statements.DropTables(kind, tables, lenient, temporary)
 
 
 _DROPPED: dict[str, Literal["table", "view", "sequence"]] = {
@@ -227,24 +197,13 @@ _DROPPED: dict[str, Literal["table", "view", "sequence"]] = {
 }  # fmt: skip
 
 
-def _drop_index(c: Cursor) -> Statement:
-    c.accept("HYPO")
-    c.expect("INDEX")
-    lenient = c.accept("IF", "EXISTS")
-    name = "PRIMARY" if c.accept("PRIMARY") else c.name("an index's name")
-    c.expect("ON")
-    table = c.table()
-    algorithm_and_lock(c)
-    return AlterTable(table, (DropIndex(name, lenient),))
-
-
-def _truncate(c: Cursor) -> Statement:
+def _truncate(c: Cursor) -> statements.Statement:
     c.expect("TRUNCATE")
     c.accept("TABLE")
-    return TruncateTable(c.table())
+    return statements.TruncateTable(c.table())
 
 
-def _rename(c: Cursor) -> Statement:
+def _rename(c: Cursor) -> statements.Statement:
     c.expect("RENAME")
     if not c.accept_any("TABLE", "TABLES"):
         return _without_rows(c, "RENAME")
@@ -254,18 +213,18 @@ def _rename(c: Cursor) -> Statement:
         c.expect("TO")
         pairs.append((old, c.table()))
         if not c.accept(","):
-            return RenameTables(tuple(pairs))
+            return statements.RenameTables(tuple(pairs))
 
 
 # ---- ALTER
-def _alter(c: Cursor) -> Statement:
+def _alter(c: Cursor) -> statements.Statement:
     c.expect("ALTER")
     c.accept("IGNORE")
     if c.upper in ("DATABASE", "SCHEMA"):
         c.advance()
         words = ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "PLACEMENT", "SET")
         name = c.name("a database's name") if c.is_name() and c.upper not in words else ""
-        return AlterDatabase(name, *_database_options(c))
+        return statements.AlterDatabase(name, *_database_options(c))
     if not c.accept("TABLE"):
         return _without_rows(c, "ALTER")
     table = c.table()
@@ -273,28 +232,28 @@ def _alter(c: Cursor) -> Statement:
         if c.accept("PARTITION"):
             partitions.skip_names(c)
         c.accept("TIFLASH", "REPLICA")
-        return AlterTable(table, (NoColumnEffect("COMPACT"),))
+        return statements.AlterTable(table, (statements.NoColumnEffect("COMPACT"),))
     if c.upper == "ANALYZE":
         clause = partitions.named_partitions(c)
         c.rest()  # INDEX …, WITH n BUCKETS and the like
-        return AlterTable(table, (clause,))
-    return AlterTable(table, alter_clauses.clauses(c))
+        return statements.AlterTable(table, (clause,))
+    return statements.AlterTable(table, alter_clauses.clauses(c))
 
 
 # ---- RECOVER and FLASHBACK
-def _recover(c: Cursor) -> Statement:
+def _recover(c: Cursor) -> statements.Statement:
     c.expect("RECOVER", "TABLE")
     if c.accept("BY"):
         c.expect("JOB")
         c.integer("a job's number")
-        return RecoverTable(None)
+        return statements.RecoverTable(None)
     table = c.table()
     if c.token.kind == NUMBER:
         c.integer()
-    return RecoverTable(table)
+    return statements.RecoverTable(table)
 
 
-def _flashback(c: Cursor) -> Statement:
+def _flashback(c: Cursor) -> statements.Statement:
     c.expect("FLASHBACK")
     if c.accept("CLUSTER"):
         return _to_time(c)
@@ -302,14 +261,14 @@ def _flashback(c: Cursor) -> Statement:
         name = c.name("a database's name")
         if _comes_time(c):
             return _to_time(c)
-        return FlashbackDatabase(name, c.name("a database's name") if c.accept("TO") else "")
+        return statements.FlashbackDatabase(name, c.name("a database's name") if c.accept("TO") else "")
     c.expect("TABLE")
     tables = tuple(c.listed(Cursor.table))
     if _comes_time(c):
         return _to_time(c)
     if len(tables) > 1:
         c.fail("TO TIMESTAMP", "TO TSO")
-    return RecoverTable(tables[0], c.name("a table's name") if c.accept("TO") else "")
+    return statements.RecoverTable(tables[0], c.name("a table's name") if c.accept("TO") else "")
 
 
 def _comes_time(c: Cursor) -> bool:
@@ -317,7 +276,7 @@ def _comes_time(c: Cursor) -> bool:
     return c.upper == "TO" and c.peek().upper in ("TIMESTAMP", "TSO") and c.peek(2).kind in (STRING, NUMBER)
 
 
-def _to_time(c: Cursor) -> Statement:
+def _to_time(c: Cursor) -> statements.Statement:
     c.expect("TO")
     if c.accept("TIMESTAMP"):
         c.string("a time in quotes")
@@ -326,18 +285,18 @@ def _to_time(c: Cursor) -> Statement:
         if c.integer() == 0:
             c.step_back()
             c.refuse("a TSO is above 0")
-    return NoRowEffect("FLASHBACK TO TIMESTAMP")
+    return statements.NoRowEffect("FLASHBACK TO TIMESTAMP")
 
 
 # ---- the rest
-def _without_rows(c: Cursor, verb: str) -> Statement:
+def _without_rows(c: Cursor, verb: str) -> statements.Statement:
     """Statements about other things than tables: read to their end, because nothing in them changes a table."""
     if c.upper in _NOT_TIDBS or (verb, c.upper) == ("ALTER", "VIEW"):
         c.refuse(f"TiDB has no {verb} {c.upper}")
     for words in _OTHER_OBJECTS:
         if c.accept(*words):
             c.rest()
-            return NoRowEffect(f"{verb} {' '.join(words)}")
+            return statements.NoRowEffect(f"{verb} {' '.join(words)}")
     c.fail("TABLE", "DATABASE", "INDEX", "VIEW", "SEQUENCE", *(" ".join(words) for words in _OTHER_OBJECTS))
 
 
@@ -350,24 +309,24 @@ _OTHER_OBJECTS = tuple(
 )  # fmt: skip
 
 
-def _lock(c: Cursor) -> Statement:
+def _lock(c: Cursor) -> statements.Statement:
     what = c.advance().upper
     if c.accept("STATS"):
         c.rest()
-        return NoRowEffect(f"{what} STATS")
+        return statements.NoRowEffect(f"{what} STATS")
     if not c.accept_any("TABLE", "TABLES"):
         c.fail("TABLES", "STATS")
     c.rest()
-    return NoRowEffect(f"{what} TABLES")
+    return statements.NoRowEffect(f"{what} TABLES")
 
 
-def _admin(c: Cursor) -> Statement:
+def _admin(c: Cursor) -> statements.Statement:
     what = c.advance().upper
     c.rest()
-    return NoRowEffect(what)
+    return statements.NoRowEffect(what)
 
 
-_STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
+_STATEMENTS: dict[str, Callable[[Cursor], statements.Statement]] = {
     "CREATE": _create, "DROP": _drop, "TRUNCATE": _truncate, "RENAME": _rename, "ALTER": _alter, "RECOVER": _recover,
     "FLASHBACK": _flashback, "LOCK": _lock, "UNLOCK": _lock, "ADMIN": _admin,
 }  # fmt: skip

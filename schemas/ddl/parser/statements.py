@@ -1,4 +1,4 @@
-"""What a DDL statement says: the parser's result and apply()'s input. Nothing here knows SQL text."""
+"""The contents of a DDL statement: the parser's result and apply()'s input. Nothing here knows SQL text."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from ticdc_bridge.schemas.ddl.parser.column_definitions import (
     charset_words,
@@ -52,12 +51,17 @@ def index_definition(c: Cursor) -> IndexDef:
     if c.accept("CONSTRAINT") and c.is_name():
         name = c.name()
     if c.accept("PRIMARY", "KEY"):
-        return _named_index("primary", c, name)
+        index_name = optional_name(c)  # the name after CONSTRAINT goes before it
+        return _keys(c, IndexDef("primary", name or index_name))
     if c.accept("UNIQUE"):
         c.accept_any("INDEX", "KEY")
-        return _named_index("unique", c, name)
+        index_name = optional_name(c)
+        return _keys(c, IndexDef("unique", name or index_name))
     if c.accept("FOREIGN", "KEY"):
-        return _foreign_key(c, name)
+        index_name = optional_name(c, exists=True)
+        columns, lengths, _ = index_columns(c)
+        table, referenced = references(c)
+        return IndexDef("foreign", name or index_name, columns, lengths, references=table, referenced=referenced)
     if c.upper == "CHECK":
         check_constraint(c)
         return IndexDef("check", name)
@@ -68,8 +72,8 @@ def index_definition(c: Cursor) -> IndexDef:
         c.accept_any("INDEX", "KEY")
     else:
         c.advance()
-    given_name = optional_name(c, exists=True)
-    return replace(_keys(c, IndexDef("index", name or given_name)), special=special)
+    index_name = optional_name(c, exists=True)
+    return replace(_keys(c, IndexDef("index", name or index_name)), special=special)
 
 
 def optional_name(c: Cursor, exists: bool = False) -> str:
@@ -77,20 +81,6 @@ def optional_name(c: Cursor, exists: bool = False) -> str:
     if exists:
         c.accept("IF", "NOT", "EXISTS")
     return c.name() if c.is_name() else ""
-
-
-def _foreign_key(c: Cursor, name: str) -> IndexDef:
-    c.accept("IF", "NOT", "EXISTS")
-    given_name = optional_name(c)
-    columns, lengths, _ = index_columns(c)
-    table, referenced = references(c)
-    return IndexDef("foreign", name or given_name, columns, lengths, references=table, referenced=referenced)
-
-
-def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
-    """The name after CONSTRAINT goes before the index's own."""
-    name = optional_name(c)
-    return _keys(c, IndexDef(kind, constraint or name))
 
 
 def _keys(c: Cursor, index: IndexDef) -> IndexDef:

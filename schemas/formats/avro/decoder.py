@@ -31,7 +31,7 @@ from ticdc_bridge.schemas.model.names import avro_subject, in_letters_of, names_
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource, TableSource, TableVersions
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.schemas.model.table import UNDECIDED, Column, DefinitionMismatch, Table, TableId, TableVersion, Value
+from ticdc_bridge.schemas.model.table import UNDECIDED, Column, DefinitionMismatch, Table, TableVersion, Value
 from ticdc_bridge.schemas.model.types import Kind
 
 # ---- The definition of the table that an Avro record is of; both have other names (schemas.model.names.sanitise_name).
@@ -67,7 +67,9 @@ class DefinitionsOfRecords:
             version = self._by_types(record)
         if version is not None:
             return self._join(record, version)
-        other = self._other_version(record.id, commit_ts)
+        # The table's definition has other columns. Without a commit_ts which is meant is known of a single one only.
+        other = None if commit_ts is None else self._tables.at(record.id, commit_ts)
+        other = other or self._tables.sanitised(record.id, (), commit_ts)
         return None, None if other is None else self._join(record, other)[1]
 
     def _by_types(self, record: RecordReader) -> TableVersion | None:
@@ -84,14 +86,6 @@ class DefinitionsOfRecords:
             some = [v for v in versions if _compare(record, v, lenient)[1] is None]
             entry = self._same[key] = record, versions, _agreed(record, some)
         return entry[2]
-
-    def _other_version(self, id_: TableId, commit_ts: int | None) -> TableVersion | None:
-        """The table's definition, which has other columns; None where it can't be known which one is meant: without a
-        commit_ts, unless there is one alone.
-        """
-        assert self._tables is not None
-        other = None if commit_ts is None else self._tables.at(id_, commit_ts)
-        return other or self._tables.sanitised(id_, (), commit_ts)
 
     def _join(self, record: RecordReader, version: TableVersion) -> Joined:
         key = id(record), id(version)
@@ -135,10 +129,10 @@ def _compare(record: RecordReader, version: TableVersion, options: Options) -> J
     folded = {sanitise_name(c.name).lower(): c.name for c in version.table.columns}
     names = (in_letters_of(folded.get(c.name.lower(), c.name), c.name) for c in record.columns)
     version = in_letters(version, record.id, names)
-    own, twice = names_of_columns(c.name for c in version.table.columns)
+    table_names, twice = names_of_columns(c.name for c in version.table.columns)
     if any(c.name in twice for c in record.columns):
         return version, None  # the decoder says that it can't know which column is meant
-    sent = (replace(c, name=own.get(c.name, c.name)) for c in record.columns)
+    sent = (replace(c, name=table_names.get(c.name, c.name)) for c in record.columns)
     return join_definition(version.table.id, version, sent, _fits, options)
 
 
@@ -151,9 +145,8 @@ def _fits(column: Column, sent: Column) -> bool:
         return sent.scale in (None, column.scale)
     if kind is Kind.BIT:
         return sent.length == column.length
-    return kind not in (Kind.ENUM, Kind.SET) or values.join_allowed(sent.elements) == values.join_allowed(
-        column.elements
-    )
+    is_listed = kind in (Kind.ENUM, Kind.SET)
+    return not is_listed or values.join_allowed(sent.elements) == values.join_allowed(column.elements)
 
 
 # ---- Where each field of an Avro record stands in its bytes, for `explain`.
@@ -185,8 +178,6 @@ DDL, WATERMARK, DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
 _SUM = "_tidb_row_level_checksum"
 _KNOWN_FIELDS = frozenset(str(f["name"]) for f in publish.EXTENSION + publish.CHECKSUM)
 _UINT32 = re.compile(r"(?:0|[1-9]\d{0,9})\Z", re.ASCII)
-
-
 _TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
 
 
@@ -252,9 +243,8 @@ class AvroDecoder:
         schema_id, key, row = self._read(message, "key", data)
         if key.of_value:
             beside = ", ".join(f.name for f in key.fields if f.name in key.extension or f.name == publish.BEFORE)
-            raise WireError(
-                "MALFORMED", where="key", details=f"schema id {schema_id} is that of a value: it has {beside}"
-            )
+            details = f"schema id {schema_id} is that of a value: it has {beside}"
+            raise WireError("MALFORMED", where="key", details=details)
         return schema_id, key, row
 
     def _upsert(self, message: Message, value: bytes) -> RowChange:
@@ -390,9 +380,8 @@ def _read_out_of_band(value: bytes) -> Event:
             raise WireError("MALFORMED", where="value", details=f"a watermark has 9 bytes, this has {len(value)}")
         commit_ts = int.from_bytes(value[1:], "big")
         if not _TSO_2015 <= commit_ts < _TSO_2100:
-            raise WireError(
-                "NOT_FRAMED", where="value", details="0x02, but no watermark either: its time is not TiDB's"
-            )
+            details = "0x02, but no watermark either: its time is not TiDB's"
+            raise WireError("NOT_FRAMED", where="value", details=details)
         return Watermark("avro", commit_ts)
     try:
         ddl = json_exact.decode(json_exact.document(value[1:]))
@@ -415,12 +404,8 @@ def checksum_fields(raw_checksum: Any) -> bytes:
     checksum = raw_checksum if isinstance(raw_checksum, dict) else {}
     current, corrupted = checksum.get("current"), checksum.get("corrupted", False)
     version = checksum.get("version", 0)
-    if (
-        type(corrupted) is not bool
-        or type(version) is not int
-        or version >> 31
-        or type(current) not in (int, str, type(None))
-    ):
+    is_read = type(corrupted) is bool and type(version) is int and not version >> 31
+    if not is_read or type(current) not in (int, str, type(None)):
         raise WireError("INVALID_VALUE", column="checksum", details=f"{checksum!r:.80} is no row checksum")
     text = b"" if current is None else str(current).encode()
     return binary.write_bytes(text) + (b"\x01" if corrupted else b"\x00") + binary.write_long(version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ticdc_bridge.schemas.codec import avro as binary
@@ -67,18 +68,17 @@ class SchemaIds:
         options = self._options if keyspace is None else replace(self._options, keyspace=keyspace)
         text, key, value = publish.key_schema(table, options), None, None
         if text is not None:
-            key = self._part(topic, "key", text, tuple(c for c in table.columns if c.primary_key), options)
+            key = self._record(topic, "key", text, tuple(c for c in table.columns if c.primary_key), options)
         if valued:
             text = publish.value_schema(table, options)
-            value = self._part(topic, "value", text, publish.value_columns(table, options), options)
+            value = self._record(topic, "value", text, publish.value_columns(table, options), options)
         plan = KeyValueSchemas(key, value)
         self._plans[topic, id(table), keyspace, valued] = table, plan
         return plan
 
-    def _part(self, topic: str, field: str, text: str, columns: tuple[Column, ...], options: Options) -> RecordSchema:
-        return RecordSchema(
-            self._schemas.id_of(avro_subject(topic, field), text), columns, row_writer(columns, options)
-        )
+    def _record(self, topic: str, field: str, text: str, columns: tuple[Column, ...], options: Options) -> RecordSchema:
+        id_ = self._schemas.id_of(avro_subject(topic, field), text)
+        return RecordSchema(id_, columns, row_writer(columns, options))
 
 
 OVERHEAD = 36  # what TiCDC counts for a Kafka record beside key and value (upstream `common/message.go`)
@@ -161,12 +161,9 @@ class AvroEncoder:
             before = complete_before(event)
             out.append(b"\x00" if before is None else b"\x02" + write(before, event))
         if options.enable_tidb_extension or options.avro_include_before_value:
-            out.append(binary.write_bytes(b"c" if event.op == "r" else event.op.encode()))
+            out.append(_write_op(event))
         if options.enable_tidb_extension:
-            commit_ts = required_commit_ts(event, origin, options)
-            if commit_ts is None:
-                details = "the event has no commit_ts and the message no timestamp to make one from"
-                raise LossyError("LOSSY_VALUE", column="_tidb_commit_ts", details=details)
+            commit_ts = _commit_ts(event, origin, options)
             out.append(binary.write_long(commit_ts) + binary.write_long(tso_physical_ms(commit_ts)))
         if options.enable_row_checksum:
             out.append(checksum_fields(event.extra.get("checksum")))
@@ -179,6 +176,7 @@ _OP, _COMMIT_TS, _TIME = (str(f["name"]) for f in EXTENSION)
 _KINDS = {f["name"]: f["type"] for f in EXTENSION + CHECKSUM}
 
 FieldWriter = Callable[[RowChange, Row, Message], bytes]
+ExtensionWriter = Callable[[RowChange, Message, Options], bytes]
 
 
 class RecordEncoder:
@@ -231,20 +229,19 @@ class RecordEncoder:
         writers: list[FieldWriter] = []
         for field in record.fields:
             if field.name in columns:
-                writers.append(
-                    _column_writer(field_writer(columns[field.name], field.branches, self._options.time_zone))
-                )
+                write = field_writer(columns[field.name], field.branches, self._options.time_zone)
+                writers.append(partial(_write_column, write))
             elif field.name == BEFORE:
                 writers.append(self._write_before)
             elif field.branches == (_KINDS[field.name],):
-                writers.append(self._extension_writer(field.name))
+                writers.append(partial(self._write_extension, _EXTENSION_WRITERS[field.name]))
             else:
                 details = f"the schema's field {field.name} is {' | '.join(field.branches)}, which TiCDC does not write"
                 raise SetupError("USAGE", details=details)
         return writers
 
-    def _extension_writer(self, name: str) -> FieldWriter:
-        return lambda event, _record, origin: _EXTENSION_WRITERS[name](event, origin, self._options)
+    def _write_extension(self, write: ExtensionWriter, event: RowChange, _record: Row, origin: Message) -> bytes:
+        return write(event, origin, self._options)
 
     def _write_before(self, event: RowChange, _record: Row, origin: Message) -> bytes:
         before = complete_before(event)
@@ -254,11 +251,11 @@ class RecordEncoder:
         return b"\x02" + b"".join(write(event, cells, origin) for write in self._before)
 
 
-def _column_writer(write: Callable[[Row, RowChange], bytes]) -> FieldWriter:
-    return lambda event, record, _origin: write(record, event)
+def _write_column(write: RowWriter, event: RowChange, record: Row, _origin: Message) -> bytes:
+    return write(record, event)
 
 
-def _write_op(event: RowChange, _origin: Message, _options: Options) -> bytes:
+def _write_op(event: RowChange) -> bytes:
     return binary.write_bytes(b"c" if event.op == "r" else event.op.encode())
 
 
@@ -270,15 +267,11 @@ def _commit_ts(event: RowChange, origin: Message, options: Options) -> int:
     return commit_ts
 
 
-def _nothing(_event: RowChange, _origin: Message, _options: Options) -> bytes:
-    return b""
-
-
-_EXTENSION_WRITERS: dict[str, Callable[[RowChange, Message, Options], bytes]] = {
-    _OP: _write_op,
+_EXTENSION_WRITERS: dict[str, ExtensionWriter] = {
+    _OP: lambda event, _origin, _options: _write_op(event),
     _COMMIT_TS: lambda *of: binary.write_long(_commit_ts(*of)),
     _TIME: lambda *of: binary.write_long(tso_physical_ms(_commit_ts(*of))),
     # TiCDC has the three fields of a checksum together.
-    **dict.fromkeys((str(f["name"]) for f in CHECKSUM), _nothing),
+    **dict.fromkeys((str(f["name"]) for f in CHECKSUM), lambda _event, _origin, _options: b""),
     str(CHECKSUM[0]["name"]): lambda event, _origin, _options: checksum_fields(event.extra.get("checksum")),
 }

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from ticdc_bridge.schemas.codec.go_text import go_json
+from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.names import sanitise_name
@@ -57,11 +58,8 @@ def value_schema(table: Table, options: Options) -> str:
     names = [f["name"] for f in fields]
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        what = (
-            "two columns become"
-            if field_names.count(twice) > 1
-            else "a column and a field of TiCDC's extension are called"
-        )
+        is_extension = field_names.count(twice) == 1
+        what = "a column and a field of TiCDC's extension are called" if is_extension else "two columns become"
         details = f"{what} {twice!r} in Avro; TiCDC's encoder refuses such a table too"
         raise WireError("MALFORMED", where=f"table {table.id}", details=details)
     return go_json({**head, "fields": fields})
@@ -88,8 +86,7 @@ def _field(column: Column, options: Options) -> dict[str, Any]:
 def avro_type(column: Column, options: Options) -> dict[str, Any]:
     """The Avro type object of a column, without its union."""
     if column.vague:
-        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        raise unknown_type_error(column)
     kind, row = column.type.kind, column.type
     primitive = (row.avro_unsigned if column.unsigned else "") or row.avro
     parameters = {"tidb_type": row.avro_name}
@@ -105,8 +102,7 @@ def avro_type(column: Column, options: Options) -> dict[str, Any]:
         if options.avro_decimal_handling_mode == "string":
             primitive = "string"
         elif column.length is None or column.scale is None:
-            details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
-            raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+            raise unknown_sizes_error(column)
         else:
             logical = {"logicalType": "decimal", "precision": column.length, "scale": column.scale}
             return {"type": primitive, "connect.parameters": parameters, **logical}
@@ -127,19 +123,11 @@ def _default(column: Column, options: Options) -> Any:
         raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     if kind is Kind.INTEGER:
         number = values.integer(value)
-        if column.is_unsigned64:
-            if options.avro_bigint_unsigned_handling_mode == "string":
-                return value
-            return number - (1 << 64) if number >> 63 else number
-        return number
+        if column.is_unsigned64 and options.avro_bigint_unsigned_handling_mode == "string":
+            return value
+        return number - (1 << 64) if column.is_unsigned64 and number >> 63 else number
     if kind is Kind.YEAR:
-        return (
-            0 if value == "0000" else values.integer(value)
-        )  # "0000": of NOT NULL (schemas.ddl.executor.column_types)
-    if kind in (Kind.FLOAT, Kind.DOUBLE):
-        return (
-            values.json_double(repr(values.as_float32(float(value))))
-            if kind is Kind.FLOAT
-            else values.json_double(value)
-        )
-    return value
+        return 0 if value == "0000" else values.integer(value)  # of NOT NULL (schemas.ddl.executor.column_types)
+    if kind is Kind.FLOAT:
+        return values.json_double(repr(values.as_float32(float(value))))
+    return values.json_double(value) if kind is Kind.DOUBLE else value

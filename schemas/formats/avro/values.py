@@ -110,7 +110,10 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
             if isinstance(kind, str) and kind not in binary.READERS:
                 raise ValueError(f"field {name!r} has the type {kind!r}, which the schema does not define")
             if not _tidb_type(kind):
-                raise ValueError(_NO_TYPE.format(name=name))
+                raise ValueError(
+                    f"field {name!r} has no tidb_type in connect.parameters, where TiCDC says each column's type: "
+                    "Avro of another writer, or of a TiCDC that is too old to say it, is not read"
+                )
             try:
                 column = _column(name, kind, field, nullable)
             except (LookupError, TypeError, AttributeError, ArithmeticError, ValueError, struct.error) as error:
@@ -143,12 +146,6 @@ def _type_name(schema: Any) -> str:
     if isinstance(kind, str):
         return f"of type {kind[:60]}"
     return "a union" if isinstance(kind, list) else "none"
-
-
-_NO_TYPE = (
-    "field {name!r} has no tidb_type in connect.parameters, where TiCDC says each column's type: "
-    "Avro of another writer, or of a TiCDC that is too old to say it, is not read"
-)
 
 
 def _column(name: str, kind: Mapping[str, Any], field: Mapping[str, Any], nullable: bool) -> Column:
@@ -191,6 +188,9 @@ def _sizes(kind: Mapping[str, Any], family: Kind) -> tuple[int | None, int | Non
     return precision, scale
 
 
+_TEXTUAL = (
+    Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME,
+)  # fmt: skip
 # What a type may be on the wire; BIGINT UNSIGNED and DECIMAL also depend on the handling mode.
 _PRIMITIVES: dict[Kind, tuple[str, ...]] = {
     Kind.INTEGER: ("int", "long"),  # and string for BIGINT UNSIGNED
@@ -200,8 +200,7 @@ _PRIMITIVES: dict[Kind, tuple[str, ...]] = {
     Kind.DECIMAL: ("bytes", "string"),
     Kind.BIT: ("bytes",),
     Kind.BINARY: ("bytes",),
-    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), ("string",)),
-    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), ("string",)),
+    **dict.fromkeys(_TEXTUAL, ("string",)),
 }
 
 
@@ -230,7 +229,7 @@ def _converter(column: Column, primitive: str) -> Convert:
     if kind is Kind.DECIMAL:
         return partial(_decimal, column) if primitive == "bytes" else _decimal_text
     if kind is Kind.INTEGER and column.is_unsigned64:
-        return _unsigned_digits if primitive == "long" else _unsigned_text
+        return (lambda number: str(number % _TWO_64)) if primitive == "long" else _unsigned_text
     if kind is Kind.BIT:
         return partial(_bit, column)
     return _BY_PRIMITIVE[primitive] if kind is not Kind.BINARY else _keep_bytes
@@ -246,10 +245,6 @@ def _utf8(data: bytes) -> Value:
 
 def _keep_bytes(value: bytes) -> bytes:
     return value
-
-
-def _unsigned_digits(number: int) -> str:
-    return str(number % _TWO_64)
 
 
 def _unsigned_text(data: bytes) -> str:
@@ -372,16 +367,17 @@ def _write_integer(column: Column, primitive: str, text: str) -> bytes:
 
 def _decimal_writer(column: Column, primitive: str) -> Write:
     if primitive == "string":
-        return partial(_write_checked, values.decimal_check(column.length, column.scale))
+        check = values.decimal_check(column.length, column.scale)
+
+        def write_text(text: str) -> bytes:
+            check(text)
+            return binary.write_bytes(text.encode())
+
+        return write_text
     assert column.length is not None
     assert column.scale is not None
     precision, scale = column.length, column.scale
     return lambda text: binary.write_decimal(values.unscaled_decimal(text, precision, scale))
-
-
-def _write_checked(check: Callable[[str], object], text: str) -> bytes:
-    check(text)
-    return binary.write_bytes(text.encode())
 
 
 def _write_text(value: str | bytes) -> bytes:
@@ -393,6 +389,5 @@ _WRITERS: dict[Kind, Write] = {
     Kind.DOUBLE: lambda text: binary.write_double(values.real(text)),
     Kind.YEAR: lambda text: binary.write_long(values.year(text)),
     Kind.BINARY: lambda value: binary.write_bytes(require_bytes(value)),
-    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _write_text),
-    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), _write_text),
+    **dict.fromkeys(_TEXTUAL, _write_text),
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.craft import columns
-from ticdc_bridge.schemas.formats.craft.damaged_floats import FloatDamage
+from ticdc_bridge.schemas.formats.craft import values as cell_values
 from ticdc_bridge.schemas.formats.craft.layout import (
     HANDLE_KEY,
     NO_PARTITION,
@@ -21,6 +22,7 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     malformed_error,
 )
 from ticdc_bridge.schemas.formats.definitions import join_definition
+from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
@@ -39,7 +41,7 @@ class _Layout:
 
     table: Table
     version: TableVersion | None
-    readers: dict[str, columns.Read]
+    readers: dict[str, cell_values.Read]
     numbers: frozenset[str]
     types: dict[str, list[int]]
     key_only: bool
@@ -69,14 +71,13 @@ class CraftDecoder:
         if isinstance(row_event, RowEvent):
             return self._row(data, row_event)
         if isinstance(row_event, DdlBody):
-            return DdlEvent(
-                "craft", row_event.db, row_event.table, row_event.commit_ts, row_event.type, row_event.query
-            )
+            ddl = row_event
+            return DdlEvent("craft", ddl.db, ddl.table, ddl.commit_ts, ddl.type, ddl.query)
         return Watermark("craft", row_event.commit_ts)
 
     def _row(self, data: bytes, row_event: RowEvent) -> RowChange:
         layout = self._layout(row_event)
-        flags: list[str] = []
+        flags: dict[str, None] = {}
         raw: dict[str, dict[str, str]] = {}
         before = None if row_event.old is None else _read(data, row_event.old, layout, flags, raw, "before")
         after = None if row_event.new is None else _read(data, row_event.new, layout, flags, raw, "after")
@@ -90,7 +91,7 @@ class CraftDecoder:
         event = RowChange(
             "craft", layout.table, "d" if after is None else "c" if before is None else "u", row_event.commit_ts,
             before, after, layout.table.handle_key, self._context.options.time_zone,
-            None, layout.version.commit_ts if layout.version else None, flags, extra, layout.key_only,
+            None, layout.version.commit_ts if layout.version else None, list(flags), extra, layout.key_only,
         )  # fmt: skip
         if layout.mismatch is not None:
             event.note_mismatch(layout.mismatch)
@@ -115,7 +116,7 @@ class CraftDecoder:
 
 
 def _read(
-    data: bytes, group: RowImage, layout: _Layout, flags: list[str], raw: dict[str, dict[str, str]], image: str
+    data: bytes, group: RowImage, layout: _Layout, flags: dict[str, None], raw: dict[str, dict[str, str]], image: str
 ) -> Row:
     """The values of one side of a row."""
     row: dict[str, str | bytes | None] = {}
@@ -127,22 +128,17 @@ def _read(
         content = data[pos : pos + length]
         try:
             row[name] = readers[name](content)
-        except columns.RawValue as odd:
+        except cell_values.RawValue as odd:
             row[name] = odd.value
             raw.setdefault(image, {})[name] = content.hex()
             if odd.flag:
-                _flag(flags, f"{odd.flag}:{name}")
+                flags[f"{odd.flag}:{name}"] = None
         except ValueError as error:
             raise malformed_error(pos, f"column {name!r}: {error}") from error
         if name in layout.numbers:
-            _flag(flags, f"{columns.ENUM_NUMBER}:{name}")
+            flags[f"{cell_values.ENUM_NUMBER}:{name}"] = None
         pos += length
     return row
-
-
-def _flag(flags: list[str], flag: str) -> None:
-    if flag not in flags:
-        flags.append(flag)
 
 
 def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion | None, options: Options) -> _Layout:
@@ -152,8 +148,8 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
         for name, code, flags in zip(head.names, head.types, head.flags, strict=True) if head else ():
             if sent.setdefault(name, (code, flags)) != (code, flags):
                 raise ValueError(f"column {name!r} has another type in the old row than in the new")
-    sent_columns = tuple(columns.column_of(name, *kind) for name, kind in sent.items())
-    version, mismatch = join_definition(id_, version, sent_columns, columns.fits, options)
+    sent_columns = tuple(cell_values.column_of(name, *kind) for name, kind in sent.items())
+    version, mismatch = join_definition(id_, version, sent_columns, cell_values.fits, options)
     table = version.table if version else Table(id_, sent_columns)
     by_name: dict[str, Column] = table.by_name
     numbers = (c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and not c.elements)
@@ -165,9 +161,119 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
     return _Layout(
         table,
         version,
-        {name: columns.reader(by_name[name], *kind) for name, kind in sent.items()},
+        {name: cell_values.reader(by_name[name], *kind) for name, kind in sent.items()},
         frozenset(numbers),
-        {name: list(kind) for name, kind in sent.items() if columns.type_of(by_name[name]) != kind},
+        {name: list(kind) for name, kind in sent.items() if cell_values.type_of(by_name[name]) != kind},
         key_only,
         mismatch,
     )
+
+
+# ---- FLOAT slots that TiCDC damaged and that hold a float32 all the same.
+#
+# TiCDC (v8.2 on) reserves four bytes for a FLOAT and writes eight, so that the next number of the batch (an integer,
+# FLOAT, DOUBLE, YEAR, ENUM, SET or BIT) overwrites the high ones (upstream tiflow `craft/message_encoder.go`,
+# EncodeTiDBType). A slot that holds no float32 shows it. One that does is told by its neighbour: its bytes from the
+# fifth on are the first bytes of the next number. One such byte can be chance (a sound slot in 256 looks like that),
+# a zero tells nothing. So they are weighed against slots that have other bytes there: of a damaging encoder some have
+# (the last of an allocated block). Where a message proves its encoder, all of its FLOATs that a number follows are
+# flagged. Four bytes on end, or one slot that is no float32, prove it beyond chance: from then on all of the topic's
+# are. The bytes can't be mended; the value is not changed by being flagged.
+
+FLOAT = 4
+_NOT_FINITE = ("NaN", "+Inf", "-Inf")
+# Types whose content is allocated beside that of a FLOAT; texts are not copied.
+_NUMBERS = frozenset({1, 2, 3, 4, 5, 8, 9, 13, 16, 247, 248})
+_BYTES = 4  # of a slot that the next number can overwrite; as many prove an encoder
+_MOST_TOPICS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    """A number of the message, in the order of encoding."""
+
+    event: RowChange
+    side: str
+    name: str
+    is_float: bool
+    content: bytes
+
+
+class FloatDamage:
+    """What is known of the encoders of topics. mode: the option craft_float: "auto", "damaged" or "sound".
+
+    topics: those whose encoder is proven to damage FLOATs; shared by the decoders of a side.
+    """
+
+    def __init__(self, mode: str, topics: set[str | None]) -> None:
+        self._mode, self._topics = mode, topics
+        self._weights: dict[str | None, int] = {}
+
+    def mark(self, data: bytes, row_events: Sequence[Part], events: Sequence[Event], topic: str | None) -> None:
+        """Flags the FLOATs of a message that its encoder damaged, and gives them the text of the double there."""
+        images = (image for e in row_events if isinstance(e, RowEvent) for image in (e.new, e.old))
+        if self._mode == "sound" or not any(image is not None and FLOAT in image.head.types for image in images):
+            return
+        slots = list(_slots(data, row_events, events))
+        for slot in self._find_damaged(slots, topic):
+            row = getattr(slot.event, slot.side)
+            if row[slot.name] not in _NOT_FINITE:
+                row[slot.name] = values.double_text(cell_values.double(slot.content))
+            slot.event.flag(f"{cell_values.FLOAT_DAMAGED}:{slot.name}")
+
+    def _find_damaged(self, slots: list[_Slot], topic: str | None) -> list[_Slot]:
+        # The last one is overwritten by the next message's first number.
+        every = [slot for slot in slots if slot.is_float]
+        if self._mode == "damaged" or topic in self._topics:
+            return every
+        hits = [(slot, _weigh(slot, after)) for slot, after in pairwise(slots) if slot.is_float]
+        self._learn(topic, [weight for _, weight in hits])
+        against = sum(weight < 0 for _, weight in hits)
+        if topic in self._topics or sum(max(weight, 0) for _, weight in hits) > max(1, 2 * against):
+            return every
+        likely_slots = [slot for slot, weight in hits if weight > 0]
+        is_likely = 2 * len(likely_slots) > len(hits) or any(weight > 1 for _, weight in hits)
+        return likely_slots if is_likely else []
+
+    def _learn(self, topic: str | None, weights: list[int]) -> None:
+        total = self._weights.get(topic, 0)
+        for weight in weights:
+            total = max(total + (weight if weight >= 0 else -_BYTES), 0)
+            if total >= _BYTES and len(self._topics) < _MOST_TOPICS:
+                self._topics.add(topic)
+        if len(self._weights) >= _MOST_TOPICS and topic not in self._weights:
+            self._weights.clear()
+        self._weights[topic] = total
+
+
+def _weigh(slot: _Slot, after: _Slot) -> int:
+    """Bytes of the slot that are the next number's, but for zeros; four more where that makes it no float32; -1: it has
+    other bytes there, so that it was not written over.
+    """
+    head = after.content[:_BYTES]
+    if not slot.content[_BYTES:].startswith(head):
+        return -1
+    weight = sum(byte != 0 for byte in head)
+    return weight + _BYTES if weight and not _is_float32(cell_values.double(slot.content)) else weight
+
+
+def _is_float32(real: float) -> bool:
+    try:
+        return values.as_float32(real) == real
+    except OverflowError:
+        return False
+
+
+def _slots(data: bytes, row_events: Sequence[Part], events: Sequence[Event]) -> Iterator[_Slot]:
+    for row_event, event in zip(row_events, events, strict=True):
+        if not isinstance(row_event, RowEvent) or not isinstance(event, RowChange):
+            continue
+        for group, image in ((row_event.new, "after"), (row_event.old, "before")):
+            if group is None:
+                continue
+            pos = group.pos
+            for name, code, length in zip(group.head.names, group.head.types, group.lengths, strict=True):
+                if length >= 0:
+                    if code in _NUMBERS:
+                        yield _Slot(event, image, name, code == FLOAT, data[pos : pos + length])
+                    pos += length

@@ -9,21 +9,24 @@ from typing import Any
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
 from ticdc_bridge.schemas.formats.base import Context, refuse_changed, required_commit_ts
-from ticdc_bridge.schemas.formats.craft import columns
+from ticdc_bridge.schemas.formats.craft import values as cell_values
 from ticdc_bridge.schemas.formats.craft.layout import (
     NO_PARTITION,
     RowCells,
     RowOut,
     check_utf8,
+    uvarint,
     write_ddl,
     write_resolved,
     write_rows,
 )
+from ticdc_bridge.schemas.formats.definitions import unknown_type_error
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.table import Column, Table, Value
+from ticdc_bridge.schemas.model.table import Column, Table, Value, require_text
 from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class _Cell:
     column: Column
     code: int
     flags: int
-    write: columns.Write
+    write: cell_values.Write
 
 
 class CraftEncoder:
@@ -78,7 +81,7 @@ class CraftEncoder:
         return messages
 
     def _row(self, event: RowChange, origin: Message) -> RowOut:
-        refuse_changed(event, self._options, keeps=columns.FLOAT_DAMAGED if event.format == "craft" else "")
+        refuse_changed(event, self._options, keeps=cell_values.FLOAT_DAMAGED if event.format == "craft" else "")
         before, after = event.before, event.after
         if (before if event.op == "d" else after) is None:
             raise WireError("INVALID_VALUE", column="op", details=f"op {event.op!r} without its row")
@@ -94,12 +97,15 @@ class CraftEncoder:
         if not event.db or not event.table_name:
             raise WireError("INVALID_VALUE", column="table", details="Craft has no rows without schema and table names")
         extra = event.extra if event.format == "craft" else {}
+        partition = extra.get("partition", NO_PARTITION)
+        if type(partition) is not int or not -(1 << 63) <= partition < 1 << 63:
+            raise WireError("INVALID_VALUE", column="partition", details=f"{partition!r} is no physical table id")
         plan = self._plan(event, extra)
         return RowOut(
             event.db,
             event.table_name,
             commit_ts or 0,
-            _partition(extra),
+            partition,
             self._image(event, plan, after, "after", extra),
             self._image(event, plan, before, "before", extra),
         )
@@ -112,19 +118,15 @@ class CraftEncoder:
         if key in self._plans and self._plans[key][0] is table:
             return self._plans[key][1]
         plan = {}
-        for what, text in (
-            ("database", event.db),
-            ("table", event.table_name),
-            *((c.name, c.name) for c in table.columns),
-        ):
+        names = (("database", event.db), ("table", event.table_name), *((c.name, c.name) for c in table.columns))
+        for what, text in names:
             check_utf8(what, text)
         for column in table.columns:
             if not column.virtual:
                 if not same_format and column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
-                    details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-                    raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
-                kind = types.get(column.name) or columns.type_of(column)
-                plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=same_format))
+                    raise unknown_type_error(column)
+                kind = types.get(column.name) or cell_values.type_of(column)
+                plan[column.name] = _Cell(column, *kind, cell_values.writer(column, *kind, own=same_format))
         self._plans[key] = table, plan
         return plan
 
@@ -142,7 +144,11 @@ class CraftEncoder:
             if value is None:
                 contents.append(None)
             elif name in raw:
-                contents.append(_bytes_of_hex(name, raw[name]))
+                try:
+                    contents.append(bytes.fromhex(raw[name]))
+                except (ValueError, TypeError) as error:
+                    details = f"{raw[name]!r} is no content in hex"
+                    raise WireError("INVALID_VALUE", column=name, details=details) from error
             else:
                 contents.append(self._content(event, cell, value))
         return RowCells([c.column.name for c in cells], [c.code for c in cells], [c.flags for c in cells], contents)
@@ -173,23 +179,17 @@ class CraftEncoder:
         column, kind = cell.column, cell.column.type.kind
         try:
             if kind in (Kind.ENUM, Kind.SET) and not column.elements:
-                if f"{columns.ENUM_NUMBER}:{column.name}" not in event.flags:
-                    raise columns.no_elements(column)
-                return columns.by_number(column, value)
-            if kind is Kind.FLOAT and f"{columns.FLOAT_DAMAGED}:{column.name}" in event.flags:
-                return columns.damaged_float(str(value))
+                if f"{cell_values.ENUM_NUMBER}:{column.name}" not in event.flags:
+                    details = f"the elements of this {kind.name} are not known; give a table definition (--ddl)"
+                    raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+                return uvarint(integer(require_text(value), 64, unsigned=True))
+            if kind is Kind.FLOAT and f"{cell_values.FLOAT_DAMAGED}:{column.name}" in event.flags:
+                return cell_values.damaged_float(str(value))
             if kind is Kind.TIMESTAMP:
                 value = event.in_zone(column.name, value, self._options.time_zone)
             return cell.write(value)
         except (ValueError, TypeError, OverflowError) as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
-
-
-def _partition(extra: Mapping[str, Any]) -> int:
-    partition = extra.get("partition", NO_PARTITION)
-    if type(partition) is not int or not -(1 << 63) <= partition < 1 << 63:
-        raise WireError("INVALID_VALUE", column="partition", details=f"{partition!r} is no physical table id")
-    return partition
 
 
 def _types(extra: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
@@ -199,15 +199,8 @@ def _types(extra: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
         if not (len(kind) == 2 and all(type(n) is int and 0 <= n < 1 << 63 for n in kind)):
             raise WireError("INVALID_VALUE", column=name, details=f"{kind!r} is no type code and flags")
         try:
-            columns.column_of(name, *kind)
+            cell_values.column_of(name, *kind)
         except ValueError as error:
             raise WireError("INVALID_VALUE", column=name, details=str(error)) from error
         types[name] = (kind[0], kind[1])
     return types
-
-
-def _bytes_of_hex(name: str, text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except (ValueError, TypeError) as error:
-        raise WireError("INVALID_VALUE", column=name, details=f"{text!r} is no content in hex") from error

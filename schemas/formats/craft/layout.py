@@ -245,17 +245,13 @@ class MessageParser:
             raise malformed_error(
                 tables_at, "headers, bodies and dictionary do not add up to what is before the size tables"
             )
-        terms = self._dictionary(data, terms_at, tables_at)
-        return self._events(data, start, bodies_at, sizes, groups, terms)
-
-    def _dictionary(self, data: bytes, pos: int, end: int) -> _Terms:
-        raw = data[pos:end]
-        terms = self._terms.get(raw)
-        if terms is None:
-            terms = _Terms(_terms(data, pos, end), [])
+        raw = data[terms_at:tables_at]
+        dictionary = self._terms.get(raw)
+        if dictionary is None:
+            dictionary = _Terms(_terms(data, terms_at, tables_at), [])
             if len(raw) <= _KEPT_TERMS:
-                self._terms[raw] = terms
-        return terms
+                self._terms[raw] = dictionary
+        return self._events(data, start, bodies_at, sizes, groups, dictionary)
 
     def _events(
         self, data: bytes, pos: int, body: int, sizes: list[int], groups: list[list[int]], dictionary: _Terms
@@ -290,8 +286,11 @@ class MessageParser:
                     raise malformed_error(start, "a row without the name of its schema or table")
                 row_events.append(RowEvent(db, name, stamp, partition, new, old))
             elif kind == DDL:
-                ddl_type, query = _ddl(data, body, end)
-                row_events.append(DdlBody(db, name, stamp, ddl_type, query))
+                ddl_type, pos = read_uvarint(data, body, end)
+                length, pos = read_uvarint(data, pos, end)
+                if length != end - pos:
+                    raise malformed_error(pos, f"a query of {length} bytes, {end - pos} are there")
+                row_events.append(DdlBody(db, name, stamp, ddl_type, text(data, pos, end)))
             elif kind == RESOLVED:
                 if size:
                     raise malformed_error(body, "a resolved event with a body")
@@ -358,14 +357,6 @@ def text(data: bytes, pos: int, end: int) -> str:
         return data[pos:end].decode()
     except UnicodeDecodeError as error:
         raise malformed_error(pos + error.start, "not UTF-8") from error
-
-
-def _ddl(data: bytes, pos: int, end: int) -> tuple[int, str]:
-    ddl_type, pos = read_uvarint(data, pos, end)
-    size, pos = read_uvarint(data, pos, end)
-    if size != end - pos:
-        raise malformed_error(pos, f"a query of {size} bytes, {end - pos} are there")
-    return ddl_type, text(data, pos, end)
 
 
 def _group(data: bytes, pos: int, end: int, dictionary: _Terms) -> RowImage:

@@ -13,6 +13,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec.go_text import go_json
 from ticdc_bridge.schemas.formats.debezium import json_schema as json_form
 from ticdc_bridge.schemas.formats.debezium import schema_changes
+from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.options import Options
@@ -51,16 +52,12 @@ def row_schemas(table: Table, options: Options, cluster_id: str) -> RecordSchema
     prefix = f"{sanitise_name(cluster_id)}.{sanitise_name(table.id.db)}"
     name = f"{prefix}.{sanitise_name(table.id.table)}"
     columns = [_column(c, options) for c in table.columns if not c.virtual]
-    images = (
-        {"field": image, "type": "struct", "optional": True, "name": name, "fields": columns} for image in _IMAGES
-    )
+    row = {"type": "struct", "optional": True, "name": name, "fields": columns}
+    images = ({"field": image, **row} for image in ("before", "after"))
     ends = ({"field": "op", "type": "string"}, {"field": "ts_ms", "type": "int64"})
     envelope = {"name": name + "Envelope", "version": 1, "fields": [*images, _source(prefix), *ends]}
     key = {"name": name + "Key", "fields": [_column(c, options) for c in table.columns if c.handle_key]}
     return _texts(key, envelope)
-
-
-_IMAGES = ("before", "after")
 
 
 def watermark_schemas(cluster_id: str) -> RecordSchemas:
@@ -88,8 +85,7 @@ def _texts(key: Mapping[str, Any], value: Mapping[str, Any]) -> RecordSchemas:
 
 def _column(column: Column, options: Options) -> dict[str, Any]:
     if column.vague:
-        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        raise unknown_type_error(column)
     field = {**json_form.field(replace(column, nullable=True, has_default=False), options)}
     field["type"], name, field["parameters"] = connect_type(column, options)
     return {**field, "name": name} if name else {k: v for k, v in field.items() if k != "name"}
@@ -104,8 +100,7 @@ def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, 
         if options.avro_decimal_handling_mode == "string":
             return "string", "", {}
         if column.length is None or column.scale is None:
-            details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
-            raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+            raise unknown_sizes_error(column)
         return "bytes", DECIMAL, {"precision": str(column.length), "scale": str(column.scale)}
     if column.is_unsigned64 and options.avro_bigint_unsigned_handling_mode == "string":
         return "string", "", {}

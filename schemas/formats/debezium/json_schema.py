@@ -6,7 +6,8 @@ All texts are compact JSON in TiCDC's key order. TiCDC lists a virtual column tw
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +30,7 @@ _SNAPSHOT = {
     "type": "string", "optional": True, "name": "io.debezium.data.Enum", "version": 1,
     "parameters": {"allowed": "true,last,false,incremental"}, "default": "false", "field": "snapshot",
 }  # fmt: skip
-_TRANSACTION = {
+TRANSACTION = {
     "type": "struct",
     "fields": [
         {"type": "string", "optional": False, "field": "id"},
@@ -48,14 +49,8 @@ def name_prefix(table: Table, cluster_id: str) -> str:
 def key_schema(table: Table, options: Options, cluster_id: str) -> str:
     """Schema of a row's key."""
     columns = [c for c in table.columns if c.handle_key]
-    return compact_json(
-        {
-            "type": "struct",
-            "name": name_prefix(table, cluster_id) + ".Key",
-            "optional": False,
-            "fields": [field(c, options) for c in columns],
-        }
-    )
+    fields, name = [field(c, options) for c in columns], name_prefix(table, cluster_id) + ".Key"
+    return compact_json({"type": "struct", "name": name, "optional": False, "fields": fields})
 
 
 def value_schema(
@@ -66,7 +61,8 @@ def value_schema(
     has_commit_ts: whether the row's is known.
     """
     prefix = name_prefix(table, cluster_id)
-    columns = [field(c, options, row_names is None or c.name in row_names) for c in _list_columns(table.columns)]
+    listed = (*table.columns, *(c for c in table.columns if c.virtual))
+    columns = [field(c, options, row_names is None or c.name in row_names) for c in listed]
     row = [
         {"type": "struct", "optional": True, "name": prefix + ".Value", "field": image, "fields": columns}
         for image in ("before", "after")
@@ -98,7 +94,7 @@ def envelope_tail() -> Iterator[dict[str, Any]]:
     """The fields that follow source."""
     yield {"type": "string", "optional": False, "field": "op"}
     yield {"type": "int64", "optional": True, "field": "ts_ms"}
-    yield _TRANSACTION
+    yield TRANSACTION
 
 
 def source(options: Options, has_commit_ts: bool = True) -> dict[str, Any]:
@@ -117,11 +113,6 @@ def source(options: Options, has_commit_ts: bool = True) -> dict[str, Any]:
         fields.append({"type": "int64", "optional": False, "field": "start_ts"})
     name = "io.debezium.connector.mysql.Source"
     return {"type": "struct", "fields": fields, "optional": False, "name": name, "field": "source"}
-
-
-def _list_columns(columns: Iterable[Column]) -> list[Column]:
-    listed = list(columns)
-    return listed + [c for c in listed if c.virtual]
 
 
 def field(column: Column, options: Options, not_null_known: bool = True) -> dict[str, Any]:
@@ -183,25 +174,18 @@ def _default(column: Column, connect: str) -> Any:
         if kind is Kind.DATETIME:
             return 0
         return None if column.nullable else "1970-01-01T00:00:00Z"
-    try:
-        return _value_default(column, kind, value)
-    except ValueError:
-        return None
-
-
-def _value_default(column: Column, kind: Kind, value: str) -> Any:
-    if kind in _NUMBERS:
-        return values.json_double(value)
-    if kind is Kind.DATE:
-        return values.days_of_date(value)
-    if kind is Kind.DATETIME:
-        micros = values.micros_of_datetime(value)
-        return micros // 1000 if in_milliseconds(column) else micros
-    if kind is Kind.TIME:
-        return values.micros_of_time(value)
-    if kind is Kind.TIMESTAMP:
-        return value.replace(" ", "T") + "Z"
-    return value
+    with suppress(ValueError):
+        if kind in _NUMBERS:
+            return values.json_double(value)
+        if kind is Kind.DATE:
+            return values.days_of_date(value)
+        if kind is Kind.DATETIME:
+            micros = values.micros_of_datetime(value)
+            return micros // 1000 if in_milliseconds(column) else micros
+        if kind is Kind.TIME:
+            return values.micros_of_time(value)
+        return value.replace(" ", "T") + "Z" if kind is Kind.TIMESTAMP else value
+    return None
 
 
 _NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)

@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.formats.debezium import avro_schema as avro_publish
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
 from ticdc_bridge.schemas.formats.debezium import schema_changes
 from ticdc_bridge.schemas.formats.debezium import values as fields
-from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectSchema, RowValues, document, row_values
+from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, RowValues, document, row_values
 from ticdc_bridge.schemas.formats.debezium.row_reader import (
     ANY_TYPE,
     DebeziumRowReader,
@@ -34,6 +34,7 @@ from ticdc_bridge.schemas.formats.debezium.row_reader import (
     commit_ts_of_source,
 )
 from ticdc_bridge.schemas.formats.debezium.side_messages import check_connector, java_text, of_somebody_else
+from ticdc_bridge.schemas.formats.definitions import unknown_type_error
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, frame, json_body, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import members_of, members_text, other_fields
@@ -55,17 +56,6 @@ VERSION = "2.4.0.Final"
 FORMATS = ("debezium", "debezium-avro")
 
 
-def with_wrapper(body: Any, where: str) -> Any:
-    """A JSON value or key in the wrapper `{"payload":…}` that it loses where Kafka Connect's JSON converter passes it
-    on without schemas; anything else as it is.
-    """
-    if not isinstance(body, dict) or "payload" in body:
-        return body
-    source = body.get("source")
-    is_ours = isinstance(source, dict) and source.get("connector") == "TiCDC"
-    return {"payload": body} if where == "key" or is_ours else body
-
-
 def read_event(
     format_: str,
     rows: DebeziumRowReader,
@@ -77,11 +67,17 @@ def read_event(
     """A payload → its event. `schema` is asked once, for rows. WireError MALFORMED."""
     try:
         described = schema()
-        source = _source_of(payload, format_)
+        source = payload.get("source")
+        if not isinstance(source, dict) or "position" in payload or not ("op" in payload or "ddl" in payload):
+            raise ValueError(of_somebody_else(payload) or "it has neither op nor ddl, or no source")
+        check_connector(source, format_)
         commit_ts = commit_ts_of_source(source)
         extra = _extra(payload, source) | other_fields(payload=(payload, _PAYLOAD), source=(source, _SOURCE))
         if "ddl" in payload:
-            return _ddl(format_, payload, source, commit_ts, extra)
+            extra = {"tableChanges": json_exact.python(payload.get("tableChanges")), **extra}
+            names = ((payload, "databaseName"), (payload, "ddl"), (source, "table"))
+            db, query, table = (json_exact.utf8(part[name], name) for part, name in names)
+            return DdlEvent(format_, db, table, commit_ts, None, query, extra)
         if payload["op"] == "m":
             if commit_ts is None:
                 raise ValueError("a watermark without commit_ts")
@@ -90,23 +86,6 @@ def read_event(
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         details = f"not a TiCDC Debezium event: {reason_of(error)}"[:300]
         raise WireError("MALFORMED", where="value", details=details) from error
-
-
-def _source_of(payload: dict[str, Any], format_: str) -> dict[str, Any]:
-    """The source block of a message of TiCDC's. ValueError for what is of somebody else, or of no table."""
-    source = payload.get("source")
-    if not isinstance(source, dict) or "position" in payload or not ("op" in payload or "ddl" in payload):
-        raise ValueError(of_somebody_else(payload) or "it has neither op nor ddl, or no source")
-    check_connector(source, format_)
-    return source
-
-
-def _ddl(
-    format_: str, payload: dict[str, Any], source: dict[str, Any], commit_ts: int | None, extra: dict[str, Any]
-) -> DdlEvent:
-    extra = {"tableChanges": json_exact.python(payload.get("tableChanges")), **extra}
-    db, query = json_exact.utf8(payload["databaseName"], "databaseName"), json_exact.utf8(payload["ddl"], "ddl")
-    return DdlEvent(format_, db, json_exact.utf8(source["table"], "table"), commit_ts, None, query, extra)
 
 
 _PAYLOAD = frozenset(
@@ -173,7 +152,7 @@ def ddl_payload(
             **source_fields(TableId(event.db, event.table), commit_ts, cluster_id), "cluster_id": cluster_id,
             **members_of(extra, "source"),
         },
-        "ts_ms": ticdc_extra(event).get("ts_ms", tso_physical_ms(commit_ts)),
+        "ts_ms": extra.get("ts_ms", tso_physical_ms(commit_ts)),
         "databaseName": event.db,
         "schemaName": None,
         "ddl": schema_changes.statement(event),
@@ -192,11 +171,6 @@ def ddl_payload(
 _PAYLOAD_START, _SCHEMA = '{"payload":', ',"schema":'
 
 
-def malformed_error(where: str, details: str) -> WireError:
-    """The error of a message that is not what TiCDC writes."""
-    return WireError("MALFORMED", where=where, details=details)
-
-
 def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
     """Message → (payload, text of what follows it). WireError MALFORMED, TOO_LARGE.
 
@@ -212,7 +186,11 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
             rest = text[end:]
         if rest != "}" and not (rest.startswith(_SCHEMA + "{") and rest.endswith("}}")):
             payload = None  # it may be large
-            whole = with_wrapper(json_exact.decode(text), where)
+            whole = json_exact.decode(text)
+            if isinstance(whole, dict) and "payload" not in whole:  # as Connect's JSON converter passes it on
+                source = whole.get("source")
+                if where == "key" or (isinstance(source, dict) and source.get("connector") == "TiCDC"):
+                    whole = {"payload": whole}
             if not isinstance(whole, dict) or "payload" not in whole:
                 raise ValueError(of_somebody_else(whole) or "it has no payload")
             payload, schema = whole["payload"], whole.get("schema")
@@ -221,7 +199,8 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
             raise ValueError("its payload is no object")
     except ValueError as error:
         reason = java_text(data) or with_body_name(reason_of(error), data)
-        raise malformed_error(where, f"not a TiCDC Debezium message: {reason}"[:300]) from error
+        details = f"not a TiCDC Debezium message: {reason}"[:300]
+        raise WireError("MALFORMED", where=where, details=details) from error
     return payload, rest
 
 
@@ -338,8 +317,7 @@ def _cells(table: Table, options: Options, own: bool) -> Iterator[ColumnTexts]:
     for column in table.columns:
         unsure = column.vague == ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
         if column.vague and (unsure or options.enable_tidb_extension):
-            details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-            raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+            raise unknown_type_error(column)
         if not column.virtual:
             writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag", own)
             yield ColumnTexts(publish.compact_json(column.name) + ":", column, writer)
@@ -424,7 +402,7 @@ class DebeziumDecoder:
         try:
             self._schema_of(schema)
         except ValueError as error:
-            raise malformed_error("key", reason_of(error)[:300]) from error
+            raise WireError("MALFORMED", where="key", details=reason_of(error)[:300]) from error
         return tuple(payload)
 
     def _schema_of(self, rest: str) -> dict[str, Any] | None:

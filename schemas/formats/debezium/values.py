@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.formats.debezium import avro_schema as avro
 from ticdc_bridge.schemas.formats.debezium import json_schema as publish
-from ticdc_bridge.schemas.formats.debezium.connect.values import (
+from ticdc_bridge.schemas.formats.debezium.connect import (
     DECIMAL,
     EPOCH_TIMESTAMP,
     ConnectForm,
@@ -201,7 +201,9 @@ def _double(column: Column, value: Any) -> tuple[Value, str]:
 
 def _decimal(column: Column, value: Any) -> tuple[Value, str]:
     if isinstance(value, bytes):  # avro-decimal-handling-mode=precise
-        return _precise_decimal(column, value), ""
+        if not 0 < len(value) <= 32 or column.scale is None:
+            raise ValueError(f"{len(value)} bytes are no DECIMAL")
+        return values.decimal_text(int.from_bytes(value, "big", signed=True), column.scale), ""
     if type(value) is str:  # avro-decimal-handling-mode=string
         values.check_decimal(value)
         return values.plain_decimal(value, column.scale) if column.scale is not None else value, ""
@@ -215,12 +217,6 @@ def _decimal(column: Column, value: Any) -> tuple[Value, str]:
         if exact and len(exact.replace(".", "").lstrip("-0")) <= 15:
             return exact, ""
     return values.plain_decimal(text, None), "lossy_decimal"
-
-
-def _precise_decimal(column: Column, data: bytes) -> str:
-    if not 0 < len(data) <= 32 or column.scale is None:
-        raise ValueError(f"{len(data)} bytes are no DECIMAL")
-    return values.decimal_text(int.from_bytes(data, "big", signed=True), column.scale)
 
 
 def _bytes(value: Any) -> bytes:
@@ -241,14 +237,13 @@ def _string(column: Column, value: Any) -> tuple[Value, str]:
     text = text_or_bytes(json_string(value))
     if isinstance(text, bytes):
         return text, ""
-    if column.vague and _is_base64(text):
-        return text, "binary_or_text"
-    return text, ""
+    return text, "binary_or_text" if column.vague and passes(values.base64_bytes, text) else ""
 
 
-def _is_base64(text: str) -> bool:
+def passes(check: Callable[[str], object], text: str) -> bool:
+    """True if the check raises no ValueError for the text."""
     try:
-        values.base64_bytes(text)
+        check(text)
     except ValueError:
         return False
     return True

@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.formats.open_protocol import frame
 from ticdc_bridge.schemas.formats.open_protocol import values as cell_values
-from ticdc_bridge.schemas.formats.open_protocol.columns import ColumnHeader, describe
+from ticdc_bridge.schemas.formats.open_protocol.schema import ColumnHeader, describe
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import WireError
@@ -70,11 +70,6 @@ def images(document: Any) -> tuple[Op, Image, Image, list[str]]:
     if bare:
         before, unnamed = _name_bare(after, before, bare)
     return "u", _require_columns(after), before, unnamed  # with only-output-updated-columns p may be empty
-
-
-def beside_images(document: Any) -> dict[str, Any]:
-    """What a row's value has beside u, p and d: in `extra`, as it is written again. ValueError."""
-    return others_of("value", dict(document), _IMAGES)
 
 
 def others_of(field: str, members: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
@@ -202,13 +197,15 @@ def _name_bare(after: Image, before: Image, bare: _Bare) -> tuple[Image, list[st
 _MOST_KEPT = 1_000_000  # columns of all layouts together
 
 
-class RowKey(NamedTuple):
-    """What an event's key says of a row; `extra` goes into the event."""
+class EventKey(NamedTuple):
+    """An event's key. `extra`: what is kept to write it again; `claim`: where the row is, for a claim-check."""
 
-    id: TableId
+    kind: int
+    table: TableId
     commit_ts: int
     extra: dict[str, Any]
-    key_only: bool = False
+    key_only: bool
+    claim: str | None
 
 
 class _Column(NamedTuple):
@@ -248,21 +245,24 @@ class OpenRowReader:
             1024, _MOST_KEPT, lambda key, _: len(key[2]) + len(key[3])
         )
 
-    def read(self, key: RowKey, text: str) -> RowChange:
+    def read(self, key: EventKey, text: str) -> RowChange:
         """A row's value as text → the change."""
-        version = self._tables.at(key.id, key.commit_ts) if self._tables else None
+        version = self._tables.at(key.table, key.commit_ts) if self._tables else None
         replaced = "\\ufffd" in text
         if replaced:
             text = _REPLACED.sub(rf"\1{_MARK}", text)
         document = parse(text)
         op, after, before, unnamed = images(document)
         marked = _unmark(after, before) if replaced else ()
-        layout = self._layout(key.id, version, after[0], before[0])
+        shape = (key.table, version.commit_ts if version else None, after[0], before[0])
+        layout = self._layouts.get(shape)
+        if layout is None:
+            layout = self._layouts[shape] = self._compile(key.table, version, after[0], before[0])
         new = None if op == "d" else _read(layout.after, after[1])
         old = None if op == "c" else _read(layout.before, before[1])
         event = self._event(key, op, layout, new, old)
         if len(document) > 2 or (len(document) == 2 and op != "u"):
-            event.extra |= beside_images(document)
+            event.extra |= others_of("value", dict(document), _IMAGES)  # written again as it is
         _note_zeros(event, layout, (("after", after), ("before", before)))
         if layout.mismatch is not None:
             event.note_mismatch(layout.mismatch)
@@ -273,7 +273,7 @@ class OpenRowReader:
         return event
 
     def _event(
-        self, key: RowKey, op: Op, layout: _Layout, after: dict[str, Value] | None, before: dict[str, Value] | None
+        self, key: EventKey, op: Op, layout: _Layout, after: dict[str, Value] | None, before: dict[str, Value] | None
     ) -> RowChange:
         flags = [flag for flag, name in layout.doubts if (after or {}).get(name) or (before or {}).get(name)]
         if key.key_only:
@@ -288,13 +288,6 @@ class OpenRowReader:
             self._options.time_zone, None, layout.version, flags, extra,
             key.key_only or (op == "d" and not layout.whole),
         )  # fmt: skip
-
-    def _layout(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
-        key = (id_, version.commit_ts if version else None, after, before)
-        layout = self._layouts.get(key)
-        if layout is None:
-            layout = self._layouts[key] = self._compile(id_, version, after, before)
-        return layout
 
     def _compile(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
         cells = {cell.name: cell for cell in (*before, *after)}
@@ -321,7 +314,7 @@ class OpenRowReader:
             tuple(columns[c.name] for c in after),
             tuple(columns[c.name] for c in before),
             described.odd,
-            tuple((f"{flag}:{c.name}", c.name) for c in carried for flag in _doubts(c)),
+            tuple((f"{flag}:{c.name}", c.name) for c in carried if (flag := _doubt(c))),
             frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements),
             whole=len(carried) == len(stored_columns) and not (version is None and all(c.handle_key for c in carried)),
             mismatch=described.mismatch,
@@ -332,10 +325,10 @@ def _refuse_value(_value: str) -> Value:
     raise ValueError("a value, where the type code says NULL")
 
 
-def _doubts(column: Column) -> list[str]:
+def _doubt(column: Column) -> str:
     if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
-        return ["enum_number"]
-    return ["binary_or_text"] if column.type.kind is Kind.TEXT and column.vague else []
+        return "enum_number"
+    return "binary_or_text" if column.type.kind is Kind.TEXT and column.vague else ""
 
 
 def _read(columns: tuple[_Column, ...], values: list[Any]) -> dict[str, Value]:
@@ -352,7 +345,8 @@ def _read(columns: tuple[_Column, ...], values: list[Any]) -> dict[str, Value]:
             else:
                 row[name] = read(str(value))
     except (ValueError, ArithmeticError) as error:
-        raise ValueError(f"column {name!r}: {_error_text(error)}") from error
+        reason = "not UTF-8" if isinstance(error, UnicodeError) else reason_of(error)
+        raise ValueError(f"column {name!r}: {reason}") from error
     return row
 
 
@@ -371,10 +365,6 @@ def _unmark(*row_images: Image) -> list[str]:
                 values[index] = value.replace(_MARK, "\ufffd")
                 names.append(cells[index].name)
     return names
-
-
-def _error_text(error: Exception) -> str:
-    return "not UTF-8" if isinstance(error, UnicodeError) else reason_of(error)
 
 
 def _note_zeros(event: RowChange, layout: _Layout, row_images: tuple[tuple[str, Image], ...]) -> None:
@@ -408,7 +398,7 @@ class OpenDecoder:
     def __init__(self, context: Context) -> None:
         self._claims = context.claims
         self._rows = OpenRowReader(self.format, context.tables, context.options)
-        self._last_key: tuple[bytes, _Key] | None = None
+        self._last_key: tuple[bytes, EventKey] | None = None
 
     def decode(self, message: Message) -> list[Event]:
         """One message → its events in order. WireError NOT_FRAMED, TRUNCATED, TRAILING_BYTES, MALFORMED, TOO_LARGE,
@@ -437,29 +427,30 @@ class OpenDecoder:
             if event_key.claim is not None:
                 events.append(self._read_claimed(event_key, claimed))
                 continue
-            plain = _inflate(data, room)
+            try:
+                plain = compression.decompress(data, room)
+            except ValueError as error:
+                raise _malformed_error("value", with_body_name(str(error), data)) from error
             if plain is not data:
                 room -= len(plain)
             try:
                 events.append(self._event(event_key, json_exact.document(plain)))
             except _BROKEN as error:
-                what = "DDL" if event_key.kind == DDL else f"row of {event_key.db}.{event_key.table}"
-                raise _malformed_error(
-                    "value", f"not an Open Protocol {what}: {with_body_name(reason_of(error), plain)}"
-                ) from error
+                what = "DDL" if event_key.kind == DDL else f"row of {event_key.table}"
+                details = f"not an Open Protocol {what}: {with_body_name(reason_of(error), plain)}"
+                raise _malformed_error("value", details) from error
         return events
 
-    def _event(self, key: _Key, text: str) -> Event:
+    def _event(self, key: EventKey, text: str) -> Event:
         if key.kind == DDL:
             body = _object(parse(text))
             query = json_exact.string(body["q"], "q")
             query.encode()
-            return DdlEvent(
-                self.format, key.db, key.table, key.commit_ts, _integer(body["t"], "t", 1 << 31), query, _others(key)
-            )
-        return self._rows.read(RowKey(TableId(key.db, key.table), key.commit_ts, key.extra, key.key_only), text)
+            others = {name: value for name, value in key.extra.items() if name == OTHER_FIELDS}
+            return DdlEvent(self.format, *key.table, key.commit_ts, _integer(body["t"], "t", 1 << 31), query, others)
+        return self._rows.read(key, text)
 
-    def _read_claimed(self, key: _Key, nested: bool) -> Event:
+    def _read_claimed(self, key: EventKey, nested: bool) -> Event:
         """The row that a claim-check message points to: a file of a whole message with this one row."""
         uri = str(key.claim)
         if nested:
@@ -469,19 +460,18 @@ class OpenDecoder:
         if len(events) != 1 or not isinstance(events[0], RowChange):
             raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file holds no single row")
         row = events[0]
-        if (row.commit_ts, *row.table.id) != (key.commit_ts, key.db, key.table):
+        if (row.commit_ts, row.table.id) != (key.commit_ts, key.table):
             raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file holds another table's or transaction's row")
         return row
 
-    def _key(self, data: bytes) -> _Key:
+    def _key(self, data: bytes) -> EventKey:
         if self._last_key is not None and data == self._last_key[0]:
             return self._last_key[1]
         try:
-            key = _Key.parse(data)
+            key = _parse_key(data)
         except _BROKEN as error:
-            raise _malformed_error(
-                "key", f"not an Open Protocol key: {with_body_name(reason_of(error), data)}"
-            ) from error
+            details = f"not an Open Protocol key: {with_body_name(reason_of(error), data)}"
+            raise _malformed_error("key", details) from error
         self._last_key = data, key
         return key
 
@@ -492,47 +482,30 @@ class OpenTiflowDecoder(OpenDecoder):
     format = "open-tiflow"
 
 
-class _Key:
-    """An event's key. `extra`: what is kept to write it again; `claim`: where the row is, for a claim-check."""
-
-    __slots__ = ("claim", "commit_ts", "db", "extra", "key_only", "kind", "table")
-
-    def __init__(
-        self, commit_ts: int, kind: int, db: str, table: str, extra: dict[str, Any], key_only: bool, claim: str | None
-    ) -> None:
-        self.commit_ts, self.kind, self.db, self.table = commit_ts, kind, db, table
-        self.extra, self.key_only, self.claim = extra, key_only, claim
-
-    @classmethod
-    def parse(cls, data: bytes) -> _Key:
-        """ValueError, KeyError or TypeError for what is no key."""
-        pairs = parse(json_exact.document(data))
-        # A claim-check of new TiCDC has ohk twice, true and then false: the last one counts.
-        fields = _object(pairs, twice="ohk")
-        kind = _integer(fields["t"], "t", RESOLVED + 1)
-        if kind not in (ROW, DDL, RESOLVED):
-            raise ValueError(f"event type {kind}")
-        names = [json_exact.string(fields.get(name, ""), name) for name in ("scm", "tbl")]
-        "".join(names).encode()
-        if kind == ROW and not all(names):
-            raise ValueError("a row without the name of its table")
-        extra = others_of("key", fields, _KEY_NAMES)
-        for name in ("ptn", "rid"):
-            if name in fields:
-                extra[name] = json_exact.integer(fields[name], name)
-        key_only = fields.get("ohk", False)
-        if not isinstance(key_only, bool):
-            raise ValueError("ohk is no boolean")
-        if key_only:
-            extra["ohk"] = True
-        claim = fields.get("ccl")
-        if claim is not None:
-            json_exact.string(claim, "ccl").encode()
-        return cls(_integer(fields["ts"], "ts", MAX_TSO + 1), kind, names[0], names[1], extra, key_only, claim or None)
-
-
-def _others(key: _Key) -> dict[str, Any]:
-    return {name: value for name, value in key.extra.items() if name == OTHER_FIELDS}
+def _parse_key(data: bytes) -> EventKey:
+    """ValueError, KeyError or TypeError for what is no key."""
+    # A claim-check of new TiCDC has ohk twice, true and then false: the last one counts.
+    fields = _object(parse(json_exact.document(data)), twice="ohk")
+    kind = _integer(fields["t"], "t", RESOLVED + 1)
+    if kind not in (ROW, DDL, RESOLVED):
+        raise ValueError(f"event type {kind}")
+    table = TableId(*(json_exact.string(fields.get(name, ""), name) for name in ("scm", "tbl")))
+    "".join(table).encode()
+    if kind == ROW and not all(table):
+        raise ValueError("a row without the name of its table")
+    extra = others_of("key", fields, _KEY_NAMES)
+    for name in ("ptn", "rid"):
+        if name in fields:
+            extra[name] = json_exact.integer(fields[name], name)
+    key_only = fields.get("ohk", False)
+    if not isinstance(key_only, bool):
+        raise ValueError("ohk is no boolean")
+    if key_only:
+        extra["ohk"] = True
+    claim = fields.get("ccl")
+    if claim is not None:
+        json_exact.string(claim, "ccl").encode()
+    return EventKey(kind, table, _integer(fields["ts"], "ts", MAX_TSO + 1), extra, key_only, claim or None)
 
 
 def _object(pairs: Any, twice: str = "") -> dict[str, Any]:
@@ -551,15 +524,5 @@ def _integer(value: Any, what: str, limit: int) -> int:
     return number
 
 
-def _inflate(data: bytes, room: int) -> bytes:
-    try:
-        return compression.decompress(data, room)
-    except ValueError as error:
-        raise _malformed_error("value", with_body_name(str(error), data)) from error
-
-
 def _malformed_error(where: str, details: str) -> WireError:
     return WireError("MALFORMED", where=where, details=details[:300])
-
-
-__all__ = ["DDL", "RESOLVED", "ROW", "OpenDecoder", "OpenTiflowDecoder"]

@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.parser.action_types import ddl_type_of
 from ticdc_bridge.schemas.formats.base import Context, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.open_protocol import frame
-from ticdc_bridge.schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
+from ticdc_bridge.schemas.formats.open_protocol.schema import ColumnHeader, cell_of, check_known, derived_keys
 from ticdc_bridge.schemas.formats.open_protocol.values import Style, Write, writer
 from ticdc_bridge.schemas.formats.other_fields import members_text
 from ticdc_bridge.schemas.model.errors import LossyError, WireError
@@ -60,7 +60,9 @@ class OpenEncoder:
         if isinstance(event, RowChange):
             return self.encode_rows([event], origin)
         if isinstance(event, Watermark):
-            _check_ts(event.commit_ts)
+            if not 0 <= event.commit_ts <= MAX_TSO:
+                details = f"{event.commit_ts} is no TSO (physical ms << 18)"
+                raise WireError("INVALID_VALUE", column="commit_ts", details=details)
             return [_message(origin, [f'{{"ts":{event.commit_ts},"t":3}}'.encode()], [b""])]
         return self._ddl(event, origin)
 
@@ -133,7 +135,7 @@ class OpenEncoder:
         return f',"scm":{string(db)},"tbl":{string(table)}'
 
     def _image(self, plan: tuple[_Cell, ...], event: RowChange, name: str, handles: bool, all_columns: bool) -> str:
-        """One side of a row. handles: only handle key columns; whole: a column that the event lacks is an error."""
+        """One image of a row. handles: handle key columns only; all_columns: the event must have each column."""
         row: Row = (complete_before(event) if all_columns and name == "before" else getattr(event, name)) or {}
         changed = event.after if name == "before" and event.op == "u" else None
         only_updated = changed is not None and self._options.only_output_updated_columns and not handles
@@ -233,11 +235,6 @@ class OpenTiflowEncoder(OpenEncoder):
 def _size(key: bytes, value: bytes) -> int:
     """A message of this one row, as TiCDC counts it against max-message-bytes."""
     return len(key) + len(value) + _OVERHEAD + _PAIR + _VERSION
-
-
-def _check_ts(commit_ts: int) -> None:
-    if not 0 <= commit_ts <= MAX_TSO:
-        raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
 
 
 def _message(origin: Message, keys: list[bytes], bodies: list[bytes]) -> Message:

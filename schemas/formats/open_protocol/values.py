@@ -11,7 +11,7 @@ from ticdc_bridge.schemas.codec import go_text
 from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import LossyError
-from ticdc_bridge.schemas.model.table import Column, Value, require_text
+from ticdc_bridge.schemas.model.table import Column, Value, require_bytes, require_text
 from ticdc_bridge.schemas.model.types import Kind
 
 NUMBERS = frozenset((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT))
@@ -182,48 +182,43 @@ def writer(column: Column, style: Style, numbered: bool) -> Write:
     """Compiled writer of a column's values. numbered: its ENUM or SET values are numbers already."""
     kind = column.type.kind
     if kind in (Kind.TEXT, Kind.BINARY):
-        return partial(_w_string, _Text(column, style, kind is Kind.BINARY, column.type.code in _BLOB_CODES))
+        return partial(_w_string, column.name, style, kind is Kind.BINARY, is_base64(column, False))
     if kind in _REALS:
         return partial(_w_real, 32 if kind is Kind.FLOAT else 64, style.classic)
     if kind is Kind.INTEGER:
         return partial(_w_integer, _integer(column.type.bits, column.unsigned, column.vague != ""))
-    if kind in (Kind.ENUM, Kind.SET) and not numbered:
-        return partial(_w_enum if kind is Kind.ENUM else _w_set, column)
+    if kind is Kind.ENUM and not numbered:
+        return lambda value, _flag: str(values.enum_index(require_text(value), column.elements))
+    if kind is Kind.SET and not numbered:
+        return lambda value, _flag: str(values.set_mask(require_text(value), column.elements) & _MASK)
+    if kind is Kind.BIT:
+        return _w_bit
     if kind in NUMBERS:
-        return _w_bit if kind is Kind.BIT else _w_year if kind is Kind.YEAR else _w_number
+        read = _year if kind is Kind.YEAR else _number
+        return lambda value, _flag: read(require_text(value))
     if kind is Kind.DECIMAL:
         return partial(_w_checked, style, values.decimal_check(column.length, column.scale))
     return partial(_w_checked, style, _READERS[kind])
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    column: Column
-    style: Style
-    binary: bool
-    base64: bool
-
-
-def _w_string(to: _Text, value: Value, flag: Flag) -> str:
-    if to.binary and not isinstance(value, bytes):
-        raise ValueError("text, where binary is needed")
-    data = value if isinstance(value, bytes) else str(value).encode()
-    if to.base64:
+def _w_string(name: str, style: Style, is_binary: bool, is_base64: bool, value: Value, flag: Flag) -> str:
+    data = require_bytes(value) if is_binary or isinstance(value, bytes) else str(value).encode()
+    if is_base64:
         return f'"{values.base64_text(data)}"'
-    if to.binary:
-        return to.style.string(go_text.quote(data))
+    if is_binary:
+        return style.string(go_text.quote(data))
     if isinstance(value, str):
-        return to.style.string(value)
+        return style.string(value)
     text = data.decode("utf-8", "surrogateescape")
-    if to.style.raw:
-        return to.style.string(text)
-    if not to.style.lossy:
+    if style.raw:
+        return style.string(text)
+    if not style.lossy:
         details = "the text is not UTF-8, and JSON is; --on-lossy flag writes U+FFFD for such bytes"
-        raise LossyError("LOSSY_VALUE", column=to.column.name, details=details)
-    flag(f"invalid_utf8:{to.column.name}")
-    if not to.style.classic:
-        return to.style.string(data.decode("utf-8", "replace"))
-    return re.sub("[\udc80-\udcff]", r"\\ufffd", to.style.string(text))
+        raise LossyError("LOSSY_VALUE", column=name, details=details)
+    flag(f"invalid_utf8:{name}")
+    if not style.classic:
+        return style.string(data.decode("utf-8", "replace"))
+    return re.sub("[\udc80-\udcff]", r"\\ufffd", style.string(text))
 
 
 def _w_integer(read: Callable[[str], str], value: Value, _flag: Flag) -> str:
@@ -232,33 +227,15 @@ def _w_integer(read: Callable[[str], str], value: Value, _flag: Flag) -> str:
     return read(text)
 
 
-def _w_number(value: Value, _flag: Flag) -> str:
-    return _number(require_text(value))
-
-
-def _w_year(value: Value, _flag: Flag) -> str:
-    return _year(require_text(value))
-
-
 def _w_real(bits: int, classic: bool, value: Value, _flag: Flag) -> str:
     (values.parse_float32 if bits == 32 else values.real)(require_text(value))
     return go_text.json_float(require_text(value), bits, classic)
 
 
 def _w_bit(value: Value, _flag: Flag) -> str:
-    if not isinstance(value, bytes):
-        raise ValueError("text, where BIT's bytes are needed")
-    number = int.from_bytes(value, "big")
+    number = int.from_bytes(require_bytes(value), "big")
     values.check_range(number, 64, unsigned=True)
     return str(number)
-
-
-def _w_enum(column: Column, value: Value, _flag: Flag) -> str:
-    return str(values.enum_index(require_text(value), column.elements))
-
-
-def _w_set(column: Column, value: Value, _flag: Flag) -> str:
-    return str(values.set_mask(require_text(value), column.elements) & _MASK)
 
 
 def _w_checked(style: Style, check: Callable[[str], object], value: Value, _flag: Flag) -> str:

@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ticdc_bridge.schemas.codec import claim_check, compression, json_exact, sql_text
+from ticdc_bridge.schemas.codec import claim_check, json_exact, sql_text
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
 from ticdc_bridge.schemas.codec.json_exact import Number, integer, name_other_form, string, utf8
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import join_definition, same_type
-from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, json_body
+from ticdc_bridge.schemas.formats.framing import check_size, json_object
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.formats.simple import avro
 from ticdc_bridge.schemas.model import values
@@ -47,7 +46,7 @@ def table_of(schema: Any, avro: bool) -> tuple[Table, int] | None:
     KeyError, TypeError or ValueError where TiCDC would not write it.
     """
     columns = [_column(c, avro) for c in schema["columns"]]
-    id_ = TableId(text(schema["schema"], "schema"), text(schema["table"], "table"))
+    id_ = TableId(utf8(schema["schema"], "schema"), utf8(schema["table"], "table"))
     version = parse_integer(schema["version"], "version")
     indexes = [_index(i) for i in schema["indexes"]]
     plain = [i.columns for i, name, _ in indexes if i.unique and not name]
@@ -65,9 +64,6 @@ def parse_integer(value: Any, what: str) -> int:
     return value if type(value) is int else integer(value, what)
 
 
-text = utf8
-
-
 def boolean(value: Any, what: str) -> bool:
     """true, false, or left out. ValueError."""
     if value is None or type(value) is bool:
@@ -77,7 +73,7 @@ def boolean(value: Any, what: str) -> bool:
 
 def _column(listed: Any, avro: bool) -> Column | None:
     data_type = listed["dataType"]
-    name = text(data_type["mysqlType"], "mysqlType")
+    name = utf8(data_type["mysqlType"], "mysqlType")
     if name == "unspecified":
         return None
     if name not in BY_NAME:
@@ -87,15 +83,15 @@ def _column(listed: Any, avro: bool) -> Column | None:
         None if data_type.get(k) is None else parse_integer(data_type[k], k) for k in ("length", "decimal")
     )
     column = Column(
-        text(listed["name"], "name"),
+        utf8(listed["name"], "name"),
         type_,
         unsigned=boolean(data_type.get("unsigned"), "unsigned") and type_.kind not in (Kind.BIT, Kind.YEAR),
         length=length if type_.kind in _SIZED else None,
         scale=_scale(type_.kind, length, decimal),
-        elements=tuple(text(e, "element") for e in data_type.get("elements") or ()),
+        elements=tuple(utf8(e, "element") for e in data_type.get("elements") or ()),
         nullable=boolean(listed["nullable"], "nullable"),
-        charset=text(data_type["charset"], "charset"),
-        collate=text(data_type["collate"], "collate"),
+        charset=utf8(data_type["charset"], "charset"),
+        collate=utf8(data_type["collate"], "collate"),
     )
     if column.type.kind is Kind.BIT and not 1 <= (column.length or 0) <= 64:
         raise ValueError(f"BIT({column.length})")
@@ -132,9 +128,9 @@ def _default(column: Column, default_text: str, avro: bool) -> Value:
 
 def _index(listed: Any) -> tuple[Index, str, bool]:
     """(index, its name where it is said to be primary, whether one of its columns can be NULL)."""
-    columns = tuple(text(c, "column") for c in listed["columns"])
+    columns = tuple(utf8(c, "column") for c in listed["columns"])
     primary, unique = boolean(listed["primary"], "primary"), boolean(listed["unique"], "unique")
-    name = text(listed["name"], "name")
+    name = utf8(listed["name"], "name")
     return (
         Index("PRIMARY" if primary else name, columns, unique or primary),
         name if primary else "",
@@ -186,10 +182,6 @@ _Joined = tuple[TableVersion | None, _KnownTable | None, TableVersion | None, De
 """A definition, the table as the stream has it, and what `join_definition` makes of both."""
 
 
-def _key_size(key: tuple[Any, ...], _: object) -> int:
-    return len(key[-1])
-
-
 class SimpleDecoder:
     """Decodes with the table schemas that came before in the stream. One decoder reads one stream."""
 
@@ -201,7 +193,9 @@ class SimpleDecoder:
         self._tables: BoundedCache[tuple[Any, ...], Table] = BoundedCache(
             10_000, _MOST_KEPT, lambda _, t: len(t.columns)
         )
-        self._joined: BoundedCache[tuple[Any, ...], _Joined] = BoundedCache(10_000, _MOST_KEPT, _key_size)
+        self._joined: BoundedCache[tuple[Any, ...], _Joined] = BoundedCache(
+            10_000, _MOST_KEPT, lambda key, _: len(key[-1])
+        )
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError as the error table says."""
@@ -211,7 +205,7 @@ class SimpleDecoder:
         try:
             location = body.get("claimCheckLocation")
             if location:
-                body, replaced = self._fetch_claim(text(location, "claimCheckLocation"))
+                body, replaced = self._fetch_claim(utf8(location, "claimCheckLocation"))
             if parse_integer(body["version"], "version") != 1:
                 raise ValueError(f"version {body['version']} is not known")
             return [self._event(body, replaced, avro)]
@@ -240,13 +234,13 @@ class SimpleDecoder:
             return Bootstrap("simple", *table.id, ddl_version, None, "", schema=table, schema_version=version)
         if kind not in _DDL:
             raise ValueError(f"type {json_exact.dump(kind)[:40]} is not known")
-        commit_ts, query = parse_integer(body["commitTs"], "commitTs"), text(body["sql"], "sql")
+        commit_ts, query = parse_integer(body["commitTs"], "commitTs"), utf8(body["sql"], "sql")
         before, after = body.get("preTableSchema"), body.get("tableSchema")
         if before is not None:
             self._learn(before, None, avro)
         schema = after or before
         definition = None if after is None else self._learn(after, commit_ts, avro)
-        db, name = (text(schema[k], k) for k in ("schema", "table")) if schema else ("", "")
+        db, name = (utf8(schema[k], k) for k in ("schema", "table")) if schema else ("", "")
         return DdlEvent("simple", db, name, commit_ts, None, query, {"type": kind}, definition and definition[0])
 
     def _learn(self, schema: Any, commit_ts: int | None, avro: bool) -> tuple[Table, int] | None:
@@ -265,7 +259,7 @@ class SimpleDecoder:
     # ---- rows
     def _row(self, body: dict[str, Any], replaced: bool) -> RowChange:
         op = _OPS[body["type"]]
-        id_ = TableId(text(body["database"], "database"), text(body["table"], "table"))
+        id_ = TableId(utf8(body["database"], "database"), utf8(body["table"], "table"))
         commit_ts, version = (parse_integer(body[name], name) for name in ("commitTs", "schemaVersion"))
         data, old = body.get("data"), body.get("old")
         if not isinstance(data, dict | None) or not isinstance(old, dict | None):
@@ -299,7 +293,7 @@ class SimpleDecoder:
             if given is not None:
                 return _KnownTable(given.table, given.commit_ts)
         if entry is None:
-            columns = (Column(text(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names)
+            columns = (Column(utf8(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names)
             return _KnownTable(Table(id_, tuple(columns)), mismatch=mismatch)
         strange = next((n for n in names if n not in entry.table.by_name), None)
         if strange is not None:
@@ -322,38 +316,22 @@ class SimpleDecoder:
         entry = self._joined.get(key)
         if entry is None or entry[0] is not given or entry[1] is not known:
             by_name = known.table.by_name if known else {}
-            sent = [by_name.get(n) or Column(text(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names]
-            joined = join_definition(id_, given, sent, _fits, self._context.options, _type_of)
+            sent = [by_name.get(n) or Column(utf8(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names]
+            joined = join_definition(
+                id_, given, sent, lambda column, sent: bool(sent.vague) or same_type(column, sent),
+                self._context.options, lambda sent: "a value without type" if sent.vague else type_text(sent),
+            )  # fmt: skip
             entry = self._joined[key] = given, known, *joined
         return entry[2:]
 
 
-def _fits(column: Column, sent: Column) -> bool:
-    return bool(sent.vague) or same_type(column, sent)
-
-
-def _type_of(sent: Column) -> str:
-    return "a value without type" if sent.vague else type_text(sent)
-
-
 def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
-    """Message → (its object, whether TiCDC wrote U+FFFD for bytes that are not UTF-8, whether it is Avro). WireError.
-
-    Go's JSON writer escapes the U+FFFD that it puts in the place of such bytes; one that was there is not escaped.
-    """
+    """Message → (its object and whether bytes were replaced, as `json_object`; whether it is Avro). WireError."""
+    # As the length of a Snappy block Avro's first byte would say 22: no message of Simple is so short.
+    if data[:1] != _AVRO:
+        return *json_object(data, "neither JSON nor Simple's Avro"), False
     check_size(data, "value")
-    try:
-        # As the length of a Snappy block Avro's first byte would say 22: no message of Simple is so short.
-        data = data if data[:1] == _AVRO else compression.decompress(json_body(data), MAX_MESSAGE)
-        if data[:1] == _AVRO:
-            return avro.read(data), False, True
-        body = json_exact.decode(json_exact.document(data))
-    except ValueError as error:
-        details = with_body_name(f"neither JSON nor Simple's Avro: {reason_of(error)}", data)
-        raise WireError("MALFORMED", where="value", details=details[:300]) from error
-    if not isinstance(body, dict):
-        raise WireError("MALFORMED", where="value", details=with_body_name("not a JSON object", data))
-    return body, b"\\ufffd" in data, False
+    return avro.read(data), False, True
 
 
 _FIELDS = frozenset(
@@ -417,7 +395,7 @@ class _RowReader:
         return _BY_KIND.get(column.type.kind, partial(sql_text.read, column))(cell_text)
 
     def _timestamp(self, cell: Mapping[str, Any]) -> str:
-        location, value = (text(cell[name], name) for name in ("location", "value"))
+        location, value = (utf8(cell[name], name) for name in ("location", "value"))
         if location != "Local":  # Go's name of a zone that it does not know by name
             values.zone(location)
             if self.zone not in (None, location):

@@ -67,7 +67,7 @@ class AnswerCache:
     _size: int = 0
     _now: int = 0
     _blind: int = 0
-    """What changed until then is not known any more."""
+    """Changes up to this number are not known any more."""
     _changing: Counter[Part] = field(default_factory=Counter)
     _recent: deque[tuple[int, frozenset[Part]]] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -82,7 +82,7 @@ class AnswerCache:
         return answer
 
     def now(self) -> int:
-        """What `put` has to know: when the answer began to be made."""
+        """The time for `put` at which the answer began to be made: a number of changes."""
         return self._now
 
     def put(self, key: Key, answer: CachedAnswer, began: int) -> None:

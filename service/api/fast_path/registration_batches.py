@@ -25,7 +25,7 @@ from ticdc_bridge.service.api import responses
 from ticdc_bridge.service.api.bodies import SCHEMA, check_size, new_schema, parse, read_fields
 from ticdc_bridge.service.api.request import Services, check_content_type, compact, negotiate
 from ticdc_bridge.service.registry.config import config_chain
-from ticdc_bridge.service.registry.model import Content, NewSchema
+from ticdc_bridge.service.registry.model import NewSchema
 from ticdc_bridge.service.registry.names import normalize_subject
 from ticdc_bridge.service.registry.ports import ReadAhead, StoreWriter
 from ticdc_bridge.service.registry.references import UnderstoodSchema, understand
@@ -70,10 +70,6 @@ class PlainRegistration:
     new: NewSchema
     understood: UnderstoodSchema
 
-    @property
-    def content(self) -> Content:
-        return self.understood.content
-
 
 Waiting = tuple[PlainRegistration, asyncio.Future[RegistrationAnswer | None]]
 
@@ -93,12 +89,12 @@ class RegistrationBatcher:
         self._late: asyncio.TimerHandle | None = None
         self._stuck = False
         self._meets_repeats = True
-        """Whether the last batch had schemas that were there already."""
+        """True if the last batch had schemas that were stored already."""
 
     def parse_request(
         self, path: bytes, query: bytes, accept: bytes | None, content_type: bytes | None, body: bytes, request_id: str
     ) -> PendingRegistration | None:
-        """What a POST asks for, if it may go this way."""
+        """Reads a POST. None where the app has to answer it."""
         path_match, flags = _PATH.fullmatch(path), _QUERY.fullmatch(query)
         if path_match is None or flags is None or len(body) > min(_LONGEST_BODY, self._services.max_body_bytes):
             return None
@@ -208,7 +204,7 @@ class RegistrationBatcher:
             for entry in self._take_from(waiting, batch):
                 plain.setdefault(entry.request.subject, entry)
             scopes = dict.fromkeys(scope for subject in plain for scope in config_chain(subject))
-            ahead = ReadAhead([*plain], [*scopes], [value.content for value in plain.values()])
+            ahead = ReadAhead([*plain], [*scopes], [value.understood.content for value in plain.values()])
             return [partial(self._register_schema, value) for value in plain.values()], ahead
 
         try:
@@ -223,7 +219,7 @@ class RegistrationBatcher:
         return answers
 
     def _take_from(self, waiting: deque[Waiting], batch: list[Waiting]) -> list[PlainRegistration]:
-        """What waits and has room in the batch, to which it is added."""
+        """Moves to the batch what waits and has room in it, and returns that."""
         with self._taking:
             taken = [waiting.popleft() for _ in range(min(len(waiting), _MOST - len(batch)))]
             batch += taken
@@ -234,7 +230,7 @@ class RegistrationBatcher:
 
         As long as there are some: a look in vain makes all wait. In: by subject.
         """
-        contents = [(subject, value.content.identity) for subject, value in plain.items()]
+        contents = [(subject, value.understood.content.identity) for subject, value in plain.items()]
         try:
             with self.store.read(once=True) as tx:
                 existing = tx.repeats(contents)

@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 from ticdc_bridge.schemas.ddl.executor.charsets import Charset, collation_weight, encodable, longest_character, resolve
 from ticdc_bridge.schemas.ddl.executor.column_types import column
 from ticdc_bridge.schemas.ddl.executor.default_values import with_default
-from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
-from ticdc_bridge.schemas.ddl.parser.lexer import END, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, DefaultValue, TableOptions
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column
@@ -31,13 +29,13 @@ _COLLATIONS: Final = frozenset("""
     utf8mb4_zh_pinyin_tidb_as_cs
 """.split())  # fmt: skip
 _CHARSETS: Final = ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary", "gbk", "gb18030")
-_INTRODUCERS: Final = _CHARSETS[:6]
 _ENGINES: Final = (
     "archive", "blackhole", "csv", "example", "federated", "innodb", "memory", "merge", "mgr_myisam", "myisam", "ndb",
     "heap", "aria", "myrocks",
 )  # fmt: skip
 _LOBS: Final = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
 _NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+_CAPACITY: Final = {"tiny": 255, "": 65_535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
 _MOST_DIGITS: Final = 65
 _EXACT: Final = Context(prec=100)
 # Types → their largest length, the error, and the message.
@@ -119,15 +117,6 @@ def of_charset_names(charset: str | None, collate: str | None) -> Iterator[Refus
             yield Refusal(1253, f"COLLATION '{collate}' is not valid for CHARACTER SET '{charset}'")
 
 
-def of_introducers(sql: str, mode: LexicalMode) -> Iterator[Refusal]:
-    """Character sets before texts and bits, as in _gbk'…': TiDB takes some of those that it has."""
-    c = Cursor(sql, mode)
-    while c.token.kind != END:
-        if c.is_introducer() and c.upper[1:].lower() not in _INTRODUCERS:
-            yield Refusal(1115, f"Unsupported character introducer: '{c.upper[1:].lower()}'")
-        c.advance()
-
-
 def of_options(options: TableOptions) -> Iterator[Refusal]:
     yield from of_charset_names(options.charset, options.collate)
     if options.engine is not None and options.engine.lower() not in _ENGINES:
@@ -163,6 +152,15 @@ def of_column_name(name: str) -> Iterator[Refusal]:
     yield from of_name(name, 1166, "column")
     if name.lower() == "_tidb_rowid":
         yield Refusal(1166, f"Incorrect column name '{name}'")
+
+
+def is_shorter(old: Column, new: Column) -> bool:
+    """True if a string column gets less room, in characters or bytes."""
+    sizes = []
+    for c in (old, new):
+        end = c.type.name[-4:]
+        sizes.append(_CAPACITY[c.type.name.removesuffix(end)] if end in ("text", "blob") else c.length or 0)
+    return sizes[1] < sizes[0]
 
 
 def _of_sizes(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator[Refusal]:
@@ -238,14 +236,9 @@ VIRTUAL_KEY: Final = Refusal(
 )
 
 
-def called_functions(expression: str) -> set[str]:
-    """The functions that TiDB's own text of an expression calls, in small letters."""
-    return set(_CALL.findall(_CAST.sub(" as ", _NAME.sub("``", _TEXTS.sub("''", expression)))))
-
-
 def of_functions(expression: str, disallowed: Refusal) -> Iterator[Refusal]:
-    """Of a generated column or of an index. disallowed: the error for a function that neither may call."""
-    names = called_functions(expression)
+    """Of TiDB's text of a generated column or an index. disallowed: the error for a function that neither may call."""
+    names = set(_CALL.findall(_CAST.sub(" as ", _NAME.sub("``", _TEXTS.sub("''", expression)))))
     if names & _DISALLOWED or any(map(_SPATIAL.fullmatch, names)):
         yield disallowed
 

@@ -15,7 +15,6 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.ddl_check.refusals.definitions import (
     VIRTUAL_KEY,
     Refusal,
-    called_functions,
     generated_names,
     of_functions,
     of_name,
@@ -29,13 +28,6 @@ _WIDTHS: Final = {
     Kind.FLOAT: 4, Kind.DOUBLE: 8, Kind.DATE: 3, Kind.DATETIME: 8, Kind.TIMESTAMP: 4, Kind.TIME: 3, Kind.YEAR: 1,
     Kind.ENUM: 2, Kind.SET: 8,
 }  # fmt: skip
-# Functions of expression indexes that need no setting of the server (upstream GAFunction4ExpressionIndex).
-_IN_INDEXES: Final = frozenset("""
-    cast lower upper md5 reverse vitess_hash tidb_shard json_type json_extract json_unquote json_array json_object
-    json_set json_insert json_replace json_remove json_contains json_contains_path json_valid json_array_append
-    json_array_insert json_merge_patch json_merge_preserve json_pretty json_quote json_schema_valid json_search
-    json_storage_size json_depth json_keys json_length
-""".split())  # fmt: skip
 AUTO_WITHOUT_KEY: Final = Refusal(
     1075,
     "Incorrect table definition; there can be only one auto column and it must be defined as a key (TiDB of 2026 takes "
@@ -84,9 +76,6 @@ def _of_key_columns(table: Table, index: IndexDef) -> Iterator[Refusal]:
                 yield Refusal(1054, f"Unknown column '{name}' in 'expression'")
         words = f"Expression of expression index '{index.name or 'expression_index'}' contains a disallowed function."
         yield from of_functions(text, Refusal(3758, words))
-        if called_functions(text) - _IN_INDEXES:
-            words = "Unsupported creating expression index containing unsafe functions without allow-expression-index"
-            yield Refusal(8200, f"{words} in config", certain=False)
     size = 0
     for part, length in zip(index.parts, index.lengths or (None,) * len(index.parts), strict=True):
         column = find(table.columns, part) if part else None
@@ -223,14 +212,14 @@ def begins(index: tuple[str, ...], columns: tuple[str, ...]) -> bool:
     return tuple(map(str.lower, index[: len(columns)])) == tuple(map(str.lower, columns))
 
 
-def references(catalog: Catalog, table: TableId, *, own: bool) -> list[tuple[Table, ForeignKey]]:
-    """Foreign keys that name a table, with the tables that have them. own: also those of the table itself. None where
-    the tables are read from a store, which keeps no details."""
+def references(catalog: Catalog, table: TableId, *, with_itself: bool) -> list[tuple[Table, ForeignKey]]:
+    """Foreign keys that name a table, with the tables that have them. with_itself: also those of the table itself. []
+    where the tables are read from a store, which keeps no details."""
     return [
         (child, key)
         for child in catalog.described_tables()
         for key in (child.details.foreign_keys if child.details else ())
-        if key.table.folded == table.folded and (own or child.id.folded != table.folded)
+        if key.table.folded == table.folded and (with_itself or child.id.folded != table.folded)
     ]
 
 
@@ -245,7 +234,7 @@ def of_dropped_index(catalog: Catalog, table: Table, index: Index) -> Iterator[R
     if automatic and index.columns[:1] == automatic and not any(i.columns[:1] == automatic for i in others):
         yield AUTO_WITHOUT_KEY
     needed = [key.columns for key in details.foreign_keys] if details else []
-    needed += [key.referenced for _, key in references(catalog, table.id, own=True)]
+    needed += [key.referenced for _, key in references(catalog, table.id, with_itself=True)]
     for columns in needed:
         if begins(index.columns, columns) and not any(begins(i.columns, columns) for i in others):
             yield Refusal(1553, f"Cannot drop index '{index.name}': needed in a foreign key constraint")
@@ -255,7 +244,7 @@ def of_dropped_column(catalog: Catalog, table: Table, name: str) -> Iterator[Ref
     for key in table.details.foreign_keys if table.details else ():
         if name.lower() in map(str.lower, key.columns):
             yield Refusal(1828, f"Cannot drop column '{name}': needed in a foreign key constraint '{key.name}'")
-    for child, key in references(catalog, table.id, own=True):
+    for child, key in references(catalog, table.id, with_itself=True):
         if name.lower() in map(str.lower, key.referenced):
             text = f"needed in a foreign key constraint '{key.name}' of table '{child.id}'"
             yield Refusal(1829, f"Cannot drop column '{name}': {text}")
@@ -264,7 +253,7 @@ def of_dropped_column(catalog: Catalog, table: Table, name: str) -> Iterator[Ref
 def of_retyped_column(catalog: Catalog, table: Table, old: Column, new: Column) -> Iterator[Refusal]:
     """A column of a foreign key, on either side, may not get another type."""
     named = {name.lower() for key in (table.details.foreign_keys if table.details else ()) for name in key.columns}
-    named |= {name.lower() for _, key in references(catalog, table.id, own=True) for name in key.referenced}
+    named |= {name.lower() for _, key in references(catalog, table.id, with_itself=True) for name in key.referenced}
     if old.name.lower() in named and old.type is not new.type:
         text = f"Referencing column '{old.name}' and referenced column in a foreign key constraint are incompatible."
         yield Refusal(3780, text)
@@ -274,7 +263,7 @@ def of_dropped_table(
     catalog: Catalog, table: TableId, gone: Sequence[TableId], *, truncated: bool
 ) -> Iterator[Refusal]:
     """A table that is dropped with others (gone), or truncated."""
-    for child, key in references(catalog, table, own=False):
+    for child, key in references(catalog, table, with_itself=False):
         if truncated:
             text = f"`{child.id.db}`.`{child.id.table}` CONSTRAINT `{key.name}`"
             yield Refusal(1701, f"Cannot truncate a table referenced in a foreign key constraint ({text})")

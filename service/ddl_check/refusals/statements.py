@@ -6,9 +6,10 @@ the rest. What depends on rows (a NULL, a value that is too long, a duplicate) i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from enum import IntEnum
+from typing import Any, Final
 
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog
 from ticdc_bridge.schemas.ddl.executor.charsets import DEFAULT, Charset
@@ -26,6 +27,7 @@ from ticdc_bridge.service.ddl_check.refusals.definitions import (
     SqlModes,
     charset_of,
     generated_names,
+    is_shorter,
     of_charset_names,
     of_column_name,
     of_definition,
@@ -156,7 +158,6 @@ _NOT_CONVERTED: Final = (
     ((*_CLOCK, *_STRINGS, Kind.JSON), (Kind.BIT,)), ((*_CLOCK, *_FRACTIONS, Kind.JSON, Kind.BIT), _LISTS),
     ((*_LISTS, Kind.BIT, *_FRACTIONS), _DATES), ((*_LISTS, Kind.BIT), (Kind.TIME,)),
 )  # fmt: skip
-_CAPACITY: Final = {"tiny": 255, "": 65_535, "medium": (1 << 24) - 1, "long": (1 << 32) - 1}
 # Collations in which equal texts are equal in the other one too.
 _COMPATIBLE: Final = (
     ("utf8mb4_general_ci", "utf8_general_ci"), ("utf8mb4_unicode_ci", "utf8_unicode_ci"),
@@ -286,7 +287,6 @@ def _of_type(old: Column, new: Column, alteration: Alteration, *, auto_random: b
         return
     rewritten = _needs_rewriting(old, new)
     indexed = any(old.name in i.columns for i in alteration.table.indexes)
-    details = alteration.table.details
     unsupported = {
         "this column has primary key flag": rewritten and old.primary_key,
         "column has related generated column": rewritten and not (old.generated is None and new.generated is None),
@@ -298,9 +298,6 @@ def _of_type(old: Column, new: Column, alteration: Alteration, *, auto_random: b
     }  # fmt: skip
     for text in (text for text, given in unsupported.items() if given):
         yield Refusal(8200, f"Unsupported modify column: {text}")
-    if rewritten and details and details.partitioned_by is not None:
-        text = "Unsupported modify column: table is partition table (TiDB of 2026 takes it)"
-        yield Refusal(8200, text, certain=False)
     before, after = (
         Charset("binary", "binary") if c.type.kind is Kind.BINARY else Charset(c.charset, c.collate) for c in (old, new)
     )
@@ -323,7 +320,7 @@ def _needs_rewriting(old: Column, new: Column) -> bool:
         lobs = any(c.name.endswith(("text", "blob")) for c in (a, b))
         fixed = [c.name in ("char", "binary") for c in (a, b)]
         padded = a.name == b.name == "binary" and old.length != new.length
-        return (fixed[0] != fixed[1] and not lobs) or _room(new) < _room(old) or padded
+        return (fixed[0] != fixed[1] and not lobs) or is_shorter(old, new) or padded
     if a.kind is Kind.INTEGER and b.kind is Kind.INTEGER:
         return b.bits < a.bits or old.unsigned != new.unsigned
     if a is not b:
@@ -334,13 +331,6 @@ def _needs_rewriting(old: Column, new: Column) -> bool:
         return new.elements[: len(old.elements)] != old.elements
     shorter = (new.length or 0) < (old.length or 0) or (new.scale or 0) < (old.scale or 0)
     return shorter or old.unsigned != new.unsigned
-
-
-def _room(c: Column) -> int:
-    for end in ("text", "blob"):
-        if c.type.name.endswith(end):
-            return _CAPACITY[c.type.name.removesuffix(end)]
-    return c.length or 0
 
 
 def _of_charset(before: Charset, after: Charset, indexed: str = "") -> Iterator[Refusal]:
@@ -434,10 +424,6 @@ def of_rename(catalog: Catalog, old: TableId, new: ddl.TableName, db: str) -> It
         yield Refusal(1025, text, certain=False)
 
 
-def _rename_to(alteration: Alteration, clause: ddl.RenameTo) -> Iterator[Refusal]:
-    yield from of_rename(alteration.catalog, alteration.table.id, clause.new, alteration.db)
-
-
 def _set_options(alteration: Alteration, clause: ddl.SetOptions) -> Iterator[Refusal]:
     yield from of_options(clause.options)
     if not _OPTIONS.issuperset(clause.options.others):
@@ -476,8 +462,8 @@ _CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {
     ddl.AddColumns: _add_columns, ddl.ChangeColumn: _change_column, ddl.RenameColumn: _rename_column,
     ddl.DropColumn: _drop_column,
     ddl.SetDefault: _set_default, ddl.AddIndex: _add_index, ddl.DropIndex: _drop_index, ddl.RenameIndex: _rename_index,
-    ddl.RenameTo: _rename_to, ddl.SetOptions: _set_options, ddl.ConvertTo: _convert,
-    ddl.ExchangePartition: lambda _, __: iter(()),
+    ddl.RenameTo: lambda a, clause: of_rename(a.catalog, a.table.id, clause.new, a.db),
+    ddl.SetOptions: _set_options, ddl.ConvertTo: _convert, ddl.ExchangePartition: lambda _, __: iter(()),
     ddl.NoColumnEffect: _no_column_effect,
 }  # fmt: skip
 
@@ -497,70 +483,60 @@ def _of_together(table: Table, clauses: Sequence[ddl.Clause]) -> Iterator[Refusa
             yield Refusal(8200, "Unsupported multi schema change for rename table")
         elif isinstance(clause, ddl.NoColumnEffect) and clause.what == "ADD PARTITION":
             yield Refusal(8200, "Unsupported multi schema change for add partition")
-    for what, groups in (
-        ("column", [_columns(table, c) for c in counted]),
-        ("index", [_indexes(table, c) for c in counted]),
-    ):
-        order = (("added", True), ("dropped", True), ("placed", False), ("changed", True), ("needed", False))
-        for name in _repeated((getattr(group, kind), counts) for kind, counts in order for group in groups):
-            yield Refusal(8200, f"Unsupported multi schema change: operate same {what} '{name}'")
+    seen = set[tuple[str, str]]()
+    uses = [use for clause in counted for use in _uses(table, clause)]
+    for use, what, name in sorted(uses, key=lambda entry: entry[0]):
+        if (what, name.lower()) in seen:
+            yield Refusal(8200, f"Unsupported multi schema change: operate same {what} '{name.lower()}'")
+        elif use not in (_Use.PLACED, _Use.NEEDED):
+            seen.add((what, name.lower()))
 
 
-def _repeated(groups: Iterable[tuple[Iterable[str], bool]]) -> list[str]:
-    """Names that an earlier group has, each once. (names, whether they count for later groups)."""
-    seen, found = set[str](), dict[str, None]()
-    for names, counts in groups:
-        for name in map(str.lower, names):
-            if name in seen:
-                found[name] = None
-            elif counts:
-                seen.add(name)
-    return list(found)
+class _Use(IntEnum):
+    """What a clause does with a name, in the order in which TiDB looks at them.
+
+    PLACED: it is named after AFTER, or by VISIBLE. NEEDED: an index has it.
+    """
+
+    ADDED = 0
+    DROPPED = 1
+    PLACED = 2
+    CHANGED = 3
+    NEEDED = 4
 
 
-class _Names(NamedTuple):
-    """What a clause adds, drops, names after AFTER or by VISIBLE, changes, and needs for an index."""
-
-    added: tuple[str, ...] = ()
-    dropped: tuple[str, ...] = ()
-    placed: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    needed: tuple[str, ...] = ()
-
-
-def _columns(table: Table, clause: ddl.Clause) -> _Names:
+def _uses(table: Table, clause: ddl.Clause) -> Iterator[tuple[_Use, str, str]]:
+    """(use, `column` or `index`, name) of each name that counts."""
+    column, index = "column", "index"
     position = clause.position if isinstance(clause, (ddl.AddColumns, ddl.ChangeColumn)) else None
-    after = (position.after,) if position and position.after else ()
     match clause:
         case ddl.AddColumns():
-            new = [c for c in clause.columns if not (clause.if_not_exists and find(table.columns, c.name))]
-            return _Names(tuple(c.name for c in new), placed=after if new else ())
+            new = [c.name for c in clause.columns if not (clause.if_not_exists and find(table.columns, c.name))]
+            yield from ((_Use.ADDED, column, name) for name in new)
+            position = position if new else None
         case ddl.DropColumn() if find(table.columns, clause.name):
-            return _Names(dropped=(clause.name,))
+            yield _Use.DROPPED, column, clause.name
         case ddl.ChangeColumn() if find(table.columns, clause.old):
             if clause.old.lower() == clause.column.name.lower():
-                return _Names(placed=after, changed=(clause.old,))
-            return _Names((clause.column.name,), (clause.old,), after)
+                yield _Use.CHANGED, column, clause.old
+            else:
+                yield from ((_Use.ADDED, column, clause.column.name), (_Use.DROPPED, column, clause.old))
+        case ddl.ChangeColumn():
+            return
         case ddl.RenameColumn() if clause.old.lower() != clause.new.lower():
-            return _Names((clause.new,), (clause.old,))
+            yield from ((_Use.ADDED, column, clause.new), (_Use.DROPPED, column, clause.old))
         case ddl.SetDefault():
-            return _Names(changed=(clause.column,))
+            yield _Use.CHANGED, column, clause.column
         case ddl.AddIndex() if not clause.index.special and clause.index.kind in ("primary", "unique", "index"):
             if not (clause.if_not_exists and find(table.indexes, clause.index.name)):
-                return _Names(needed=tuple(name for name in clause.index.parts if name))
-    return _Names()
-
-
-def _indexes(table: Table, clause: ddl.Clause) -> _Names:
-    match clause:
-        case ddl.AddIndex() if clause.index.kind in ("primary", "unique", "index") and not clause.index.special:
-            name = PRIMARY if clause.index.kind == "primary" else clause.index.name
-            if name and not (clause.if_not_exists and find(table.indexes, clause.index.name)):
-                return _Names((name,))
+                yield from ((_Use.NEEDED, column, part) for part in clause.index.parts if part)
+                if name := PRIMARY if clause.index.kind == "primary" else clause.index.name:
+                    yield _Use.ADDED, index, name
         case ddl.DropIndex() if find(table.indexes, clause.name):
-            return _Names(dropped=(clause.name,))
+            yield _Use.DROPPED, index, clause.name
         case ddl.RenameIndex() if clause.old != clause.new:
-            return _Names((clause.new,), (clause.old,))
+            yield from ((_Use.ADDED, index, clause.new), (_Use.DROPPED, index, clause.old))
         case ddl.NoColumnEffect() if clause.what.startswith("ALTER INDEX"):
-            return _Names(placed=(clause.name,))
-    return _Names()
+            yield _Use.PLACED, index, clause.name
+    if position and position.after:
+        yield _Use.PLACED, column, position.after

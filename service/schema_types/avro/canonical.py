@@ -70,19 +70,16 @@ class _Writer:
             case model.Union():
                 return "[" + ",".join(self.text(branch, space) for branch in node.branches) + "]"
             case model.Array():
-                return self.object(
-                    ['"type":"array"', f'"items":{self.text(node.items, space)}', *self.type_props(node)]
-                )
+                pieces = ['"type":"array"', f'"items":{self.text(node.items, space)}']
             case model.Map():
-                return self.object(
-                    ['"type":"map"', f'"values":{self.text(node.values, space)}', *self.type_props(node)]
-                )
+                pieces = ['"type":"map"', f'"values":{self.text(node.values, space)}']
             case model.NamedType():
                 return self.named_type(node, space)
             case model.PendingName():
                 return quote(node.fullname)
-        props = self.type_props(node)
-        return self.object([f'"type":{quote(node.kind)}', *props]) if props else quote(node.kind)
+            case _:
+                pieces = [f'"type":{quote(node.kind)}'] if node.props else []
+        return "{" + ",".join(pieces + self.type_props(node)) + "}" if pieces else quote(node.kind)
 
     def named_type(self, node: model.NamedType, space: str) -> str:
         if node.fullname in self.known:
@@ -102,7 +99,7 @@ class _Writer:
                 pieces.append(f'"size":{node.size}')
         pieces += self.type_props(node)
         pieces += self.aliases([printed_name(alias, node.namespace) for alias in node.aliases])
-        return self.object(pieces)
+        return "{" + ",".join(pieces) + "}"
 
     def fields(self, record: model.Record) -> list[str]:
         return [self.shared_text(field) or self.field(field, record.namespace) for field in record.fields]
@@ -123,10 +120,6 @@ class _Writer:
         pieces += self.aliases(field.aliases)
         if field.props:
             pieces += self.props(field.props)
-        return self.object(pieces)
-
-    @staticmethod
-    def object(pieces: list[str]) -> str:
         return "{" + ",".join(pieces) + "}"
 
     def kind(self, node: model.NamedType) -> str:

@@ -88,7 +88,8 @@ class _Comparison:
             case model.Record(), model.Record():
                 return names(reader, writer, path) + self.fields(reader, writer, path)
             case model.Union(), _:
-                return self.into_union(reader, writer, path)
+                fits = any(not self.compare(branch, writer, path) for branch in reader.branches)
+                return [] if fits else [lacking_branch(writer, path)]
         if reader.kind == writer.kind or writer.kind in _PROMOTIONS.get(reader.kind, ()):
             return []
         info = f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
@@ -104,11 +105,6 @@ class _Comparison:
             all_problems += problems
         return all_problems
 
-    def into_union(self, reader: model.Union, writer: model.Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
-        if any(not self.compare(branch, writer, path) for branch in reader.branches):
-            return []
-        return [lacking_branch(writer, path)]
-
     def fields(self, reader: model.Record, writer: model.Record, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         problems: list[AvroIncompatibility] = []
         by_name = {field.name: field for field in writer.fields}
@@ -120,14 +116,12 @@ class _Comparison:
             if writer_field is not None:
                 problems += self.compare(field.type, writer_field.type, (*at, "type"))
             elif field.default is model.MISSING:
-                problems += self.missing_field(field, writer, at)
+                if isinstance(field.type, model.Enum) and field.type.default is not None:
+                    # Avro compares the enum with the writer record here, which never fits: another text, same verdict.
+                    problems += self.compare(field.type, writer, (*at, "type"))
+                else:
+                    problems.append(AvroIncompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", at, field.name))
         return problems
-
-    def missing_field(self, field: model.Field, writer: model.Record, at: tuple[str, ...]) -> list[AvroIncompatibility]:
-        if isinstance(field.type, model.Enum) and field.type.default is not None:
-            # Avro compares the enum with the whole writer record here, which never fits: another text, same verdict.
-            return self.compare(field.type, writer, (*at, "type"))
-        return [AvroIncompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", at, field.name)]
 
 
 def find_matching(

@@ -40,12 +40,9 @@ def is_logical_type(node: model.Node) -> bool:
     size = node.size if isinstance(node, model.Fixed) else None
     if not any(node.kind == kind and wanted in (None, size) for kind, wanted in types):
         return False
-    return name != "decimal" or _is_decimal(node.props, size)
-
-
-def _is_decimal(props: dict[str, Any], size: int | None) -> bool:
-    """True if precision and scale are those of a decimal; `size` of the fixed bounds the precision."""
-    precision, scale = props.get("precision"), props.get("scale", 0)
+    if name != "decimal":
+        return True
+    precision, scale = node.props.get("precision"), scale_of(node)
     if type(precision) is not int or type(scale) is not int:
         return False
     most = 2**31 - 1 if size is None else math.floor(math.log10(2) * (8 * size - 1))
@@ -71,7 +68,12 @@ class _Comparison:
                 return self.compare(old.values, new.values, f"{path}{{}}")
             case model.Record(), model.Record():
                 return self.fields(old, new, path)
-        return find_change(old, new, path)
+        # The physical types of two parts that hold a value may not fit anyway.
+        readable = old.kind == new.kind or {old.kind, new.kind} == _PROMOTED
+        before, after = type_text(old), type_text(new)
+        if readable and ("logicalType" in old.props or "logicalType" in new.props) and before != after:
+            return [LogicalChange(path, before, after, misreading(old, new))]
+        return []
 
     def fields(self, old: model.Record, new: model.Record, path: str) -> list[LogicalChange]:
         pair = (id(old), id(new))
@@ -81,22 +83,17 @@ class _Comparison:
         by_name = {field.name: field for field in old.fields}
         result: list[LogicalChange] = []
         for field in new.fields:
-            before = find_old_field(field, by_name)
+            before = by_name.get(field.name)
+            if before is None and field.aliases:
+                before = next((by_name[alias] for alias in field.aliases if alias in by_name), None)
             if before is not None and not model.is_same_plain(before.type, field.type):
                 result += self.compare(before.type, field.type, f"{path}.{field.name}" if path else field.name)
         return result
 
 
-def find_old_field(field: model.Field, by_name: dict[str, model.Field]) -> model.Field | None:
-    """The old field that a field reads: by its name, or by an alias."""
-    if not field.aliases:
-        return by_name.get(field.name)
-    return next((by_name[name] for name in (field.name, *field.aliases) if name in by_name), None)
-
-
 def pairs(old: model.Node, new: model.Node) -> list[tuple[model.Node, model.Node]]:
     """Which branch is read as which: the one of the same type, else the one that bytes and strings are promoted to."""
-    olds, news = branches(old), branches(new)
+    olds, news = (node.branches if isinstance(node, model.Union) else [node] for node in (old, new))
     result = []
     for previous in olds:
         same = [two for two in news if model.union_name(two) == model.union_name(previous)]
@@ -105,43 +102,26 @@ def pairs(old: model.Node, new: model.Node) -> list[tuple[model.Node, model.Node
     return result
 
 
-def branches(node: model.Node) -> list[model.Node]:
-    return node.branches if isinstance(node, model.Union) else [node]
-
-
-def find_change(old: model.Node, new: model.Node, path: str) -> list[LogicalChange]:
-    """The change between two parts that hold a value; none if their physical types do not fit anyway."""
-    readable = old.kind == new.kind or {old.kind, new.kind} == _PROMOTED
-    before, after = type_text(old), type_text(new)
-    logical = "logicalType" in old.props or "logicalType" in new.props
-    if not readable or not logical or before == after:
-        return []
-    return [LogicalChange(path, before, after, misreading(old, new))]
-
-
 def type_text(node: model.Node) -> str:
     """A type with what gives its bytes a meaning, e.g. `bytes decimal(10,2)`."""
     logical = node.props.get("logicalType")
-    if logical is None:
-        return node.kind
-    return f"{node.kind} decimal({precision(node)},{scale(node)})" if logical == "decimal" else f"{node.kind} {logical}"
+    if logical == "decimal":
+        return f"{node.kind} decimal({node.props.get('precision', '?')},{scale_of(node)})"
+    return node.kind if logical is None else f"{node.kind} {logical}"
 
 
-def precision(node: model.Node) -> Any:
-    return node.props.get("precision", "?")
-
-
-def scale(node: model.Node) -> Any:
+def scale_of(node: model.Node) -> Any:
     return node.props.get("scale", 0)
 
 
 def misreading(old: model.Node, new: model.Node) -> str:
     """The fault that appears when one schema reads what the other wrote."""
     decimals = old.props.get("logicalType") == new.props.get("logicalType") == "decimal"
-    if decimals and scale(old) != scale(new):
+    before, after = scale_of(old), scale_of(new)
+    if decimals and before != after:
         return (
-            f"the stored integer has no point, so 123 written as scale {scale(old)} is read as scale {scale(new)}, "
-            "a value that is wrong by a power of ten"
+            f"the stored integer has no point, so 123 written as scale {before} is read as scale {after}, a value that "
+            "is wrong by a power of ten"
         )
     if decimals:
         return "a reader with the smaller precision can't hold, or cuts, values of the larger one"

@@ -13,14 +13,8 @@ from typing import Any, Final
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
-class _Missing:
-    """The default of a field that has none (`null` is a default)."""
-
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = _Missing()
+MISSING: Final = object()
+"""The default of a field that has none (`null` is a default)."""
 
 
 @dataclass(eq=False, slots=True)
@@ -166,21 +160,18 @@ def _valid(node: Node, value: Any, answers: dict[tuple[int, int], bool]) -> bool
     if not isinstance(node, Union | Array | Map | Record):
         return _CHECKS[node.kind](value)
     key = (id(node), id(value))
-    if key not in answers:
-        answers[key] = False
-        answers[key] = _valid_names(node, value, answers)
-    return answers[key]
-
-
-def _valid_names(node: Node, value: Any, answers: dict[tuple[int, int], bool]) -> bool:
+    if key in answers:
+        return answers[key]
+    valid = answers[key] = False
     match node:
         case Union():
-            return any(_valid(branch, value, answers) for branch in node.branches)
+            valid = any(_valid(branch, value, answers) for branch in node.branches)
         case Array():
-            return isinstance(value, list) and all(_valid(node.items, item, answers) for item in value)
+            valid = isinstance(value, list) and all(_valid(node.items, item, answers) for item in value)
         case Map():
-            return isinstance(value, dict) and all(_valid(node.values, item, answers) for item in value.values())
+            valid = isinstance(value, dict) and all(_valid(node.values, item, answers) for item in value.values())
         case Record() if isinstance(value, dict):
             pairs = [(field.type, value.get(field.name, field.default)) for field in node.fields]
-            return all(field_value is not MISSING and _valid(kind, field_value, answers) for kind, field_value in pairs)
-    return False
+            valid = all(item is not MISSING and _valid(kind, item, answers) for kind, item in pairs)
+    answers[key] = valid
+    return valid

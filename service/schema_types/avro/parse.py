@@ -10,8 +10,9 @@ from __future__ import annotations
 import marshal
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final
 
+from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.service.schema_types import java_text
 from ticdc_bridge.service.schema_types.avro import model
 from ticdc_bridge.service.schema_types.avro.canonical import (
@@ -28,14 +29,9 @@ from ticdc_bridge.service.schema_types.avro.model import Enum, NamedType, Record
 # every place (`compatibility`), but knows that one and the same fits itself.
 _MOST: Final = 8192
 _LONGEST: Final = 512
-_WITHOUT_REFERENCES: Final = (
-    2  # a format of `marshal` in which equal values are equal bytes, and 1, 1.0 and true are not
-)
+_WITHOUT_REFERENCES: Final = 2  # a format of `marshal`: equal values are equal bytes, and 1, 1.0 and true are not
 _FIELDS_BEGIN: Final = '"fields":['
 _BETWEEN_FIELDS: Final = "},{"
-
-K = TypeVar("K", str, bytes)
-T = TypeVar("T")
 
 
 def key_of(value: Any) -> bytes:
@@ -44,41 +40,6 @@ def key_of(value: Any) -> bytes:
         return marshal.dumps(value, _WITHOUT_REFERENCES)
     except ValueError:
         raise ValueError(java_text.TOO_DEEP) from None
-
-
-class SplitRecord(NamedTuple):
-    """The text of a record with an empty list of fields, and the text of each field without its braces."""
-
-    outside: str
-    fields: list[str]
-
-
-def split_record(text: str) -> SplitRecord | None:
-    """A record's text cut at its fields; None where the text does not look like one, written without spaces.
-
-    It is cut right if `outside` is the JSON of an object with an empty list of `fields`, and each field within braces
-    is the JSON of an object. Proof: the list is then the last member of the outermost object, since a string that
-    ended or began within `"fields":[` would have made `outside` no JSON; and JSON in which an empty list is filled with
-    values is JSON with those values. Whoever uses the pieces has to check the two conditions.
-    """
-    before, fields, after = text.partition(_FIELDS_BEGIN)
-    if before[-1:] not in ("{", ",") or after[:1] != "{" or after[-3:] != "}]}":
-        return None
-    return SplitRecord(f"{before}{fields}]}}", after[1:-3].split(_BETWEEN_FIELDS))
-
-
-class SharedNodes(Generic[K, T]):
-    """What was made of a text or a key before; all of it is dropped when it gets too much."""
-
-    def __init__(self) -> None:
-        self._made: dict[K, T] = {}
-        self.get: Callable[[K], T | None] = self._made.get
-
-    def put(self, key: K, value: T) -> None:
-        if len(key) <= _LONGEST:
-            if len(self._made) >= _MOST:
-                self._made.clear()
-            self._made[key] = value
 
 
 class AvroSchemaError(ValueError):
@@ -123,16 +84,21 @@ def parse_document(text: str, named_types: Mapping[str, model.NamedType], strict
 def parse_by_fields(text: str, named_types: Mapping[str, model.NamedType], strict: bool) -> model.Node | None:
     """As `parse`, where a record's fields can be read one by one, so that only those not met before have to be.
 
-    None for any other text, and for what is not valid: the whole of it says why.
+    None for any other text, and for what is not valid: the complete text says why.
+
+    The text is cut right if it is the JSON of an object with an empty list of `fields`, once those are taken out, and
+    each of them within braces is the JSON of an object. Proof: the list is then the last member of the outermost
+    object, since a string that ended or began within `"fields":[` would have made the rest no JSON; and JSON in which
+    an empty list is filled with values is JSON with those values.
     """
-    pieces = split_record(text)
-    if pieces is None:
-        return None
+    before, begin, after = text.partition(_FIELDS_BEGIN)
+    if before[-1:] not in ("{", ",") or after[:1] != "{" or after[-3:] != "}]}":
+        return None  # not a record, or not written without spaces
     try:
-        value = java_text.load_compact(pieces.outside)
+        value = java_text.load_compact(f"{before}{begin}]}}")
         if not isinstance(value, dict) or value.get("fields") != []:
             return None
-        value["fields"] = [_FIELDS.get(field) or read_field(field) for field in pieces.fields]
+        value["fields"] = [_FIELDS.get(field) or read_field(field) for field in after[1:-3].split(_BETWEEN_FIELDS)]
         java_text.check_depth(value)
         return _Parser(named_types, strict).parse(value)
     except ValueError:
@@ -145,7 +111,8 @@ def read_field(text: str) -> Any:
     field = plain_field(value)
     if field is None:
         return value
-    _FIELDS.put(text, field)
+    if len(text) <= _LONGEST:
+        _FIELDS[text] = field
     return field
 
 
@@ -163,8 +130,8 @@ def plain_field(value: dict[str, Any]) -> model.Field | None:
 # Nothing tells one primitive without attributes from another, so there is one of each.
 _PLAIN: Final = {name: model.Primitive(name, shared=f'"{name}"', unordered=f'"{name}"') for name in model.PRIMITIVES}
 
-_TYPES: Final = SharedNodes[bytes, model.Node]()
-_FIELDS: Final = SharedNodes[str, model.Field]()  # plain ones, by their text
+_TYPES: Final = BoundedCache[bytes, model.Node](_MOST)
+_FIELDS: Final = BoundedCache[str, model.Field](_MOST)  # plain ones, by their text
 _NONE: Final[list[str]] = []
 _NOTHING: Final[dict[str, Any]] = {}
 
@@ -184,7 +151,9 @@ class _Parser:
             root = self.resolve_pending(root)
         if self.strict:
             for field in self.fields:
-                check_default(field)
+                if not is_valid(field.default, field.type):
+                    what = f"{java_text.dump_json(field.default)} not a {canonical_text(field.type)}"
+                    raise AvroSchemaError(f"Invalid default for field {field.name}: {what}")
         return root
 
     def node(self, value: Any, space: str) -> model.Node:
@@ -214,7 +183,8 @@ class _Parser:
                 node.shared, node.unordered = canonical_text(node), unordered_text(node)
                 if node.unordered == node.shared:
                     node.unordered = node.shared  # one object, so that comparing them is quick
-                _TYPES.put(key, node)
+                if len(key) <= _LONGEST:
+                    _TYPES[key] = node
         return node
 
     def by_name(self, name: str, space: str) -> model.Node:
@@ -269,7 +239,11 @@ class _Parser:
         space = record.namespace
         record.fields = [item if type(item) is model.Field else self.field(item, space) for item in fields]
         if len({field.name for field in record.fields}) < len(fields):
-            raise duplicate_error(record)
+            indexes: dict[str, int] = {}
+            for index, name in enumerate(field.name for field in record.fields):
+                if indexes.setdefault(name, index) != index:
+                    what = f"{name} pos:{index} and {name} pos:{indexes[name]}"
+                    raise AvroSchemaError(f"Duplicate field {name} in record {record.fullname}: {what}.")
         record.props = other_properties(value, _SCHEMA_RESERVED)
         self.open.remove(record.fullname)
         return self.define(record) if again else record
@@ -399,29 +373,10 @@ _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], model.Node]]
 }  # fmt: skip
 
 
-def duplicate_error(record: model.Record) -> AvroSchemaError:
-    """The fault of a record that has two fields of one name."""
-    indexes: dict[str, int] = {}
-    for index, field in enumerate(record.fields):
-        first = indexes.setdefault(field.name, index)
-        if first != index:
-            break
-    name = field.name
-    return AvroSchemaError(
-        f"Duplicate field {name} in record {record.fullname}: {name} pos:{index} and {name} pos:{first}."
-    )
-
-
 def is_valid(default: Any, node: model.Node) -> bool:
     if default is None and isinstance(node, model.Union) and _PLAIN["null"] in node.branches[:1]:
         return True  # by far the most common
     return default is model.MISSING or is_valid_default(node, default)
-
-
-def check_default(field: model.Field) -> None:
-    if not is_valid(field.default, field.type):
-        text = java_text.dump_json(field.default)
-        raise AvroSchemaError(f"Invalid default for field {field.name}: {text} not a {canonical_text(field.type)}")
 
 
 def other_properties(value: dict[str, Any], reserved: frozenset[str]) -> dict[str, Any]:

@@ -6,16 +6,11 @@ A part is named by the record's full name (sr_record), or by that and the field'
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from ticdc_bridge.service.schema_types import java_text
 from ticdc_bridge.service.schema_types.avro.model import Array, Map, Node, Record, Union
-from ticdc_bridge.service.schema_types.base import TaggedEntity, Tags
-
-PROPERTY: Final = "confluent:tags"
-RECORD: Final = "sr_record"
-FIELD: Final = "sr_field"
-_RECORDS: Final = ("record", "error")
+from ticdc_bridge.service.schema_types.base import FIELD, RECORD, TaggedEntity, Tags, change_tags_in, tags_in
 
 
 def find(node: Node) -> list[TaggedEntity]:
@@ -34,32 +29,17 @@ def _find(node: Node, seen_ids: set[int]) -> Iterator[TaggedEntity]:
                 yield from _find(branch, seen_ids)
         case Record() if id(node) not in seen_ids:
             seen_ids.add(id(node))
-            yield from _direct_tags(node.fullname, RECORD, node.props)
+            yield from tags_in(node.props, node.fullname, RECORD)
             for field in node.fields:
-                yield from _direct_tags(f"{node.fullname}.{field.name}", FIELD, field.props)
+                yield from tags_in(field.props, f"{node.fullname}.{field.name}", FIELD)
                 yield from _find(field.type, seen_ids)
-
-
-def _direct_tags(path: str, kind: str, props: dict[str, Any]) -> Iterator[TaggedEntity]:
-    tags = props.get(PROPERTY)
-    if isinstance(tags, list) and tags:
-        yield TaggedEntity(path, kind, tuple(map(str, tags)))
 
 
 def change(text: str, add: Tags, remove: Tags) -> str:
     """The schema text with tags added and removed. Raises ValueError for a part that is not there."""
     value = java_text.load_avro(text)
     nodes = dict(_named_nodes(value, ""))
-    for entity in dict.fromkeys((entry.kind, entry.path) for entry in (*add, *remove)):
-        node = nodes.get(entity)
-        if node is None:
-            raise ValueError(f"No matching path '{entity[1]}' found in the schema")
-        tags = dict.fromkeys(node.get(PROPERTY) or ())
-        tags |= dict.fromkeys(tag for entry in add if (entry.kind, entry.path) == entity for tag in entry.tags)
-        removed_tags = {tag for entry in remove if (entry.kind, entry.path) == entity for tag in entry.tags}
-        node[PROPERTY] = [tag for tag in tags if tag not in removed_tags]
-        if not node[PROPERTY]:
-            del node[PROPERTY]
+    change_tags_in(lambda kind, path: nodes.get((kind, path)), add, remove)
     return java_text.dump_json(value)
 
 
@@ -70,7 +50,7 @@ def _named_nodes(value: Any, space: str) -> Iterator[tuple[tuple[str, str], dict
             yield from _named_nodes(branch, space)
     if not isinstance(value, dict):
         return
-    if value.get("type") in _RECORDS:
+    if value.get("type") in ("record", "error"):
         name = str(value.get("name"))
         fullname = name if "." in name else ".".join(filter(None, (value.get("namespace", space), name)))
         yield (RECORD, fullname), value

@@ -3,7 +3,7 @@
 Rules: upstream schema-registry, `json/diff`. Only differences that break are kept. Pairs of schemas are compared once;
 a pair met again while it is being compared is taken for compatible, and all is compared again while that was wrong. No
 schema can exhaust the stack, time or memory: comparisons call each other through a list, and their work and the
-differences are bounded (Undecided).
+differences are bounded (ComparisonTooLarge).
 
 Three deliberate differences from Confluent: numbers are compared exactly, not as doubles; where Confluent fails with an
 exception (a lower exclusiveMaximum, fractions in multipleOf, a null as const) the change is judged; and two references
@@ -53,12 +53,16 @@ _Limited = model.Text | model.Numeric | model.Object | model.Array
 
 
 def incompatibilities(original: model.SchemaLocation, update: model.SchemaLocation, *, lenient: bool = False) -> _Found:
-    """Everything that keeps `update` from reading what `original` wrote; [] when nothing does. Raises Undecided."""
+    """Everything that keeps `update` from reading what `original` wrote, or []. Raises ComparisonTooLarge."""
     comparison = _Comparison(LENIENT if lenient else frozenset())
     differences = comparison.run(original, update)
-    while comparison.assumed and (broken := comparison.broken_pairs()).keys() != comparison.seed.keys():
+    while comparison.assumed:
+        broken = comparison.broken | {pair: found for pair, found in comparison.known.items() if found}
+        if broken.keys() == comparison.seed.keys():
+            break
         # What was taken for compatible in a circle may have turned out not to be: once more, knowing that.
-        comparison.start_again(broken)
+        comparison.known, comparison.broken, comparison.open = {}, {}, set()
+        comparison.seed, comparison.assumed = broken, False
         try:
             differences = comparison.run(original, update)
         except ComparisonTooLarge:
@@ -103,15 +107,8 @@ class _Comparison:
                 result = None
         return result or []
 
-    def broken_pairs(self) -> dict[tuple[int, int], _Found]:
-        return {**self.broken, **{pair: differences for pair, differences in self.known.items() if differences}}
-
-    def start_again(self, seed: dict[tuple[int, int], _Found]) -> None:
-        """Forget all but the work so far and what is known to break."""
-        self.known, self.broken, self.open, self.seed, self.assumed = {}, {}, set(), seed, False
-
     def spend(self, steps: int) -> None:
-        """Raise Undecided when all work so far is too much."""
+        """Raise ComparisonTooLarge when all work so far is too much."""
         self.work += steps
         if self.work > MAX_STEPS:
             raise ComparisonTooLarge(f"more than {MAX_STEPS} steps to compare two schemas")
@@ -176,7 +173,9 @@ class _Comparison:
             case model.Text(), model.Text():
                 return self.limits("Text", before, after) + self.of(pattern_change(before, after), "pattern")
             case model.Numeric(), model.Numeric():
-                return self.limits("Numeric", before, after) + self.numbers(before, after)
+                changed = multiple_of(before.limits.get("multipleOf"), after.limits.get("multipleOf"))
+                narrowed = "TYPE_NARROWED" if after.integer and not before.integer else None
+                return self.limits("Numeric", before, after) + self.of(changed, "multipleOf") + self.of(narrowed)
             case model.Values(), model.Values():
                 return self.of(values_change(before, after), before.keyword)
             case (model.Object(), _) | (model.Array(), _) | (model.Not(), _):
@@ -214,11 +213,6 @@ class _Comparison:
     def limits(self, kind: str, before: _Limited, after: _Limited) -> _Found:
         changes = bounds(ORDER[kind], before.limits, after.limits)
         return [entry for type_, keyword in changes for entry in self.of(type_, keyword)]
-
-    def numbers(self, before: model.Numeric, after: model.Numeric) -> _Found:
-        changed = multiple_of(before.limits.get("multipleOf"), after.limits.get("multipleOf"))
-        differences = self.of(changed, "multipleOf")
-        return differences + (self.of("TYPE_NARROWED") if after.integer and not before.integer else [])
 
     def combined(self, before: model.Combined, after: model.Combined) -> _Task:
         if before.criterion != after.criterion and not widens(before, after):
@@ -373,25 +367,17 @@ class _Comparison:
         differences: _Found = []
         self.spend(max(len(before.items), len(after.items)))
         for at in range(max(len(before.items), len(after.items))):
-            if at >= len(after.items):
-                problems = yield from self.item_removed(before.items[at], after)
-            elif at >= len(before.items):
-                problems = yield from self.item_added(after.items[at], before)
-            else:
-                problems = yield self.compare(before.items[at], after.items[at])
+            old = before.items[at] if at < len(before.items) else before.additional_schema
+            new = after.items[at] if at < len(after.items) else after.additional_schema
+            problems: _Found = []
+            if old is not None and new is not None:
+                problems = yield self.compare(old, new)
+                change = "REMOVED" if at >= len(after.items) else "ADDED" if at >= len(before.items) else None
+                if problems and change:
+                    problems = problems + self.of(f"ITEM_{change}_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
+            elif old is not None and not (after.additional or isinstance(old.node, model.Never)):
+                problems = self.of("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL")
+            elif new is not None and before.additional and not isinstance(new.node, model.Empty):
+                problems = self.of("ITEM_ADDED_TO_OPEN_CONTENT_MODEL")
             differences += self.below(problems, f"items/{at}")
         return differences
-
-    def item_removed(self, old: model.SchemaLocation, after: model.Array) -> _Task:
-        if after.additional_schema is not None:
-            problems = yield self.compare(old, after.additional_schema)
-            return problems + self.of("ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL") if problems else []
-        allowed = after.additional or isinstance(old.node, model.Never)
-        return [] if allowed else self.of("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL")
-
-    def item_added(self, new: model.SchemaLocation, before: model.Array) -> _Task:
-        if before.additional_schema is not None:
-            problems = yield self.compare(before.additional_schema, new)
-            return problems + self.of("ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL") if problems else []
-        allowed = not before.additional or isinstance(new.node, model.Empty)
-        return [] if allowed else self.of("ITEM_ADDED_TO_OPEN_CONTENT_MODEL")

@@ -33,20 +33,14 @@ def _find_partner(start: int, edges: Sequence[Sequence[int]], owner: list[int]) 
             if owner[partner] >= 0:
                 waiting.append(owner[partner])
                 continue
-            _move(partner, start, came_from, owner)
+            # Everyone on the way from `start` to the free partner takes the next one.
+            partner_of = {holder: index for index, holder in enumerate(owner) if holder >= 0}
+            while left != start:
+                owner[partner], partner = left, partner_of[left]
+                left = came_from[partner]
+            owner[partner] = start
             return True
     return False
-
-
-def _move(partner: int, start: int, came_from: dict[int, int], owner: list[int]) -> None:
-    """Everyone on the way from `start` to the free partner takes the next one."""
-    partner_of = {left: right for right, left in enumerate(owner) if left >= 0}
-    while True:
-        left = came_from[partner]
-        owner[partner] = left
-        if left == start:
-            return
-        partner = partner_of[left]
 
 
 _KEYWORD: Final = "The keyword at path '{path}' in the {reader} schema is not present in the {writer} schema"

@@ -32,11 +32,11 @@ _TYPES: Final[dict[str, Callable[[], _Typed | model.Simple]]] = {
     "boolean": lambda: model.Simple("boolean"), "null": lambda: model.Simple("null"), "array": model.Array,
     "object": model.Object,
 }  # fmt: skip
-_N = TypeVar("_N", model.Text, model.Numeric, model.Object, model.Array)
+_N = TypeVar("_N", bound=_Typed)
 
 
 def build(fields: Fields) -> model.Node:
-    """The node of a schema object. Raises Invalid."""
+    """The node of a schema object. Raises InvalidSchema."""
     for keyword in _STRINGS:
         fields.string(keyword)
     for keyword in _BOOLEANS:
@@ -67,15 +67,12 @@ class _SchemaNodes:
 
     def node_for(self, kind: type[_N]) -> _N:
         """The node that keywords of a type belong to; also one that `type` names among others."""
-        node = self._node_for(kind)
-        assert isinstance(node, kind)
-        return node
-
-    def _node_for(self, kind: type[_Typed]) -> _Typed:
         if kind not in self.of_type:
             self.of_type[kind] = kind()
             self.nodes.append(self.of_type[kind])
-        return self.of_type[kind]
+        node = self.of_type[kind]
+        assert isinstance(node, kind)
+        return node
 
     def references(self) -> None:
         if "$ref" in self.fields.raw:
@@ -125,24 +122,22 @@ class _SchemaNodes:
         for keyword, kind in _LIMITS.items():
             bound = self.fields.number(keyword)
             if bound is not None:
-                self._node_for(kind).limits[keyword] = bound
+                self.node_for(kind).limits[keyword] = bound
         pattern = self.fields.pattern("pattern")
         if pattern is not None:
             self.node_for(model.Text).pattern = pattern
 
     def objects(self) -> None:
-        fields, object_node = self.fields, model.Object()
-        object_node.properties = fields.schema_map("properties")
-        object_node.patterns = fields.pattern_map("patternProperties")
-        object_node.required = set(fields.strings("required"))
-        object_node.needs = fields.string_lists("dependentRequired")
-        object_node.then = fields.schema_map("dependentSchemas")
-        object_node.additional, object_node.additional_schema = rest(fields.schema("additionalProperties"))
+        fields = self.fields
+        properties, patterns = fields.schema_map("properties"), fields.pattern_map("patternProperties")
         speaking = ("required", "dependentRequired", "dependentSchemas", "additionalProperties", "propertyNames")
-        if object_node.properties or object_node.patterns or any(keyword in fields.raw for keyword in speaking):
+        if properties or patterns or any(keyword in fields.raw for keyword in speaking):
             node = self.node_for(model.Object)
-            for name in ("properties", "patterns", "required", "needs", "then", "additional", "additional_schema"):
-                setattr(node, name, getattr(object_node, name))
+            node.properties, node.patterns = properties, patterns
+            node.required = set(fields.strings("required"))
+            node.needs = fields.string_lists("dependentRequired")
+            node.then = fields.schema_map("dependentSchemas")
+            node.additional, node.additional_schema = rest(fields.schema("additionalProperties"))
 
     def arrays(self) -> None:
         fields = self.fields

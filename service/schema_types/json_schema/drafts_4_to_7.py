@@ -31,9 +31,13 @@ _OBJECT_4: Final = frozenset(
 
 
 def build(fields: Fields) -> model.Node:
-    """The node of a schema object. Raises Invalid."""
+    """The node of a schema object. Raises InvalidSchema."""
     draft = fields.place.document.draft
-    check_common(fields, draft)
+    if fields.has_any(_COMMON):  # they say nothing here, but must have the right type
+        for keyword in ("id" if draft == DRAFT_4 else "$id", "title", "description"):
+            fields.string(keyword)
+        for keyword in ("readOnly", "writeOnly") if draft == DRAFT_7 else ():
+            fields.boolean(keyword)
     if "$ref" in fields.raw:
         return model.Ref(fields.target())
     nodes: list[model.Node] = []
@@ -47,25 +51,21 @@ def build(fields: Fields) -> model.Node:
         nodes.append(model.Not(negated))
     if draft != DRAFT_4 and "const" in fields.raw:
         nodes.append(model.Values("const", frozenset({dump_json(fields.raw["const"])})))
-    used: set[str] = set()
-    if "type" in fields.raw:
-        nodes.append(type_node(fields, used))
+    used: set[str] = set()  # the keywords of the types that `type` names
+    type_ = fields.raw.get("type", "")
+    if isinstance(type_, list):
+        pieces = [subschema(fields.place, of_type(fields, name, used)) for name in fields.strings("type")]
+        nodes.append(model.Combined(model.ANY, pieces))
+    elif not isinstance(type_, str):
+        raise fields.refuse("JsonArray or String", type_, "type")
+    elif "type" in fields.raw:
+        nodes.append(of_type(fields, type_, used))
     nodes += implied_nodes(fields, draft, used)
     node = combine_nodes(fields.place, nodes)
     if isinstance(node, model.Array):
         # Unknown to these drafts, but Confluent compares the numbers all the same.
         node.limits |= counts(fields)
     return node
-
-
-def check_common(fields: Fields, draft: int) -> None:
-    """Keywords that say nothing here, but must have the right type."""
-    if not fields.has_any(_COMMON):
-        return
-    for keyword in ("id" if draft == DRAFT_4 else "$id", "title", "description"):
-        fields.string(keyword)
-    for keyword in ("readOnly", "writeOnly") if draft == DRAFT_7 else ():
-        fields.boolean(keyword)
 
 
 def combine_nodes(location: model.SchemaLocation, nodes: list[model.Node]) -> model.Node:
@@ -92,19 +92,8 @@ def subschema(location: model.SchemaLocation, node: model.Node) -> model.SchemaL
     return model.SchemaLocation(location.raw, location.document, location.base, location, node=node)
 
 
-def type_node(fields: Fields, used: set[str]) -> model.Node:
-    """The nodes of `type`, with the keywords of that type, which go into `used`."""
-    type_ = fields.raw["type"]
-    if isinstance(type_, str):
-        return of_type(fields, type_, used)
-    if not isinstance(type_, list):
-        raise fields.refuse("JsonArray or String", type_, "type")
-    return model.Combined(
-        model.ANY, [subschema(fields.place, of_type(fields, name, used)) for name in fields.strings("type")]
-    )
-
-
 def of_type(fields: Fields, name: str, used: set[str]) -> model.Node:
+    """The node of a type; the keywords that belong to it go into `used`."""
     if name not in _TYPES:
         raise model.InvalidSchema(f"{fields.place.where()}: unknown type: [{name}]")
     reader, keywords = _TYPES[name]

@@ -25,7 +25,7 @@ _PYTHON: Final[dict[str, tuple[type, ...]]] = {
 class Fields:
     """The keywords of the schema object at `place`.
 
-    Every reader gives None (or nothing) for a keyword that is not there and raises Invalid for one of a wrong type.
+    Every reader gives None (or nothing) for a keyword that is missing and raises InvalidSchema for a wrong type.
     """
 
     def __init__(self, location: SchemaLocation, raw: dict[str, Json], child: AddChild, resolve: Resolve) -> None:

@@ -35,7 +35,7 @@ _DRAFTS: Final = {
 def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocation:
     """Read a schema; `referenced` are (name, schema) of what it may refer to by name.
 
-    Returns the root's place with everything below it read. Raises Invalid.
+    Returns the root's place with everything below it read. Raises InvalidSchema.
     """
     if not isinstance(root, dict | bool):
         raise InvalidSchema(f"expected an object or boolean at the root, found {kind_of(root)}")
@@ -55,7 +55,7 @@ def with_definitions(root: Any) -> Any:
 
 
 def draft_of(root: Json, inherited: int) -> int:
-    """The draft that `$schema` names. Raises Invalid if that isn't a text."""
+    """The draft that `$schema` names. Raises InvalidSchema if that isn't a text."""
     uri = root.get("$schema") if isinstance(root, dict) else None
     if uri is None:
         return inherited
@@ -109,7 +109,7 @@ class _Loader:
         return location
 
     def resolve(self, location: SchemaLocation, reference: str) -> SchemaLocation:
-        """The target of a reference in the schema at `location`. Raises Invalid."""
+        """The target of a reference in the schema at `location`. Raises InvalidSchema."""
         target = self.library.find(location, reference)
         if target is None:
             raise InvalidSchema(f"{location.where('$ref')}: can't resolve reference '{reference[:400]}'")

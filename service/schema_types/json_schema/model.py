@@ -118,13 +118,13 @@ class SchemaLocation:
             # One of several combinations of one object: each says something else of it.
             return self.node.criterion, *(piece.identity() for piece in self.node.parts)
         name = self.node.name if isinstance(self.node, Simple) else type(self.node).__name__
-        whole = isinstance(self.node, Numeric) and self.node.integer
+        integer = isinstance(self.node, Numeric) and self.node.integer
         keyword = self.node.keyword if isinstance(self.node, Values) else ""
         if self.is_subschema() and isinstance(self.raw, dict):
             # One of several things that an object says: the object's other keywords are no part of it.
             node_keywords = {keyword} if self.node is None else _KEYWORDS.get(type(self.node), {keyword})
             said = node_keywords & self.raw.keys()
-            return name, whole, keyword, frozenset((key, self.shape(key, self.raw[key])) for key in said)
+            return name, integer, keyword, frozenset((key, self.shape(key, self.raw[key])) for key in said)
         if not isinstance(self.raw, dict):
             return (self.raw,)
         return (frozenset((key, self.shape(key, value)) for key, value in self.raw.items() if self.says(key, value)),)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -29,17 +29,11 @@ _REPEAT: Final = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
 _RANGE: Final = re.compile(r"([^\\\[\]&^-])-([^\\\[\]&-])")
 
 
+@dataclass(slots=True)
 class TimeBudget:
-    """The time that patterns may still run."""
+    """The seconds that patterns may still run."""
 
-    def __init__(self, left: float) -> None:
-        self.left = left
-
-    @contextmanager
-    def spend_time(self) -> Iterator[None]:
-        started = time.monotonic()
-        yield
-        self.left -= time.monotonic() - started
+    left: float
 
 
 class UnusablePattern(Exception):
@@ -47,7 +41,7 @@ class UnusablePattern(Exception):
 
 
 def matches(pattern: str, name: str, seconds: TimeBudget) -> bool:
-    """True if the pattern is found in a property name; takes its time from `seconds`. Raises Unmatchable."""
+    """True if the pattern is found in a property name; takes its time from `seconds`. Raises UnusablePattern."""
     if regex is None or len(pattern) > MAX_RUN_LENGTH:
         raise UnusablePattern(
             f"the pattern '{pattern[:80]}' is not run here: too long, or the package regex is missing"
@@ -57,8 +51,9 @@ def matches(pattern: str, name: str, seconds: TimeBudget) -> bool:
     if seconds.left <= 0:
         raise UnusablePattern("the patterns take too long to run")
     try:
-        with seconds.spend_time():
-            match: Any = regex.search(pattern, name, regex.V1, timeout=seconds.left)
+        started = time.monotonic()
+        match: Any = regex.search(pattern, name, regex.V1, timeout=seconds.left)
+        seconds.left -= time.monotonic() - started
     except (regex.error, TimeoutError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise UnusablePattern(f"the pattern '{pattern[:80]}' can't be run: {error or type(error).__name__}") from None
     return match is not None

@@ -18,9 +18,9 @@ from ticdc_bridge.service.schema_types.java_text import Json, dump_json
 from ticdc_bridge.service.schema_types.java_text import load_schema as load
 from ticdc_bridge.service.schema_types.json_schema import tags
 from ticdc_bridge.service.schema_types.json_schema.compatibility import incompatibilities
-from ticdc_bridge.service.schema_types.json_schema.differences import ComparisonTooLarge, SchemaDifference
+from ticdc_bridge.service.schema_types.json_schema.differences import ComparisonTooLarge
 from ticdc_bridge.service.schema_types.json_schema.load import load as load_schema
-from ticdc_bridge.service.schema_types.json_schema.model import InvalidSchema, Object, SchemaLocation
+from ticdc_bridge.service.schema_types.json_schema.model import Object, SchemaLocation
 
 _RESERVED_PREFIX: Final = "$$"
 _SHOWN_CHARACTERS: Final = 1_000_000
@@ -43,7 +43,12 @@ class JsonSchema:
     def root(self) -> SchemaLocation:
         """The schema with everything it refers to. Raises SchemaValidityError with Confluent's words first."""
         if not self._kept:
-            self._kept.append(load_root(self.value, self.referenced))
+            is_schema = isinstance(self.value, dict | bool)
+            try:
+                referenced = [(entry.name, load(entry.text)) for entry in self.referenced] if is_schema else []
+                self._kept.append(load_schema(self.value, referenced))
+            except ValueError as error:
+                raise SchemaValidityError(f"Invalid JSON{'' if is_schema else ' schema'}: {error}") from None
         return self._kept[0]
 
     def check_validity(self) -> None:
@@ -53,10 +58,6 @@ class JsonSchema:
     def normalized_text(self) -> str:
         """The text with the keys of all objects sorted."""
         return dump_json(self.value, ordered=True)
-
-    def resolved_text(self) -> str:
-        """References stay references: Confluent has no other form of a JSON schema."""
-        return self.text
 
     def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
         """The canonical text: to Confluent, the order of keys makes another schema."""
@@ -94,19 +95,14 @@ class JsonSchema:
             problems = incompatibilities(other.root, self.root, lenient=self.lenient)
         except (ComparisonTooLarge, SchemaValidityError) as error:
             return [f"Unexpected exception during compatibility check: {error}"]
-        return difference_texts(problems, reader_word, writer_word)
-
-
-def difference_texts(differences: list[SchemaDifference], reader: str, writer: str) -> list[str]:
-    """The texts of the differences, or as many as fit into an answer and how many there are besides."""
-    messages: list[str] = []
-    size = 0
-    for difference in differences:
-        messages.append(difference.message(reader, writer))
-        size += len(messages[-1])
-        if size > _SHOWN_CHARACTERS and len(messages) < len(differences):
-            return [*messages, f"and {len(differences) - len(messages)} more differences"]
-    return messages
+        messages: list[str] = []
+        size = 0
+        for problem in problems:
+            messages.append(problem.message(reader_word, writer_word))
+            size += len(messages[-1])
+            if size > _SHOWN_CHARACTERS and len(messages) < len(problems):  # an answer has no room for all of them
+                return [*messages, f"and {len(problems) - len(messages)} more differences"]
+        return messages
 
 
 def parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) -> JsonSchema:
@@ -122,21 +118,3 @@ def parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) ->
     if strict:
         schema.check_validity()
     return schema
-
-
-def load_root(value: Json, referenced: Sequence[ReferencedText]) -> SchemaLocation:
-    """Raises SchemaValidityError."""
-    if not isinstance(value, dict | bool):
-        raise SchemaValidityError(f"Invalid JSON schema: {root_problem(value)}")
-    try:
-        return load_schema(value, [(entry.name, load(entry.text)) for entry in referenced])
-    except ValueError as error:
-        raise SchemaValidityError(f"Invalid JSON: {error}") from None
-
-
-def root_problem(value: Json) -> str:
-    try:
-        load_schema(value)
-    except InvalidSchema as error:
-        return str(error)
-    return ""

@@ -11,14 +11,10 @@ import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ticdc_bridge.service.schema_types.base import TaggedEntity, Tags
+from ticdc_bridge.service.schema_types.base import FIELD, RECORD, TaggedEntity, Tags, change_tags_in, tags_in
 from ticdc_bridge.service.schema_types.java_text import Json, dump_json
 from ticdc_bridge.service.schema_types.json_schema import model
 from ticdc_bridge.service.schema_types.json_schema.load import load
-
-PROPERTY: Final = "confluent:tags"
-RECORD: Final = "sr_record"
-FIELD: Final = "sr_field"
 
 _COMBINATIONS: Final = {criterion.lower(): criterion for criterion in model.CRITERIA}
 _DEFINITIONS: Final = ("definitions", "$defs")
@@ -46,32 +42,16 @@ def _find(index: model.SchemaLocation, scope: str, seen: set[str], *, in_field: 
             name = f"{scope}object"
             seen.add(name)
             if not in_field:
-                yield from _direct_tags(index.raw, name, RECORD)
+                yield from tags_in(index.raw, name, RECORD)
             for field, inner in properties.items():
-                yield from _direct_tags(inner.raw, f"{name}.{field}", FIELD)
+                yield from tags_in(inner.raw, f"{name}.{field}", FIELD)
                 yield from _find(inner, f"{name}.{field}.", seen, in_field=True)
-
-
-def _direct_tags(raw: Json, path: str, kind: str) -> Iterator[TaggedEntity]:
-    tags = raw.get(PROPERTY) if isinstance(raw, dict) else None
-    if isinstance(tags, list) and tags:
-        yield TaggedEntity(path, kind, tuple(map(str, tags)))
 
 
 def change(value: Json, add: Tags, remove: Tags) -> str:
     """The schema text with tags added and removed. Raises ValueError for a part that is not there."""
     value = copy.deepcopy(value)
-    for kind, path in dict.fromkeys((entry.kind, entry.path) for entry in (*add, *remove)):
-        node = _subschema(value, kind, path.split("."))
-        if not isinstance(node, dict):
-            raise ValueError(f"No matching path '{path}' found in the schema")
-        properties = node.get(PROPERTY)
-        tags = dict.fromkeys(map(str, properties) if isinstance(properties, list) else ())
-        tags |= dict.fromkeys(tag for entry in add if (entry.kind, entry.path) == (kind, path) for tag in entry.tags)
-        removed = {tag for entry in remove if (entry.kind, entry.path) == (kind, path) for tag in entry.tags}
-        node[PROPERTY] = [tag for tag in tags if tag not in removed]
-        if not node[PROPERTY]:
-            del node[PROPERTY]
+    change_tags_in(lambda kind, path: _subschema(value, kind, path.split(".")), add, remove)
     return dump_json(value)
 
 
@@ -91,7 +71,9 @@ def _subschema(value: Json, kind: str, steps: list[str]) -> Json:
         elif step == "not":
             value = value.get("not")
         elif step in _COMBINATIONS and isinstance(value.get(_COMBINATIONS[step]), list):
-            value = _numbered(value[_COMBINATIONS[step]], steps.pop(0) if steps else "")
+            pieces, number = sorted(value[_COMBINATIONS[step]], key=_key_of), steps.pop(0) if steps else ""
+            numbered = number.isascii() and number.isdigit() and int(number) < len(pieces)
+            value = pieces[int(number)] if numbered else None
         elif step in ("anyof", "allof") and steps:
             # One object says several things: the number says which, and it is the object itself.
             steps = steps[1:]
@@ -111,11 +93,6 @@ def _member(holder: Json, steps: list[str]) -> tuple[Json, list[str]]:
     return None, []
 
 
-def _numbered(subschemas: list[Json], number: str) -> Json:
-    in_order = sorted(subschemas, key=_key_of)
-    return in_order[int(number)] if number.isascii() and number.isdigit() and int(number) < len(subschemas) else None
-
-
 def _key_of(raw: Json) -> tuple[Any, ...]:
     try:
         node = load(raw).node
@@ -126,30 +103,22 @@ def _key_of(raw: Json) -> tuple[Any, ...]:
 
 def _sort_key(raw: Json, node: model.Node | None) -> tuple[Any, ...]:
     """By type, then by what is said about it, then by names; what has none of a text comes first."""
+    kind, names = "Ref" if node is None else type(node).__name__, tuple[Any, ...]()
     match node:
-        case model.Simple(name) | model.Values(name):
-            kind = name
-        case None:
-            kind = "Ref"
-        case _:
-            kind = type(node).__name__
+        case model.Simple():
+            kind = node.name
+        case model.Values():
+            kind, names = node.keyword, _counted(node.values)
+        case model.Combined():
+            names = node.criterion, len(node.parts)
+        case model.Object():
+            names = *_counted(node.properties), *_counted(node.required)
     said = raw if isinstance(raw, dict) else {}
     texts = tuple(
         (key in said, said[key] if isinstance(said.get(key), str) else dump_json(said.get(key)))
         for key in ("title", "description", "default")
     )
-    return _ORDER.index(kind), texts, _names(said, node)
-
-
-def _names(said: dict[str, Json], node: model.Node | None) -> tuple[Any, ...]:
-    match node:
-        case model.Values():
-            return _counted(node.values)
-        case model.Combined():
-            return node.criterion, len(node.parts)
-        case model.Object():
-            return *_counted(node.properties), *_counted(node.required)
-    return ()
+    return _ORDER.index(kind), texts, names
 
 
 def _counted(names: Any) -> tuple[Any, ...]:

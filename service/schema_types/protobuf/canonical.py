@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from ticdc_bridge.service.schema_types.protobuf import model
 from ticdc_bridge.service.schema_types.protobuf.options import OptionPrinter
-from ticdc_bridge.service.schema_types.protobuf.scopes import Scope
+from ticdc_bridge.service.schema_types.protobuf.scopes import DeclaredType, Scope
 
 MAX_TEXT: Final = 32 * 1024 * 1024
 """Characters; full names in a deeply nested schema could make a text far longer than what was sent."""
@@ -35,9 +35,6 @@ class IndentedText:
             self._lines.append(self._indent + line)
         if self._size > MAX_TEXT:
             raise ValueError(f"the schema would be written in more than {MAX_TEXT} characters")
-
-    def blank(self) -> None:
-        self.add("")
 
     @contextmanager
     def indent(self) -> Iterator[None]:
@@ -70,12 +67,12 @@ def text_of(file: model.File, *, scope: Scope | None = None, ignore_extensions: 
     return printer.lines.text()
 
 
-def resolve_type(scope: Scope, name: str) -> str:
-    """The full name of a type with its leading dot. Raises ValueError."""
+def resolve_type(scope: Scope, name: str) -> DeclaredType:
+    """Raises ValueError."""
     declaration = scope.type(name)
     if declaration is None:
         raise ValueError(f"Could not resolve type: {name}")
-    return f".{declaration.full_name}"
+    return declaration
 
 
 class _Printer:
@@ -95,18 +92,23 @@ class _Printer:
         if file.package is not None:
             lines.add(f"package {file.package};")
         if file.imports or file.public_imports:
-            lines.blank()
+            lines.add("")
             for paths, word in ((file.imports, "import"), (file.public_imports, "import public")):
                 for path in sorted(set(paths)) if normalize else paths:
                     lines.add(f'{word} "{path}";')
         options = self.options.written_options(file.options)
         if options:
-            lines.blank()
+            lines.add("")
             self.option_lines(options)
-        self.types(file.types)
-        self.extends(file.extends)
+        types = self.printed_types(file.types)
+        if types:
+            lines.add("")
+            self.type_lines(types)
+        if file.extends and not self.ignore_extensions:
+            lines.add("")
+            self.extend_lines(self.merge_extends(file.extends))
         if file.services:
-            lines.blank()
+            lines.add("")
             for service in file.services:
                 self.service(service)
 
@@ -119,7 +121,7 @@ class _Printer:
         self.lines.add(header + " {")
         for index, section in enumerate(present):
             if index:
-                self.lines.blank()
+                self.lines.add("")
             with self.lines.indent():
                 section()
         self.lines.add("}")
@@ -132,14 +134,11 @@ class _Printer:
         printed_options = self.options.written_options(options)
         return (lambda: self.option_lines(printed_options)) if printed_options else None
 
-    def types(self, types: Sequence[model.Message | model.Enum]) -> None:
-        """Messages first, then enums; a blank line before them. The order of messages has a meaning for clients."""
-        printed_types = [type_ for type_ in types if self.scope is None or not model.is_map_entry(type_)]
-        if printed_types:
-            self.lines.blank()
-            self.type_lines(printed_types)
+    def printed_types(self, types: Sequence[model.Message | model.Enum]) -> list[model.Message | model.Enum]:
+        return [type_ for type_ in types if self.scope is None or not model.is_map_entry(type_)]
 
     def type_lines(self, types: Sequence[model.Message | model.Enum]) -> None:
+        """Messages first, then enums. The order of messages has a meaning for clients."""
         for message in types:
             if isinstance(message, model.Message):
                 outside = self.scope
@@ -151,7 +150,7 @@ class _Printer:
                 self.enum(enum)
 
     def message(self, message: model.Message) -> None:
-        types = [type_ for type_ in message.types if self.scope is None or not model.is_map_entry(type_)]
+        types = self.printed_types(message.types)
         extends = () if self.ignore_extensions else self.merge_extends(message.extends)
         extensions = [] if self.ignore_extensions else message.extensions
         oneofs = message.oneofs
@@ -200,9 +199,7 @@ class _Printer:
         pieces = model.map_types(type_)
         if self.scope is not None:
             if pieces is None and type_ not in model.SCALARS:
-                declaration = self.scope.type(type_)
-                if declaration is None:
-                    raise ValueError(f"Could not resolve type: {type_}")
+                declaration = resolve_type(self.scope, type_)
                 type_ = declaration.map_type() or f".{declaration.full_name}"
                 pieces = model.map_types(type_)
             if pieces is not None:
@@ -252,41 +249,33 @@ class _Printer:
         by_name: dict[str, list[model.Field]] = {}
         for extend in extends:
             for field in extend.fields:
-                by_name.setdefault(resolve_type(self.scope, extend.name), []).append(field)
+                by_name.setdefault(f".{resolve_type(self.scope, extend.name).full_name}", []).append(field)
         return [model.Extend(name, fields) for name, fields in by_name.items()]
-
-    def extends(self, extends: Sequence[model.Extend]) -> None:
-        if extends and not self.ignore_extensions:
-            self.lines.blank()
-            self.extend_lines(self.merge_extends(extends))
 
     def extend_lines(self, extends: Sequence[model.Extend]) -> None:
         for extend in extends:
             self.block(f"extend {extend.name}", [partial(self.fields, extend.fields)] if extend.fields else [])
 
     def service(self, service: model.Service) -> None:
-        def rpcs() -> None:
-            for rpc in service.rpcs:
-                self.rpc(rpc)
-
-        sections = [self.option_section(service.options), rpcs if service.rpcs else None]
+        sections = [self.option_section(service.options), partial(self.rpcs, service.rpcs) if service.rpcs else None]
         self.block(f"service {service.name}", sections)
 
-    def rpc(self, rpc: model.Rpc) -> None:
-        request, response = rpc.request, rpc.response
-        if self.scope is not None:
-            request, response = resolve_type(self.scope, request), resolve_type(self.scope, response)
-        sent = f"stream {request}" if rpc.request_stream else request
-        returned = f"stream {response}" if rpc.response_stream else response
-        header = f"rpc {rpc.name} ({sent}) returns ({returned})"
-        options = self.options.written_options(rpc.options)
-        if not options:
-            self.lines.add(header + ";")
-            return
-        self.lines.add(header + " {")
-        with self.lines.indent():
-            self.option_lines(options)
-        self.lines.add("};")
+    def rpcs(self, rpcs: Sequence[model.Rpc]) -> None:
+        for rpc in rpcs:
+            request, response = rpc.request, rpc.response
+            if self.scope is not None:
+                request, response = (f".{resolve_type(self.scope, name).full_name}" for name in (request, response))
+            sent = f"stream {request}" if rpc.request_stream else request
+            returned = f"stream {response}" if rpc.response_stream else response
+            header = f"rpc {rpc.name} ({sent}) returns ({returned})"
+            options = self.options.written_options(rpc.options)
+            if not options:
+                self.lines.add(header + ";")
+                continue
+            self.lines.add(header + " {")
+            with self.lines.indent():
+                self.option_lines(options)
+            self.lines.add("};")
 
 
 def split_values(statements: Sequence[Sequence[_Value]]) -> list[tuple[_Value]]:

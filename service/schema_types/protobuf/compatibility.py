@@ -137,8 +137,8 @@ class _Comparison:
     def message(self, at: _Position, old: Message, new: Message) -> list[ProtobufIncompatibility]:
         """The fields of a message that is being compared already are not looked at again, its nested types are."""
         problems: list[ProtobufIncompatibility] = []
-        mine = id(old) not in self.active
-        if mine:
+        entered = id(old) not in self.active
+        if entered:
             if len(self.active) >= _MAX_DEPTH:
                 raise ValueError(f"messages refer to one another more than {_MAX_DEPTH} levels deep")
             self.active.add(id(old))
@@ -146,7 +146,7 @@ class _Comparison:
         else:
             self.guarded += 1
         problems += self.types(at, old.types, new.types)
-        if mine:
+        if entered:
             self.active.discard(id(old))
         return problems[:_MAX_FOUND]
 

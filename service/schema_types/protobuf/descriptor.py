@@ -25,6 +25,7 @@ from ticdc_bridge.service.schema_types.protobuf.parse import parse
 from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames, Scope
 from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH
 
+_PROTO: Final = descriptor_pb2.FieldDescriptorProto
 OPTIONS: Final[dict[str, list[str]]] = {
     name: words.split()
     for name, words in {
@@ -140,7 +141,7 @@ def extends_of(fields: Iterable[Any], proto3: bool) -> list[model.Extend]:
 def field_of(field: Any, label: str | None, proto3: bool) -> model.Field:
     return model.Field(
         label,
-        field.type_name or type_name(field.type),
+        field.type_name or _PROTO.Type.Name(field.type).removeprefix("TYPE_").lower(),
         field.name,
         field.number,
         default=field.default_value if field.HasField("default_value") and not proto3 else None,
@@ -149,15 +150,10 @@ def field_of(field: Any, label: str | None, proto3: bool) -> model.Field:
     )
 
 
-def type_name(number: int) -> str:
-    name: str = descriptor_pb2.FieldDescriptorProto.Type.Name(number)
-    return name.removeprefix("TYPE_").lower()
-
-
 def label_of(field: Any, proto3: bool) -> str | None:
     if field.proto3_optional:
         return "optional"
-    name: str = descriptor_pb2.FieldDescriptorProto.Label.Name(field.label).removeprefix("LABEL_").lower()
+    name: str = _PROTO.Label.Name(field.label).removeprefix("LABEL_").lower()
     return None if proto3 and name != "repeated" else name
 
 
@@ -248,22 +244,17 @@ _NOT_PACKED: Final = ("string", "bytes")
 def check_descriptor(file: File, dependencies: Mapping[str, File]) -> None:
     """dependencies: by the paths they are imported with. Raises SchemaValidityError."""
     names = DeclaredNames()
-    for entry in _visible(file, {**known_files(), **dependencies}):
-        names.add(entry, None)
+    files = {**known_files(), **dependencies}
+    paths, done = [*file.imports, *file.public_imports], set[str]()
+    for path in paths:  # a file may name the types of those it imports, and of those that they import publicly
+        if path in files and path not in done:
+            done.add(path)
+            names.add(files[path], None)
+            paths += files[path].public_imports
     names.add(file, OWN)
     problem = next(_problems(file, names.scope(file.package)), "")
     if problem:
         raise SchemaValidityError(f"Invalid protobuf schema definition: {problem}")
-
-
-def _visible(file: File, files: Mapping[str, File]) -> Iterator[File]:
-    """The files whose types a file may name: those it imports, and what those import publicly."""
-    waiting, done = [*file.imports, *file.public_imports], set[str]()
-    for path in waiting:
-        if path in files and path not in done:
-            done.add(path)
-            yield files[path]
-            waiting += files[path].public_imports
 
 
 def _problems(file: File, scope: Scope) -> Iterator[str]:

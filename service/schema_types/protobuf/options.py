@@ -85,11 +85,8 @@ class OptionPrinter:
                 return self.text(value)
             case dict():
                 entries = self._entries(value) if self._scope else value
-                return (
-                    "{\n"
-                    + self._indent_values([f"{key}: {self._value(entry)}" for key, entry in entries.items()])
-                    + "}"
-                )
+                texts = [f"{key}: {self._value(entry)}" for key, entry in entries.items()]
+                return "{\n" + self._indent_values(texts) + "}"
         if self._scope and len(value) == 1:
             return self._value(value[0])
         return "[\n" + self._indent_values(list(map(self._value, value))) + "]"

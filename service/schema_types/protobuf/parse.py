@@ -209,19 +209,15 @@ class _Parser(TokenReader):
         self.require("{")
         while not self.accept("}"):
             start = self.pos
-            field = self.field_of_group(start)
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                self.fail(f"more than {MAX_DEPTH} levels of groups")
+            field = self.field(start, self.word())
+            self.depth -= 1
+            if isinstance(field, model.Group):
+                self.fail(f"expected field declaration, was group {field.name}")
             result.fields.append(field)
         return result
-
-    def field_of_group(self, start: int) -> model.Field:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.fail(f"more than {MAX_DEPTH} levels of groups")
-        field = self.field(start, self.word())
-        self.depth -= 1
-        if isinstance(field, model.Group):
-            self.fail(f"expected field declaration, was group {field.name}")
-        return field
 
     def oneof(self) -> model.OneOf:
         result = model.OneOf(self.open())

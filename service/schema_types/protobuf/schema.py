@@ -53,10 +53,6 @@ class ProtobufSchema:
             self._kept["normalized"] = text_of(self.file, scope=self.types().scope(self.file.package))
         return self._kept["normalized"]
 
-    def resolved_text(self) -> str:
-        """References are imports and can't be written out."""
-        return self.text
-
     def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
         """The canonical text: to Confluent, the order of fields and options makes another schema."""
         return self.normalized_text() if normalized else self.text
@@ -95,12 +91,8 @@ class ProtobufSchema:
 
     def field_names(self) -> list[str]:
         """Those of the first message, which is the one a value is of unless it says otherwise."""
-        first = next((type_ for type_ in self.file.types if isinstance(type_, Message)), None)
-        return (
-            []
-            if first is None
-            else [entry.name for entry in (*first.fields, *(f for o in first.oneofs for f in o.fields))]
-        )
+        first = next((type_ for type_ in self.file.types if isinstance(type_, Message)), Message(""))
+        return [entry.name for entry in (*first.fields, *(f for oneof in first.oneofs for f in oneof.fields))]
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         old = cast(ProtobufSchema, writer)
@@ -118,10 +110,8 @@ def parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool
         dependencies: dict[str, tuple[File, Origin | None]] = {}
         for entry in referenced:
             if entry.name not in dependencies or entry.direct:
-                dependencies[entry.name] = (
-                    read(entry.text),
-                    Origin(entry.subject, entry.version) if entry.direct else None,
-                )
+                origin = Origin(entry.subject, entry.version) if entry.direct else None
+                dependencies[entry.name] = read(entry.text), origin
         schema = ProtobufSchema(file, dependencies, text_of(file))
     except ValueError as error:
         raise SchemaParseError(f"Could not parse Protobuf - {error}") from None

@@ -54,7 +54,12 @@ def serialize_file(file: model.File, dependencies: Container[str], scope: Scope)
         else:
             add_enum(proto.enum_type.add(), type_)
     for service in file.services:
-        add_service(proto.service.add(), service)
+        proto_service = proto.service.add(name=service.name)
+        for rpc in service.rpcs:
+            method = proto_service.method.add(name=rpc.name, input_type=rpc.request, output_type=rpc.response)
+            method.client_streaming, method.server_streaming = rpc.request_stream, rpc.response_stream
+            set_options(method, rpc.options)
+        set_options(proto_service, service.options)
     add_extends(proto.extension.add, file.extends, scope)
     set_options(proto, file.options)
     return base64.b64encode(proto.SerializeToString(deterministic=True)).decode()
@@ -97,7 +102,10 @@ def add_field(proto: Any, field: model.Field, proto3: bool, scope: Scope) -> Non
             proto_field.oneof_index = len(proto.oneof_decl)
             proto.oneof_decl.add(name=f"_{field.name}").options.SetInParent()
         return
-    entry = proto.nested_type.add(name=map_entry_name(field.name))
+    name = field.name
+    if "_" in name:  # `my_stops` gives `MyStopsEntry` (Guava's LOWER_UNDERSCORE to UPPER_CAMEL), `stops` `stopsEntry`
+        name = "".join(word[:1].upper() + word[1:].lower() for word in name.split("_"))
+    entry = proto.nested_type.add(name=f"{name}Entry")
     entry.options.map_entry = True
     for tag, (name, type_) in enumerate(zip(("key", "value"), pieces, strict=True), start=1):
         set_type(entry.field.add(name=name, number=tag), type_, scope)
@@ -134,13 +142,6 @@ def set_type(proto: Any, type_: str, scope: Scope) -> None:
         proto.type = _TYPES.Value("TYPE_ENUM" if isinstance(declaration.type, model.Enum) else "TYPE_MESSAGE")
 
 
-def map_entry_name(field: str) -> str:
-    """`stops` gives `stopsEntry`, `my_stops` gives `MyStopsEntry` (Guava's LOWER_UNDERSCORE to UPPER_CAMEL)."""
-    if "_" in field:
-        field = "".join(word[:1].upper() + word[1:].lower() for word in field.split("_"))
-    return f"{field}Entry"
-
-
 def add_enum(proto: Any, enum: model.Enum) -> None:
     proto.name = enum.name
     for constant in enum.constants:
@@ -157,16 +158,6 @@ def add_reserved(proto: Any, reserved: Iterable[model.Reserved], after: int) -> 
         else:
             first, last = ends(value)
             proto.reserved_range.add(start=first, end=min(last + after, 2**31 - 1))
-
-
-def add_service(proto: Any, service: model.Service) -> None:
-    proto.name = service.name
-    for rpc in service.rpcs:
-        method = proto.method.add(name=rpc.name, input_type=rpc.request, output_type=rpc.response)
-        method.client_streaming = rpc.request_stream
-        method.server_streaming = rpc.response_stream
-        set_options(method, rpc.options)
-    set_options(proto, service.options)
 
 
 def add_extends(add: Callable[..., Any], extends: Iterable[model.Extend], scope: Scope) -> None:

@@ -11,13 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from ticdc_bridge.service.schema_types.base import TaggedEntity, Tags
+from ticdc_bridge.service.schema_types.base import FIELD, RECORD, TaggedEntity, Tags, changed_tags
 from ticdc_bridge.service.schema_types.java_text import hash_order
 from ticdc_bridge.service.schema_types.protobuf.model import LIST, MAP, OPTION, Field, File, Message, Option, Value
 from ticdc_bridge.service.schema_types.protobuf.options import merge_options
 
-RECORD: Final = "sr_record"
-FIELD: Final = "sr_field"
 _META: Final = {RECORD: "confluent.message_meta", FIELD: "confluent.field_meta"}
 _TAGS: Final = "tags"
 
@@ -37,8 +35,7 @@ def _find(message: Message, path: str) -> Iterator[TaggedEntity]:
 
 
 def _direct_tags(options: Sequence[Option], path: str, kind: str) -> Iterator[TaggedEntity]:
-    meta = _merged(options).get(_META[kind])
-    tags = _tags_of(meta)
+    tags = _tags_of(_merged(options).get(_META[kind]))
     if tags:
         yield TaggedEntity(path, kind, tuple(tag for tag in tags if isinstance(tag, str)))
 
@@ -46,12 +43,10 @@ def _direct_tags(options: Sequence[Option], path: str, kind: str) -> Iterator[Ta
 def change(file: File, add: Tags, remove: Tags) -> File:
     """A copy of the file with tags added and removed. Raises ValueError for a part that is not there."""
     file = copy.deepcopy(file)
-    for kind, path in dict.fromkeys((entry.kind, entry.path) for entry in (*add, *remove)):
+    for kind, path, added, removed in changed_tags(add, remove):
         steps = path.removeprefix(".").split(".")
         meta = _META.get(kind, _META[FIELD])
-        added: list[Value] = [tag for entry in add if (entry.kind, entry.path) == (kind, path) for tag in entry.tags]
-        removed = {tag for entry in remove if (entry.kind, entry.path) == (kind, path) for tag in entry.tags}
-        new = [Option(meta, OPTION, Option(_TAGS, LIST, list(dict.fromkeys(map(str, added)))), True)] if added else []
+        new = [Option(meta, OPTION, Option(_TAGS, LIST, list(added)), True)] if added else []
         if kind == RECORD:
             message = _message(file, steps)
             message.options[:] = _changed([*message.options, *new], meta, removed)
@@ -63,8 +58,14 @@ def change(file: File, add: Tags, remove: Tags) -> File:
 
 def _changed(options: Sequence[Option], meta: str, removed: set[str]) -> list[Option]:
     by_name = _merged(options)
-    if meta in by_name and removed:
-        _remove_tags(by_name, meta, removed)
+    value = by_name[meta].value if meta in by_name and removed else None
+    if isinstance(value, dict) and _TAGS in value:
+        left = [tag for tag in _tags_of(by_name[meta]) if not isinstance(tag, str) or tag not in removed]
+        rest = {key: left if key == _TAGS else entry for key, entry in value.items() if key != _TAGS or left}
+        if rest:
+            by_name[meta] = Option(meta, MAP, rest, True)
+        else:
+            del by_name[meta]  # it says nothing any more
     return [by_name[name] for name in hash_order(by_name)]
 
 
@@ -81,19 +82,6 @@ def _tags_of(meta: Option | None) -> list[Value]:
         return []
     tags = meta.value.get(_TAGS, [])
     return tags if isinstance(tags, list) else [tags]
-
-
-def _remove_tags(options: dict[str, Option], meta: str, removed: set[str]) -> None:
-    """An option that says nothing any more goes too."""
-    value = options[meta].value
-    if not isinstance(value, dict) or _TAGS not in value:
-        return
-    left = [tag for tag in _tags_of(options[meta]) if not isinstance(tag, str) or tag not in removed]
-    rest = {key: left if key == _TAGS else entry for key, entry in value.items() if key != _TAGS or left}
-    if rest:
-        options[meta] = Option(meta, MAP, rest, True)
-    else:
-        del options[meta]
 
 
 def _message(file: File, names: Sequence[str]) -> Message:

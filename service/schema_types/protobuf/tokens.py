@@ -262,8 +262,6 @@ class TokenReader:
 
 def inner_value(kind: str, value: model.Value) -> model.Value:
     """A value as it is kept inside a map or list, where its kind would be lost."""
-    return (
-        model.Word(kind, value)
-        if kind in (model.NUMBER, model.BOOLEAN, model.ENUM) and isinstance(value, str)
-        else value
-    )
+    if kind in (model.NUMBER, model.BOOLEAN, model.ENUM) and isinstance(value, str):
+        return model.Word(kind, value)
+    return value

@@ -1,4 +1,4 @@
-"""What databases do differently, one module each: how a transaction begins, who else writes, what errors mean.
+"""Differences of databases, a module each: how a transaction begins, who else writes, what errors mean.
 
 A transaction is begun and ended by hand, past SQLAlchemy, whose way of doing so costs more than a read does.
 """
@@ -71,12 +71,10 @@ class Dialect(Protocol):
     """For messages: no password in it."""
 
     engine: Engine
+    """Gives connections whose transactions are begun and ended by hand."""
 
     readers: int
     """How many connections of the engine may be used to read at once."""
-
-    def connect(self) -> Connection:
-        """A connection whose transactions are begun and ended by hand."""
 
     def begin_read(self, connection: Connection) -> None:
         """Start a transaction that sees one state of the database and never waits for writers."""

@@ -53,9 +53,6 @@ class Sqlite:
         self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_timeout=wait_seconds)
         event.listen(self.engine, "connect", _prepare(wait_seconds))
 
-    def connect(self) -> Connection:
-        return self.engine.connect()
-
     def begin_read(self, connection: Connection) -> None:
         driver(connection).execute("BEGIN")
 

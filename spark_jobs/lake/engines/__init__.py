@@ -1,1 +1,1 @@
-"""What writes tables of the lake: one module an engine, all by the protocol in `base`."""
+"""Engines that write tables of the lake: one module an engine, all by the protocol in `base`."""

@@ -1,4 +1,4 @@
-"""What `merge` asks of a table of the lake, whichever library writes it: one file a library, one entry in ENGINES.
+"""Tables of the lake as `merge` needs them, whichever library writes them: one file and one entry in ENGINES each.
 
 Other distributions add an EngineEntry by entry points of the group `ticdc_bridge.engines`.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.plugins import plugins
@@ -47,7 +49,6 @@ class LakeTable(Protocol):
     @property
     def location(self) -> str:
         """As --out has it."""
-        ...
 
     def exists(self) -> bool: ...
 
@@ -56,11 +57,9 @@ class LakeTable(Protocol):
 
         SetupError STOPPED where this library can't write it.
         """
-        ...
 
     def column_type(self, kind: str) -> str:
         """The type that a column of this Spark type has in the table. SetupError USAGE where it has none for it."""
-        ...
 
     def read(self) -> DataFrame: ...
 
@@ -68,33 +67,27 @@ class LakeTable(Protocol):
 
     def set_property(self, name: str, value: str) -> None:
         """Sets a table property."""
-        ...
 
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
         clustered_by: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """The table without rows. SetupError USAGE for a layout that this library, or the format, does not have."""
-        ...
 
     def overwrite(self, frame: DataFrame) -> None:
         """The table anew, with the frame's columns; the frame may be made of the table's own rows."""
-        ...
 
     def add_rows(self, frame: DataFrame) -> None:
         """Adds rows. frame: has the table's columns, of its types and in its order."""
-        ...
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         """Before columns of these types come. have: the types of those that are there."""
-        ...
 
     def add(self, column: TableColumn, value: str | None = None, others: str = "false") -> bool:
         """Adds a column. value: SQL, of it in the rows that are there; others: SQL, rows that do not get it.
 
         True: the rows have it, and no file is new; False: no row has it.
         """
-        ...
 
     def rename(self, old: str, new: str) -> None: ...
 
@@ -104,21 +97,46 @@ class LakeTable(Protocol):
 
     def reorder(self, names: Sequence[str]) -> None:
         """Makes these the first columns, in this order, where that changes metadata only; else all stay in place."""
-        ...
 
     def widen(self, name: str, kind: str) -> bool:
         """Another type in place; False: the table must be written anew."""
-        ...
 
     def delete(self, where: str) -> None:
         """where: Spark SQL over the table's columns, as the values of update, by column."""
-        ...
 
     def update(self, values: Mapping[str, str], where: str) -> None: ...
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
         """frame: rows that are the same each time they are read (spark_sql.keep_rows)."""
-        ...
+
+
+T = TypeVar("T")
+
+
+def convert_errors(error_of: Callable[[Any, Exception], SetupError | None]) -> Callable[[type[T]], type[T]]:
+    """A decorator of classes: what their public methods raise becomes what `error_of` makes of the table and the error;
+    None: it stays as it is.
+    """
+
+    def convert(method: FunctionType) -> Callable[..., Any]:
+        @wraps(method)
+        def call_method(table: Any, /, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return method(table, *args, **kwargs)
+            except Exception as error:  # Java's as they are, or as pyspark's own
+                if (converted := error_of(table, error)) is None:
+                    raise
+                raise converted from error
+
+        return call_method
+
+    def decorate(table_class: type[T]) -> type[T]:
+        for name in dir(table_class):
+            if isinstance(method := getattr(table_class, name), FunctionType) and not name.startswith("_"):
+                setattr(table_class, name, convert(method))
+        return table_class
+
+    return decorate
 
 
 Engine = Callable[["SparkSession", str], LakeTable]

@@ -10,14 +10,13 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructType
 
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import property_sql
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-    from pyspark.sql.types import DataType, StructType
 
 
 @dataclass(frozen=True)
@@ -86,18 +85,14 @@ def need_for_rows(spark: SparkSession, path: str, sql_name: str, have: StructTyp
             need(spark, path, sql_name, MAPPING, f"column {leaf!r}")
         old = known.get(name)
         texts = None if old is None else (old.simpleString(), kind.simpleString())
-        if texts is not None and widens(*texts) and (texts[0] in _INTEGERS) == (texts[1] in _INTEGERS):
-            need(spark, path, sql_name, WIDENING, _widening(".".join(name), *texts))
+        if texts is not None and (texts[0] in _INTEGERS) == (texts[1] in _INTEGERS):
+            need_for_type(spark, path, sql_name, ".".join(name), *texts)
 
 
 def need_for_type(spark: SparkSession, path: str, sql_name: str, name: str, have: str, kind: str) -> None:
     """Type widening, where a column's new type needs it."""
     if widens(have, kind):
-        need(spark, path, sql_name, WIDENING, _widening(name, have, kind))
-
-
-def _widening(name: str, have: str, kind: str) -> str:
-    return f"column {name} from {have} to {kind}"
+        need(spark, path, sql_name, WIDENING, f"column {name} from {have} to {kind}")
 
 
 def widens(have: str, kind: str) -> bool:

@@ -1,23 +1,23 @@
-"""What both Delta engines ask of a table's folder."""
+"""Questions of both Delta engines about a table's folder."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake.engines.delta_features import NTZ, need
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 _NO_TABLE = frozenset(("DELTA_PATH_DOES_NOT_EXIST", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE",
                        "DELTA_SCHEMA_NOT_SET", "PATH_NOT_FOUND"))  # fmt: skip
-"""What Delta says of a path without a table: nothing is there, other files, a log without a commit."""
+"""Delta's errors for a path without a table: nothing is there, other files, a log without a commit."""
 
 
 def sql_name(path: str) -> str:
@@ -44,8 +44,6 @@ def check_folder(path: str) -> None:
 
 def exists(spark: SparkSession, path: str) -> bool:
     """True if there is a Delta table at the path."""
-    from pyspark.errors import AnalysisException
-
     try:
         _ = spark.read.format("delta").load(absolute_path(path)).schema
     except AnalysisException as error:

@@ -8,29 +8,28 @@ Spark to deltalake through Parquet files beside the table, a batch at a time.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake import DeltaTable, Field, Schema, TableFeatures, write_deltalake
+from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_location
 from ticdc_bridge.spark_jobs.lake.engines import delta_files
-from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from deltalake import DeltaTable
-    from pyspark.sql import DataFrame, SparkSession
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _NTZ = "timestampNtz"
 # What deltalake can't write; it says so itself, in other words and late.
@@ -39,21 +38,14 @@ _MISTAKEN = frozenset("[]^|\\%")  # letters of paths that it panics at, or takes
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
-def _convert_errors(method: Callable[Concatenate[Deltalake, P], R]) -> Callable[Concatenate[Deltalake, P], R]:
-    """What deltalake can't do is told as ours: SetupError STOPPED."""
-
-    @wraps(method)
-    def call_method(table: Deltalake, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        from deltalake.exceptions import DeltaError
-
-        try:
-            return method(table, *args, **kwargs)
-        except (DeltaError, OSError) as error:
-            raise SetupError("STOPPED", where=table.location, details=f"deltalake: {error}") from error
-
-    return call_method
+def _error_of(table: Deltalake, error: Exception) -> SetupError | None:
+    """SetupError STOPPED for what deltalake can't do."""
+    if not isinstance(error, DeltaError | OSError):
+        return None
+    return SetupError("STOPPED", where=table.location, details=f"deltalake: {error}")
 
 
+@convert_errors(_error_of)
 @dataclass(frozen=True)
 class Deltalake:
     """A spark_jobs.lake.engines.base.LakeTable, in a folder of this machine or an object store. SetupError USAGE for a
@@ -84,11 +76,8 @@ class Deltalake:
         return kind
 
     def exists(self) -> bool:
-        from deltalake import DeltaTable
-
         return DeltaTable.is_deltatable(self._location, self._options)
 
-    @_convert_errors
     def prepare(self) -> dict[str, str]:
         protocol = self._table().protocol()
         features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
@@ -100,10 +89,7 @@ class Deltalake:
             raise SetupError("STOPPED", where=self.location, details=details)
         return self.properties()
 
-    @_convert_errors
     def read(self) -> DataFrame:
-        from pyspark.sql.types import StructType
-
         table = self._table()
         schema = StructType.fromJson(json.loads(table.schema().to_json()))
         files = [_spark_file(uri) for uri in table.file_uris()]
@@ -115,18 +101,14 @@ class Deltalake:
             reader = reader.option("basePath", self._location)
         return reader.parquet(*files)
 
-    @_convert_errors
     def properties(self) -> dict[str, str]:
         return {name: value for name, value in self._table().metadata().configuration.items() if value is not None}
 
     # ---- changes of the table
-    @_convert_errors
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
         clustered_by: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        from deltalake import DeltaTable, Schema
-
         if clustered_by:
             details = f"{self.location}: deltalake can't cluster a table: --engine delta-spark, or --partition-by"
             raise SetupError("USAGE", details=details)
@@ -137,26 +119,20 @@ class Deltalake:
             raise_if_key_not_exists=False, storage_options=self._options,
         )  # fmt: skip
 
-    @_convert_errors
     def set_property(self, name: str, value: str) -> None:
         self._table().alter.set_table_properties({name: value}, raise_if_not_exists=False)
 
-    @_convert_errors
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
-        from deltalake import TableFeatures
-
         del have  # the log tells
         table = self._table()
         if any("timestamp_ntz" in kind for kind in types) and _NTZ not in (table.protocol().reader_features or ()):
             table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
 
-    @_convert_errors
     def add(self, column: TableColumn, value: str | None = None, others: str = "false") -> bool:
         del value, others  # a default of Delta's is none for the rows that are there
         self._table().alter.add_columns([_field(column)])
         return False
 
-    @_convert_errors
     def comment(self, name: str, text: str) -> None:
         self._table().alter.set_column_metadata(name, {"comment": text})
 
@@ -168,10 +144,7 @@ class Deltalake:
         return False
 
     # ---- changes of its rows
-    @_convert_errors
     def overwrite(self, frame: DataFrame) -> None:
-        from deltalake import write_deltalake
-
         layout = self._table().metadata().partition_columns if self.exists() else None
         with self._rows_of(frame) as rows:
             write_deltalake(
@@ -179,10 +152,7 @@ class Deltalake:
                 storage_options=self._options,
             )  # fmt: skip
 
-    @_convert_errors
     def add_rows(self, frame: DataFrame) -> None:
-        from deltalake import write_deltalake
-
         with self._rows_of(frame) as rows:
             write_deltalake(self._location, rows, mode="append", storage_options=self._options)
 
@@ -193,13 +163,9 @@ class Deltalake:
         self.overwrite(self.read().drop(name))
 
     def delete(self, where: str) -> None:
-        from pyspark.sql import functions as F
-
         self.overwrite(self.read().where(~F.coalesce(F.expr(where), F.lit(False))))
 
     def update(self, values: Mapping[str, str], where: str) -> None:
-        from pyspark.sql import functions as F
-
         frame = self.read()
         columns = {
             name: F.when(F.expr(where), F.expr(value))
@@ -209,10 +175,9 @@ class Deltalake:
         }
         self.overwrite(frame.withColumns(columns))
 
-    @_convert_errors
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
-        on = " AND ".join(f"t.{_quote(ours)} = s.{_quote(theirs)}" for ours, theirs in upsert.keys)
-        values = {_quote(ours): f"s.{_quote(theirs)}" for ours, theirs in upsert.values}
+        on = " AND ".join(f"t.{_quote(column)} = s.{_quote(source)}" for column, source in upsert.keys)
+        values = {_quote(column): f"s.{_quote(source)}" for column, source in upsert.values}
         with self._rows_of(frame) as rows:
             merger = self._table().merge(rows, predicate=on, source_alias="s", target_alias="t")
             if upsert.delete:
@@ -230,20 +195,16 @@ class Deltalake:
 
     @property
     def _options(self) -> dict[str, str]:
-        """What deltalake does not take from the environment by itself."""
+        """Options that deltalake does not take from the environment by itself."""
         endpoint = s3_endpoint() or ""
         return {"allow_http": "true"} if endpoint.startswith("http://") and "://" in self._location else {}
 
     def _table(self) -> DeltaTable:
-        from deltalake import DeltaTable
-
         return DeltaTable(self._location, storage_options=self._options)
 
     @contextmanager
     def _rows_of(self, frame: DataFrame) -> Iterator[pa.RecordBatchReader]:
         """The frame's rows, as they are read from files that Spark writes."""
-        import pyarrow.dataset as ds
-
         # A name with an underscore is none of the table's files; beside them, as executors may be elsewhere.
         folder = path_of(self._location) / f"_bridge_rows-{uuid4().hex}"
         files = folder.url.files if isinstance(folder, ObjectPath) else None
@@ -263,8 +224,6 @@ def _spark_file(uri: str) -> str:
 
 def _with_comments(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:
     """Rows whose fields have the frame's comments, and may be NULL."""
-    import pyarrow as pa
-
     comments = {f.name: {"comment": f.metadata["comment"]} for f in frame.schema.fields if "comment" in f.metadata}
     fields = [pa.field(f.name, f.type, True, comments.get(f.name)) for f in rows.schema]
     schema = pa.schema(fields)
@@ -273,9 +232,6 @@ def _with_comments(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:
 
 
 def _field(column: TableColumn) -> Any:
-    from deltalake import Field
-    from pyspark.sql.types import DataType
-
     described = {
         "name": column.name, "type": DataType.fromDDL(column.type).jsonValue(), "nullable": True,
         "metadata": {"comment": column.comment} if column.comment else {},

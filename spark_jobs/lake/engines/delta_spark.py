@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files
-from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
-from ticdc_bridge.spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
-from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql
 
 
 @dataclass(frozen=True)
-class SparkDelta:
+class SparkDelta(SqlTable):
     """A spark_jobs.lake.engines.base.LakeTable."""
 
-    spark: SparkSession
     path: str
 
     @property
@@ -29,12 +27,12 @@ class SparkDelta:
         return f"delta:{self.path}"
 
     @property
-    def _name(self) -> str:
+    def _sql_name(self) -> str:
         return delta_files.sql_name(self.path)
 
     @property
     def _at(self) -> tuple[SparkSession, str, str]:
-        return self.spark, self.path, self._name
+        return self.spark, self.path, self._sql_name
 
     def exists(self) -> bool:
         return delta_files.exists(self.spark, self.path)
@@ -49,11 +47,7 @@ class SparkDelta:
         return self.spark.read.format("delta").load(delta_files.absolute_path(self.path))
 
     def properties(self) -> dict[str, str]:
-        row = self.spark.sql(f"DESCRIBE DETAIL {self._name}").collect()[0]
-        return dict(row["properties"])
-
-    def set_property(self, name: str, value: str) -> None:
-        self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
+        return dict(self._details()["properties"])
 
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
@@ -69,17 +63,17 @@ class SparkDelta:
         names = ", ".join(map(quote_name, [*partitioned_by, *clustered_by]))
         layout = f" {words} ({names})" if names else ""
         columns_sql = ", ".join(map(column_sql, columns))
-        self.spark.sql(f"CREATE TABLE {self._name} ({columns_sql}) USING delta{layout} TBLPROPERTIES ({pairs})")
+        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING delta{layout} TBLPROPERTIES ({pairs})")
 
     def overwrite(self, frame: DataFrame) -> None:
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         clusters: list[str] = []
         names = delta_features.field_names(frame.schema)
         if self.exists():  # its layout stays
-            row = self.spark.sql(f"DESCRIBE DETAIL {self._name}").collect()[0].asDict()
-            if partitions := [name for name in row["partitionColumns"] if name in frame.columns]:
+            details = self._details()
+            if partitions := [name for name in details["partitionColumns"] if name in frame.columns]:
                 writer = writer.partitionBy(*partitions)
-            clusters = [name for name in row.get("clusteringColumns") or () if name in frame.columns]
+            clusters = [name for name in details.get("clusteringColumns") or () if name in frame.columns]
             for name in names:
                 delta_features.need_for_name(*self._at, name)
         else:
@@ -103,21 +97,16 @@ class SparkDelta:
 
     def rename(self, old: str, new: str) -> None:
         delta_features.need(*self._at, delta_features.MAPPING, f"the new name {new!r} of column {old!r}")
-        self._alter(f"RENAME COLUMN {quote_name(old)} TO {quote_name(new)}")
+        super().rename(old, new)
 
     def drop(self, name: str) -> None:
         delta_features.need(*self._at, delta_features.MAPPING, f"column {name!r}, which is dropped,")
-        self._alter(f"DROP COLUMN {quote_name(name)}")
-
-    def comment(self, name: str, text: str) -> None:
-        self._alter(f"ALTER COLUMN {quote_name(name)} COMMENT {sql_literal(text)}")
+        super().drop(name)
 
     def reorder(self, names: Sequence[str]) -> None:
         """Columns stay where they are."""
 
     def widen(self, name: str, kind: str) -> bool:
-        from pyspark.errors import PySparkException
-
         delta_features.need_for_type(*self._at, name, self.read().schema[name].dataType.simpleString(), kind)
         try:
             self._alter(f"ALTER COLUMN {quote_name(name)} TYPE {kind}")
@@ -125,15 +114,5 @@ class SparkDelta:
             return False
         return True
 
-    def delete(self, where: str) -> None:
-        self.spark.sql(f"DELETE FROM {self._name} WHERE {where}")
-
-    def update(self, values: Mapping[str, str], where: str) -> None:
-        self.spark.sql(update_sql(self._name, values, where))
-
-    def merge(self, frame: DataFrame, upsert: Upsert) -> None:
-        with view_of(frame) as source:
-            self.spark.sql(merge_sql(self._name, source, upsert))
-
-    def _alter(self, change: str) -> None:
-        self.spark.sql(f"ALTER TABLE {self._name} {change}")
+    def _details(self) -> dict[str, Any]:
+        return self.spark.sql(f"DESCRIBE DETAIL {self._sql_name}").collect()[0].asDict()

@@ -7,13 +7,11 @@ expired are forgotten: a batch comes again soon after a kill or never, so Iceber
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
 
 from ticdc_bridge.spark_jobs.lake.engines.base import types_error
 from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import ACCEPTS_ROWS, SparkIceberg
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 APPLICATION, BATCH = "bridge.application", "bridge.batch"
 """Keys of a snapshot's summary."""
@@ -31,8 +29,10 @@ def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) 
     if not table.exists():
         table.create_for(frame, dict([ACCEPTS_ROWS]))
     else:
-        if once is not None and newest_batch(table, once[0]) >= once[1]:
-            return
+        if once is not None:
+            batches = (int(s.get(BATCH, -1)) for _, s in table.snapshots() if s.get(APPLICATION) == once[0])
+            if max(batches, default=-1) >= once[1]:
+                return
         if ACCEPTS_ROWS[1] != table.prepare().get(ACCEPTS_ROWS[0]):
             table.set_property(*ACCEPTS_ROWS)
     summary = {} if once is None else {APPLICATION: once[0], BATCH: str(once[1])}
@@ -42,9 +42,3 @@ def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) 
         if (match := _OTHER_TYPE.search(str(error))) is None:
             raise
         raise types_error(table.location, match[0]) from error
-
-
-def newest_batch(table: SparkIceberg, application: str) -> int:
-    """The number of the newest batch of this application that the table has; -1: none."""
-    numbers = (int(s.get(BATCH, -1)) for _, s in table.snapshots() if s.get(APPLICATION) == application)
-    return max(numbers, default=-1)

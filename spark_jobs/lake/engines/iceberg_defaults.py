@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
 from ticdc_bridge.spark_jobs.spark.session import is_connect
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _VERSION: Final = 3
 _TYPES: Final = frozenset(("int", "bigint", "double", "decimal", "string", "binary"))

@@ -9,23 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import widens
 from ticdc_bridge.spark_jobs.io.locations import split_iceberg_name
 from ticdc_bridge.spark_jobs.lake.engines import iceberg_defaults
-from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
-from ticdc_bridge.spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
-from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, convert_errors
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, view_of
 
 ACCEPTS_ROWS = ("write.spark.accept-any-schema", "true")
 """Table property, and its value, by which Spark leaves it to Iceberg how rows fit a table's columns."""
@@ -37,35 +31,40 @@ _ICEBERG = re.compile(r"org\.apache\.iceberg\.\w+\.\w+: ([^\n]+)|Unsupported tab
 _NO_CLASS = re.compile(r"Cannot find catalog plugin class|ClassNotFoundException: org\.apache\.iceberg")
 
 
-def _convert_errors(method: Callable[Concatenate[SparkIceberg, P], R]) -> Callable[Concatenate[SparkIceberg, P], R]:
-    """What Iceberg or the catalog refuses is told as ours: SetupError STOPPED, JAR_MISSING."""
+def _error_of(table: SparkIceberg, error: Exception) -> SetupError | None:
+    """The error of Iceberg, or of the catalog, as a SetupError; None for an error of the query's own."""
+    text = str(error)
+    if _NO_CLASS.search(text):
+        details = (
+            f"{table.location}: this Spark session has no jars of Iceberg's: start it with spark.jars.packages="
+            "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 (4.0: …-4.0_2.13:1.11.0)"
+        )
+        return SetupError("JAR_MISSING", details=details)
+    match = _ICEBERG.search(text)
+    if match is None:
+        return None
+    return SetupError("STOPPED", where=table.location, details=f"Iceberg: {(match[1] or match[2]).strip()[:500]}")
 
-    @wraps(method)
-    def call_method(table: SparkIceberg, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return method(table, *args, **kwargs)
-        except Exception as error:  # Java's as they are, or as pyspark's own
-            if (ours := table.error_of(error)) is None:
-                raise
-            raise ours from error
 
-    return call_method
-
-
+@convert_errors(_error_of)
 @dataclass(frozen=True)
-class SparkIceberg:
+class SparkIceberg(SqlTable):
     """A spark_jobs.lake.engines.base.LakeTable. name: CATALOG.DB.TABLE.
 
     SetupError USAGE where the session does not know the catalog, or the name has fewer than three parts.
     """
 
-    spark: SparkSession
     name: str
 
     def __post_init__(self) -> None:
         catalog = split_iceberg_name(self.name)[0]
-        if self.spark.conf.get(_CATALOG + catalog, None) is None:
-            raise SetupError("USAGE", details=_no_catalog(self.location, catalog))
+        if self.spark.conf.get(name := _CATALOG + catalog, None) is None:
+            details = (
+                f"{self.location}: Spark knows no catalog {catalog}. Configure it (--conf, spark-defaults.conf):"
+                f" {name}=org.apache.iceberg.spark.SparkCatalog, and {name}.type=hadoop with {name}.warehouse=PATH,"
+                f" {name}.type=rest or jdbc with {name}.uri=URI, {name}.type=hive or glue"
+            )
+            raise SetupError("USAGE", details=details)
         # A catalog that keeps tables would show them as they were before another writer's commit.
         cache = f"{_CATALOG}{catalog}.cache-enabled"
         if self.spark.conf.get(cache, None) is None:
@@ -80,11 +79,9 @@ class SparkIceberg:
         return ".".join(map(quote_name, split_iceberg_name(self.name)))
 
     # ---- what is there
-    @_convert_errors
     def exists(self) -> bool:
         return self.spark.catalog.tableExists(self._sql_name)
 
-    @_convert_errors
     def prepare(self) -> dict[str, str]:
         self.spark.catalog.refreshTable(self._sql_name)
         properties = self.properties()
@@ -96,11 +93,9 @@ class SparkIceberg:
     def read(self) -> DataFrame:
         return self.spark.table(self._sql_name)
 
-    @_convert_errors
     def properties(self) -> dict[str, str]:
         return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self._sql_name}").collect()}
 
-    @_convert_errors
     def snapshots(self) -> list[tuple[int, dict[str, str]]]:
         """(id, summary) of the snapshots that the table is made of, the newest first."""
         rows = self.spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {self._sql_name}.snapshots").collect()
@@ -119,7 +114,6 @@ class SparkIceberg:
         return _STORED.get(kind, kind)
 
     # ---- changes of the table
-    @_convert_errors
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
         clustered_by: Sequence[str] = (),
@@ -133,14 +127,9 @@ class SparkIceberg:
         if clustered_by:
             self._alter(f"WRITE ORDERED BY {', '.join(map(quote_name, clustered_by))}")
 
-    @_convert_errors
-    def set_property(self, name: str, value: str) -> None:
-        self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
-
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         """Every type that `column_type` gives can be added to every table."""
 
-    @_convert_errors
     def add(self, column: TableColumn, value: str | None = None, others: str = "false") -> bool:
         if value is not None:
             files = self.spark.table(f"{self._sql_name}.data_files")
@@ -150,19 +139,6 @@ class SparkIceberg:
         self._alter(f"ADD COLUMNS ({column_sql(column)})")
         return False
 
-    @_convert_errors
-    def rename(self, old: str, new: str) -> None:
-        self._alter(f"RENAME COLUMN {quote_name(old)} TO {quote_name(new)}")
-
-    @_convert_errors
-    def drop(self, name: str) -> None:
-        self._alter(f"DROP COLUMN {quote_name(name)}")
-
-    @_convert_errors
-    def comment(self, name: str, text: str) -> None:
-        self._alter(f"ALTER COLUMN {quote_name(name)} COMMENT {sql_literal(text)}")
-
-    @_convert_errors
     def reorder(self, names: Sequence[str]) -> None:
         have = self.read().columns
         for n, name in enumerate(names):
@@ -172,7 +148,6 @@ class SparkIceberg:
                 have.remove(name)
                 have.insert(n, name)
 
-    @_convert_errors
     def widen(self, name: str, kind: str) -> bool:
         have = self.read().schema[name].dataType.simpleString()
         same_scale = have.startswith("decimal") and widens(have, kind) and have.split(",")[1] == kind.split(",")[1]
@@ -182,11 +157,8 @@ class SparkIceberg:
         return True
 
     # ---- changes of its rows
-    @_convert_errors
     def overwrite(self, frame: DataFrame) -> None:
         """Rows alone where the columns stay; else the table is replaced, under its partitioning and order of rows."""
-        from pyspark.sql import functions as F
-
         if not self.exists():
             self._create_namespace()
             self._replace(frame, "")
@@ -194,30 +166,15 @@ class SparkIceberg:
         if _columns_of(frame, self.column_type) == _columns_of(self.read(), self.column_type):
             frame.writeTo(self._sql_name).overwrite(F.lit(True))
             return
-        order, text = self.properties().get("sort-order"), self._create_text()
-        match = _PARTITIONS.search(text)
+        order = self.properties().get("sort-order")
+        match = _PARTITIONS.search(self.spark.sql(f"SHOW CREATE TABLE {self._sql_name}").collect()[0][0])
         self._replace(frame, f" PARTITIONED BY ({match[1]})" if match else "")
         if order is not None:
             self._alter(f"WRITE ORDERED BY {order}")
 
-    @_convert_errors
     def add_rows(self, frame: DataFrame) -> None:
         frame.writeTo(self._sql_name).append()
 
-    @_convert_errors
-    def delete(self, where: str) -> None:
-        self.spark.sql(f"DELETE FROM {self._sql_name} WHERE {where}")
-
-    @_convert_errors
-    def update(self, values: Mapping[str, str], where: str) -> None:
-        self.spark.sql(update_sql(self._sql_name, values, where))
-
-    @_convert_errors
-    def merge(self, frame: DataFrame, upsert: Upsert) -> None:
-        with view_of(frame) as source:
-            self.spark.sql(merge_sql(self._sql_name, source, upsert))
-
-    @_convert_errors
     def create_for(self, frame: DataFrame, properties: Mapping[str, str]) -> None:
         """The table without rows, with the columns of a frame."""
         self._create_namespace()
@@ -226,50 +183,20 @@ class SparkIceberg:
             writer = writer.tableProperty(name, value)
         writer.create()
 
-    @_convert_errors
     def append(self, frame: DataFrame, options: Mapping[str, str]) -> None:
         """Columns go by name; new ones and wider types widen the table, which needs ACCEPTS_ROWS for that."""
         writer = frame.writeTo(self._sql_name).option("mergeSchema", "true").option("check-ordering", "false")
         writer.options(**options).append()
 
     # ---- how
-    def error_of(self, error: Exception) -> SetupError | None:
-        """What Iceberg, or the catalog, says; None for an error of the query's own."""
-        text = str(error)
-        if _NO_CLASS.search(text):
-            details = (
-                f"{self.location}: this Spark session has no jars of Iceberg's: start it with spark.jars.packages="
-                "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 (4.0: …-4.0_2.13:1.11.0)"
-            )
-            return SetupError("JAR_MISSING", details=details)
-        match = _ICEBERG.search(text)
-        if match is None:
-            return None
-        return SetupError("STOPPED", where=self.location, details=f"Iceberg: {(match[1] or match[2]).strip()[:500]}")
-
     def _create_namespace(self) -> None:
         namespace = ".".join(map(quote_name, split_iceberg_name(self.name)[:-1]))
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-
-    def _create_text(self) -> str:
-        return str(self.spark.sql(f"SHOW CREATE TABLE {self._sql_name}").collect()[0][0])
 
     def _replace(self, frame: DataFrame, layout: str) -> None:
         with view_of(frame) as source:
             self.spark.sql(f"CREATE OR REPLACE TABLE {self._sql_name} USING iceberg{layout} AS SELECT * FROM {source}")
 
-    def _alter(self, change: str) -> None:
-        self.spark.sql(f"ALTER TABLE {self._sql_name} {change}")
-
 
 def _columns_of(frame: DataFrame, type_in_table: Callable[[str], str]) -> list[tuple[str, str]]:
     return [(f.name, type_in_table(f.dataType.simpleString())) for f in frame.schema]
-
-
-def _no_catalog(location: str, catalog: str) -> str:
-    name = _CATALOG + catalog
-    return (
-        f"{location}: Spark knows no catalog {catalog}. Configure it (--conf, spark-defaults.conf):"
-        f" {name}=org.apache.iceberg.spark.SparkCatalog, and {name}.type=hadoop with {name}.warehouse=PATH,"
-        f" {name}.type=rest or jdbc with {name}.uri=URI, {name}.type=hive or glue"
-    )

@@ -1,21 +1,21 @@
-"""The SQL by which Spark changes tables, the same for each engine that writes by it."""
+"""Tables that Spark's SQL changes: what is the same for each engine that writes by it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.spark.session import session_id
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 def column_sql(column: TableColumn) -> str:
@@ -29,24 +29,51 @@ def property_sql(name: str, value: str) -> str:
     return f"{sql_literal(name)} = {sql_literal(value)}"
 
 
-def merge_sql(table: str, source: str, upsert: Upsert) -> str:
-    """MERGE INTO. table, source: names, quoted where they need it."""
-    # Keys are never NULL, and Spark finds a row by = in less time than by <=>.
-    on = " AND ".join(f"t.{quote_name(ours)} = s.{quote_name(theirs)}" for ours, theirs in upsert.keys)
-    pairs = [(quote_name(ours), f"s.{quote_name(theirs)}") for ours, theirs in upsert.values]
-    return (
-        f"MERGE INTO {table} t USING {source} s ON {on}"
-        + (f" WHEN MATCHED AND ({upsert.delete}) THEN DELETE" if upsert.delete else "")
-        + f" WHEN MATCHED AND ({upsert.update}) THEN UPDATE SET {', '.join(f't.{a} = {b}' for a, b in pairs)}"
-        f" WHEN NOT MATCHED AND ({upsert.insert}) THEN INSERT ({', '.join(a for a, _ in pairs)})"
-        f" VALUES ({', '.join(b for _, b in pairs)})"
-    )
+@dataclass(frozen=True)
+class SqlTable(ABC):
+    """The methods of a LakeTable whose SQL Delta and Iceberg have alike."""
 
+    spark: SparkSession
 
-def update_sql(table: str, values: Mapping[str, str], where: str) -> str:
-    """UPDATE. table: a name, quoted where it needs it. values: SQL, by column."""
-    pairs = ", ".join(f"{quote_name(name)} = {value}" for name, value in values.items())
-    return f"UPDATE {table} SET {pairs} WHERE {where}"
+    @property
+    @abstractmethod
+    def _sql_name(self) -> str:
+        """The table's name, quoted where it needs it."""
+
+    def set_property(self, name: str, value: str) -> None:
+        self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
+
+    def rename(self, old: str, new: str) -> None:
+        self._alter(f"RENAME COLUMN {quote_name(old)} TO {quote_name(new)}")
+
+    def drop(self, name: str) -> None:
+        self._alter(f"DROP COLUMN {quote_name(name)}")
+
+    def comment(self, name: str, text: str) -> None:
+        self._alter(f"ALTER COLUMN {quote_name(name)} COMMENT {sql_literal(text)}")
+
+    def delete(self, where: str) -> None:
+        self.spark.sql(f"DELETE FROM {self._sql_name} WHERE {where}")
+
+    def update(self, values: Mapping[str, str], where: str) -> None:
+        pairs = ", ".join(f"{quote_name(name)} = {value}" for name, value in values.items())
+        self.spark.sql(f"UPDATE {self._sql_name} SET {pairs} WHERE {where}")
+
+    def merge(self, frame: DataFrame, upsert: Upsert) -> None:
+        # Keys are never NULL, and Spark finds a row by = in less time than by <=>.
+        on = " AND ".join(f"t.{quote_name(column)} = s.{quote_name(source)}" for column, source in upsert.keys)
+        pairs = [(quote_name(column), f"s.{quote_name(source)}") for column, source in upsert.values]
+        with view_of(frame) as view:
+            self.spark.sql(
+                f"MERGE INTO {self._sql_name} t USING {view} s ON {on}"
+                + (f" WHEN MATCHED AND ({upsert.delete}) THEN DELETE" if upsert.delete else "")
+                + f" WHEN MATCHED AND ({upsert.update}) THEN UPDATE SET {', '.join(f't.{a} = {b}' for a, b in pairs)}"
+                f" WHEN NOT MATCHED AND ({upsert.insert}) THEN INSERT ({', '.join(a for a, _ in pairs)})"
+                f" VALUES ({', '.join(b for _, b in pairs)})"
+            )
+
+    def _alter(self, change: str) -> None:
+        self.spark.sql(f"ALTER TABLE {self._sql_name} {change}")
 
 
 def keep_rows(frame: DataFrame, are_few: bool) -> DataFrame:

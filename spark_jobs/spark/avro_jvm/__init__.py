@@ -16,7 +16,6 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ticdc_bridge.schemas.columnar.kernels import avro_codes
@@ -51,8 +50,13 @@ def class_of(spark: SparkSession, name: str) -> Any | None:
     application = "Spark Connect" if is_connect(spark) else str(spark.sparkContext.applicationId)
     if application not in _loaders:
         _loaders[application] = None
-        reason = _refusal(spark)
-        if reason is None:
+        if is_connect(spark):
+            reason = "this is a Spark Connect session"
+        elif major_minor(spark.version) not in VERSIONS:
+            tested = ", ".join(f"{major}.{minor}" for major, minor in sorted(VERSIONS))
+            reason = f"this is Spark {spark.version}, and the JVM reader is tested on {tested}"
+        else:
+            reason = None
             try:
                 _loaders[application] = _loader(spark, spark._jvm)
             except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way
@@ -64,16 +68,6 @@ def class_of(spark: SparkSession, name: str) -> Any | None:
         return None
     jvm: Any = spark._jvm
     return jvm.java.lang.Class.forName(f"{entry[1]}.{name}", True, entry[0])
-
-
-def _refusal(spark: SparkSession) -> str | None:
-    """Why the reader is not tried in this session; None where it is."""
-    if is_connect(spark):
-        return "this is a Spark Connect session"
-    if major_minor(spark.version) not in VERSIONS:
-        tested = ", ".join(f"{major}.{minor}" for major, minor in sorted(VERSIONS))
-        return f"this is Spark {spark.version}, and the JVM reader is tested on {tested}"
-    return None
 
 
 def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
@@ -129,7 +123,9 @@ def _archive(gateway: Any) -> Path:
     """
     folder = importlib.resources.files(__name__)
     texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in _SOURCES}
-    texts |= {f"{name}.java": _constants(name, module) for name, module in _CONSTANTS.items()}
+    for name, module in _CONSTANTS.items():
+        numbers = ", ".join(f"{n} = {v}" for n, v in vars(module).items() if n.isupper() and isinstance(v, int))
+        texts[f"{name}.java"] = f"package ticdcbridge; final class {name} {{ static final int {numbers}; }}"
     of = hashlib.sha256("\0".join([gateway.jvm.org.apache.spark.package.SPARK_VERSION(), *texts.values()]).encode())
     package = f"ticdcbridge_{of.hexdigest()[:16]}"
     path = cache_dir() / "classes" / f"{package}.jar"
@@ -144,14 +140,6 @@ def _archive(gateway: Any) -> Path:
             path = Path(temporary) / path.name
             write_atomically(path, content)
     return path
-
-
-def _constants(name: str, module: ModuleType) -> str:
-    """A class with the numbers of a module."""
-    numbers = (
-        f"{entry} = {number}" for entry, number in vars(module).items() if entry.isupper() and isinstance(number, int)
-    )
-    return f"package ticdcbridge; final class {name} {{ static final int {', '.join(numbers)}; }}"
 
 
 def _compile(gateway: Any, texts: Mapping[str, str]) -> bytes:

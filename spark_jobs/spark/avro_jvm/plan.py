@@ -9,7 +9,7 @@ among them. With `header` it is an error then, and no Python is started.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.clients.registry import HttpSchemas
 from ticdc_bridge.schemas.formats.framing import SCHEMA_HEADERS, frame
 from ticdc_bridge.schemas.inputs.schema_files import RegisteredSchema
+from ticdc_bridge.schemas.inputs.subject_names import topics_of_subjects
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.ports import SchemaId
 from ticdc_bridge.schemas.model.spark_types import MAX_SPARK_PRECISION, spark_type, widens
@@ -27,13 +28,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of, spark_schema_of
 from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema, metric, tidb_row
 from ticdc_bridge.spark_jobs.arrow.worker_functions import rescue
-from ticdc_bridge.spark_jobs.pipeline.avro_versions import (
-    WriterSchema,
-    newest_of,
-    registered_versions,
-    topics_of,
-    unique_writers,
-)
+from ticdc_bridge.spark_jobs.pipeline.avro_versions import WriterSchema, newest_of, registered_versions
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
 from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
@@ -44,25 +39,13 @@ from ticdc_bridge.spark_jobs.spark.avro_jvm.programs import ERRORS, JvmPrograms,
 from ticdc_bridge.spark_jobs.spark.left_out_rows import leave_out
 
 
-def named_by_headers(messages: DataFrame) -> Column:
+def _named_by_headers(messages: DataFrame) -> Column:
     """Whether a message's record headers say which schemas it has: its first bytes say nothing of them then."""
     if "headers" not in messages.columns:
         return F.lit(False)
     names = F.array(*(F.lit(name) for header in SCHEMA_HEADERS.values() for name in header))
     named = F.arrays_overlap(F.col("headers.key"), names)
     return F.coalesce(F.when(F.size("headers") > 0, named), F.lit(False))
-
-
-def without_headers(messages: DataFrame, theirs: Collection[bytes], table: TableId) -> DataFrame:
-    """Messages with Kafka's columns without those whose record has one of the headers `theirs`.
-
-    table: of which messages are wanted; those of others are counted (metric `ticdc_bridge_other_tables`).
-    """
-    header = F.substring(F.coalesce("value", "key"), 1, 5)
-    has_header = header.isin(*[F.lit(h) for h in theirs]) & ~named_by_headers(messages) if theirs else F.lit(False)
-    counted = messages.withColumn("_theirs", F.coalesce(has_header, F.lit(False)))
-    counted = counted.observe(metric("other_tables", table), F.count(F.when(F.col("_theirs"), 1)).alias("rows"))
-    return counted.where(~F.col("_theirs")).drop("_theirs")
 
 
 _ANSWER = "_answer"
@@ -97,13 +80,18 @@ class AvroPlan:
             return None
         table = newest_of(versions.values)
         ours = (*versions.keys, *versions.values)
-        refused = [(w.entry, error) for w in ours if (error := _refusal_of(w, table)) is not None]
+        refused = []  # rows of these have no certain place in the newest columns
+        for writer in ours:
+            if unclear := same_columns(Table(table.id, writer.record.columns), table).unclear:
+                refused.append((writer.entry, WireError("TYPE_UNKNOWN", column=unclear[0], details=unclear[1])))
         ids_refused = {entry.id for entry, _ in refused}
         keys, values = (
             tuple(w for w in some if w.entry.id not in ids_refused) for some in (versions.keys, versions.values)
         )
         if not _has_single_shape(values, table):
             return None
+        # Each id once; the newest version last.
+        keys, values = (tuple({w.entry.id: w for w in some}.values()) for some in (keys, values))
         if isinstance(config.schemas, HttpSchemas):
             config.schemas.add_known(w.entry for w in ours if w.entry.id not in versions.unclear)
         ids = {w.entry.id for w in ours} | versions.unclear
@@ -111,8 +99,8 @@ class AvroPlan:
         return cls(
             config,
             table,
-            unique_writers(keys),
-            unique_writers(values),
+            keys,
+            values,
             others,
             exact,
             missing,
@@ -137,7 +125,7 @@ class AvroPlan:
         zone = self.side.options.time_zone
         keys, values = ([w for w in some if w.entry.id not in self.unclear] for some in (self.keys, self.values))
         jvm_programs = programs(self.table, keys, values, self._refused_ids(), self.missing, zone)
-        named = named_by_headers(messages)
+        named = _named_by_headers(messages)
         if self.exact:
             named = named | ~self._of_their_topics()
         # A select for each step: what several columns of the next one use is then worked out once.
@@ -152,15 +140,24 @@ class AvroPlan:
         return self._rescue(changes) if self.exact else changes
 
     def without_others(self, messages: DataFrame) -> DataFrame:
-        """The messages without those of other tables, as far as their schema ids are known; these are counted."""
-        return without_headers(messages, self.others, self.table.id)
+        """Messages with Kafka's columns without those of other tables, as far as their schema ids are known; these are
+        counted (metric `ticdc_bridge_other_tables`).
+        """
+        header, theirs = F.substring(F.coalesce("value", "key"), 1, 5), F.lit(False)
+        if self.others:
+            theirs = header.isin(*map(F.lit, self.others)) & ~_named_by_headers(messages)
+        counted = messages.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
+        count = F.count(F.when(F.col("_theirs"), 1)).alias("rows")
+        counted = counted.observe(metric("other_tables", self.table.id), count)
+        return counted.where(~F.col("_theirs")).drop("_theirs")
 
     def _of_their_topics(self) -> Column:
         """Whether a message's topic is one that the schemas are registered for: of others their ids may mean another
         schema, elsewhere. A mirrored topic has the name of its cluster before its own.
         """
-        topics = topics_of((*self.keys, *self.values)) if isinstance(self.side.schemas, HttpSchemas) else None
-        if topics is None:
+        subjects = (writer.entry.subject for writer in (*self.keys, *self.values))
+        topics = topics_of_subjects(subjects) if isinstance(self.side.schemas, HttpSchemas) else None
+        if topics is None:  # or the subjects do not say (strategies by record)
             return F.lit(True)
         of_topics = F.col("topic").isNull() | F.col("topic").isin(*topics)
         of_topics = of_topics | F.replace("topic", F.lit("."), F.lit("_")).isin(*topics)
@@ -214,7 +211,10 @@ class AvroPlan:
         yield "table", F.when(ok, F.lit(self.table.id.table))
         yield "schema_id", read["id"]
         yield "table_version", F.lit(None).cast("bigint")
-        yield "key", _names(read["key"], jvm_programs.keys, none)
+        names: Any = F.when(read["key"] == 0, none)  # NULL where there is no row
+        for number, key in enumerate(jvm_programs.keys, 1):
+            names = names.when(read["key"] == number, F.array(*map(F.lit, key)))
+        yield "key", names
         yield "before", read["before"]
         yield "after", read["after"]
         yield "flags", F.when(ok, F.when(read["op_unknown"], unknown).otherwise(none))
@@ -224,15 +224,13 @@ class AvroPlan:
         yield "query", F.when(never, F.lit(""))
         yield "row", F.lit(0)
         yield "source", F.struct(*_SOURCE)
-        why = (F.when(never, F.lit("")),) * 2 if self.exact else self._error_columns(code)
+        why = [F.when(never, F.lit(""))] * 2
+        if not self.exact:
+            theirs = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
+            texts = zip(*ERRORS.values(), *theirs, strict=True)
+            why = [F.element_at(F.array(*map(F.lit, text)), code) for text in texts]
         pieces = (c.alias(n) for c, n in zip(why, ("code", "detail"), strict=True))
         yield "error", F.when(bad, F.struct(*pieces, F.col("key"), F.col("value")))
-
-    def _error_columns(self, code: Column) -> tuple[Column, Column]:
-        """Error code and detail of what the reader refuses."""
-        theirs = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
-        arrays = [F.array(*map(F.lit, column)) for column in zip(*ERRORS.values(), *theirs, strict=True)]
-        return F.element_at(arrays[0], code), F.element_at(arrays[1], code)
 
 
 def _ask_python(events: DataFrame, answer: Column, metric_name: str, columns: Iterable[Column]) -> DataFrame:
@@ -269,14 +267,6 @@ def _ask_python(events: DataFrame, answer: Column, metric_name: str, columns: It
     return DataFrame(sql.classic.Dataset.ofRows(spark._jsparkSession, node), spark)
 
 
-def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> Column:
-    """The names of a key's columns; NULL where there is no row."""
-    names: Any = F.when(number == 0, none)
-    for n, key in enumerate(keys, 1):
-        names = names.when(number == n, F.array(*map(F.lit, key)))
-    return names  # type: ignore[no-any-return]
-
-
 def _read(spark: SparkSession, reader: Any, jvm_programs: JvmPrograms, table: Table, named: Column) -> Column:
     """What the reader tells of the message in `key` and `value`: struct of RESULT. named: as AvroRows has it."""
     jvm: Any = spark._jvm
@@ -284,26 +274,16 @@ def _read(spark: SparkSession, reader: Any, jvm_programs: JvmPrograms, table: Ta
     entry = avro_jvm.instance(spark, reader, bytearray(jvm_programs.packed))
     columns = sql.classic.ExpressionUtils
     arguments = [columns.expression(c._jc) for c in (F.col("key"), F.col("value"), named)]
-    result_type = sql.types.DataType.fromJson(json.dumps(_rescue_type(table)))
-    # Not deterministic, or a filter on the result would be pushed below it, with a second reading of each message.
-    call = avro_jvm.invoke(spark, entry, "read", result_type, *arguments, deterministic=False)
-    return Column(columns.column(call))
-
-
-def _rescue_type(table: Table) -> dict[str, Any]:
     row = tidb_row(table, certain=False).jsonValue()
     kinds = ("integer", "integer", "string", "long", "boolean", "integer", row, row)
     fields = [
         {"name": name, "type": kind, "nullable": name != "code", "metadata": {}}
         for name, kind in zip(RESULT, kinds, strict=True)
     ]
-    return {"type": "struct", "fields": fields}
-
-
-def _refusal_of(writer: WriterSchema, table: Table) -> WireError | None:
-    """Why rows of a registered version have no place in the newest columns; None where they have."""
-    unclear = same_columns(Table(table.id, writer.record.columns), table).unclear
-    return WireError("TYPE_UNKNOWN", column=unclear[0], details=unclear[1]) if unclear else None
+    result_type = sql.types.DataType.fromJson(json.dumps({"type": "struct", "fields": fields}))
+    # Not deterministic, or a filter on the result would be pushed below it, with a second reading of each message.
+    call = avro_jvm.invoke(spark, entry, "read", result_type, *arguments, deterministic=False)
+    return Column(columns.column(call))
 
 
 def _has_single_shape(values: tuple[WriterSchema, ...], table: Table) -> bool:

@@ -93,7 +93,10 @@ def programs(
         else:
             by_id[id_] = compiler.program(writer, 0, [], beside=False)
     ids = sorted(by_id)
-    lengthy = [n for index, c in enumerate(table.columns) for n in _position_and_length(index, spark_type(c))]
+    lengthy: list[int] = []  # columns whose values have a place of their own in a row, and its size (0: the value's)
+    for position, kind in enumerate(map(spark_type, table.columns)):
+        if kind in ("string", "binary") or _digits(kind)[0] > java.COMPACT:
+            lengthy += position, 0 if kind in ("string", "binary") else 16
     head = struct.pack(">2i", MAX_MESSAGE, len(table.columns)) + _numbers(lengthy) + _numbers(ids)
     return JvmPrograms(head + b"".join(by_id[id_] for id_ in ids), tuple(numbers))
 
@@ -204,15 +207,6 @@ class _Compiler:
                 code, data = _encode_default(column, kind, value)
                 presets[column] = [code, -1, self._positions[column.name], _write_code(kind), *_digits(kind) * 2], data
         return presets
-
-
-def _position_and_length(pos: int, kind: str) -> tuple[int, ...]:
-    """Of a column whose values have a place of their own in a row: where it is, and how long that is, 0 for as long as
-    the value.
-    """
-    if kind in ("string", "binary"):
-        return pos, 0
-    return (pos, 16) if _digits(kind)[0] > java.COMPACT else ()
 
 
 def _written_positions(steps: list[int]) -> list[int]:

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.columnar.craft_writer import CraftWriter
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.columnar.rows import Topics
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange
 from ticdc_bridge.schemas.model.options import Options

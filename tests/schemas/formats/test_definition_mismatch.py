@@ -15,9 +15,11 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
+from ticdc_bridge.schemas.formats.craft.decoder import CraftDecoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.formats.definitions import name_mismatch
-from ticdc_bridge.schemas.formats.open_protocol import OpenDecoder, OpenEncoder
+from ticdc_bridge.schemas.formats.open_protocol.decoder import OpenDecoder
+from ticdc_bridge.schemas.formats.open_protocol.encoder import OpenEncoder
 from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions

@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.codec import compression
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
 from ticdc_bridge.schemas.formats.base import Context, Decoder
-from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
+from ticdc_bridge.schemas.formats.canal_json.decoder import CanalJsonDecoder
 from ticdc_bridge.schemas.formats.simple.decoder import SimpleDecoder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
@@ -207,7 +207,7 @@ def test_handle_key_only_rows_are_flagged() -> None:
 def test_canal_types(
     told: str, kind: str, length: int | None, scale: int | None, elements: tuple[str, ...], unsigned: bool
 ) -> None:
-    from ticdc_bridge.schemas.formats.canal_json import column_of_type
+    from ticdc_bridge.schemas.formats.canal_json.decoder import column_of_type
 
     column = column_of_type("c", told, False)
     assert (column.type.name, column.length, column.scale, column.elements, column.unsigned) == (

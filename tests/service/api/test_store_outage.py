@@ -239,7 +239,7 @@ def test_a_database_that_is_read_only(server: Postgres) -> None:
     url = server.database()
     open_store(url, wait_seconds=30).close()
     dialect = PostgresDialect(url, 5, 1)
-    connection = dialect.connect()
+    connection = dialect.engine.connect()
     try:
         driver(connection).execute("SET default_transaction_read_only = on")
         dialect.begin_read(connection)

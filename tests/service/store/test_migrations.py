@@ -24,6 +24,7 @@ from ticdc_bridge.service.registry.model import NewSchema
 from ticdc_bridge.service.registry.references import stored_schema
 from ticdc_bridge.service.registry.register import register
 from ticdc_bridge.service.registry.registry import Registry
+from ticdc_bridge.service.schema_types.base import Formats
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.migrations import STEPS
 from ticdc_bridge.service.store.tables import LAYOUT
@@ -100,7 +101,9 @@ def test_an_older_store_is_brought_up_to_date(old: tuple[str, str]) -> None:
             assert [row.subject for row in tx.referrers("inner", 1)] == [":.c:outer"]
             outer = tx.version(":.c:outer", 1)
             assert outer is not None
-            assert stored_schema(registry, tx, outer).resolved_text().count('"name":"In"') == 1
+            parsed = stored_schema(registry, tx, outer)
+            assert isinstance(parsed, Formats)
+            assert parsed.format_text("resolved").count('"name":"In"') == 1
             first = name == "layout1"
             assert [tx.max_id("."), tx.max_id(".c")] == [3 if first else 6, 2]
             assert tx.modes([":.:", "d"]) == ({} if first else {"d": "READONLY"})

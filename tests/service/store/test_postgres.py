@@ -22,7 +22,7 @@ from ticdc_bridge.service.registry.register import register
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import SqlStore, open_store
 from ticdc_bridge.service.store.dialects import driver
-from ticdc_bridge.service.store.dialects.postgres_writes import ChangeCounter, ChangePoller
+from ticdc_bridge.service.store.dialects.postgres import ChangeCounter, ChangePoller
 from ticdc_bridge.service.testing import running_service
 
 

@@ -12,8 +12,9 @@ from tests.support.golden import Golden
 from ticdc_bridge.service.history.model import Drift
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.sources import FileSource
-from ticdc_bridge.service.tracker.tracker import Tracker, TrackerOptions
+from ticdc_bridge.service.tracker.tracker import Tracker
 
 
 def tracked(path: Path, golden: Golden, leave_out: str = "") -> tuple[list[Drift], int]:
@@ -31,7 +32,7 @@ def tracked(path: Path, golden: Golden, leave_out: str = "") -> tuple[list[Drift
     file.write_text("\n".join((*lines, *messages, json.dumps({"key_b64": None, "value_b64": watermark}))))
     with closing(open_store(f"sqlite:///{path / (file.name + leave_out + '.db')}")) as store:
         history = HistoryStore(store)
-        Tracker(TrackerOptions("c", at_end=True), FileSource(file), history, golden.schemas).run()
+        Tracker(TrackedChangefeed("c"), FileSource(file), history, golden.schemas, at_end=True).run()
         fitting = [history.count_fitting("c", *row.id) for row in history.tables("c")]
         return history.drift("c"), sum(count for entry in fitting for count in entry.values())
 

@@ -20,7 +20,7 @@ from tests.support.rows import change, column, table
 from tests.support.table import check_rows as check_each
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.types import Kind
 

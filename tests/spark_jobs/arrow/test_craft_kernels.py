@@ -19,7 +19,7 @@ from tests.support.table_decoders import warm_craft
 from ticdc_bridge.schemas.columnar.craft_reader import CraftTableReader
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.craft import CraftEncoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_transcode
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")

@@ -307,7 +307,7 @@ def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
     assert {code: positions.tolist() for code, positions in account.failures().items()} == {
         "NOT_FRAMED": sorted(where[n] for n in bad)
     }
-    assert account.out == len(sent) == len(messages) - len(bad)
+    assert account.summary.out == len(sent) == len(messages) - len(bad)
     assert "topic" not in sent[0]  # the sink says it once for all
     assert sorted((r["position"], r["part"]) for r in sent) == sorted(
         (index, 0) for n, index in enumerate(where) if n not in bad
@@ -325,4 +325,4 @@ def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
     assert b"replay" in reasons[0][DETAIL]
     assert all(reasons[n][REASON] == b"NOT_FRAMED" and reasons[n]["x"] == b"\x00\xff" for n in bad)
     # What another try told is not counted here.
-    assert sender.send(frame.limit(3), job, lambda out: sent.extend(out.collect())).messages == 3
+    assert sender.send(frame.limit(3), job, lambda out: sent.extend(out.collect())).summary.messages == 3

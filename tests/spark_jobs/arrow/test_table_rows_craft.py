@@ -18,7 +18,8 @@ from tests.support.rows import Tables, change, column, table
 from tests.support.table_decoders import ArrowDecoder
 from ticdc_bridge.schemas.columnar.kernels.jit import COMPILED
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
+from ticdc_bridge.schemas.formats.craft.decoder import CraftDecoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange

@@ -12,7 +12,7 @@ import pytest
 from tests.support.table import check_rows
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.canal_json import CanalJsonDecoder
+from ticdc_bridge.schemas.formats.canal_json.decoder import CanalJsonDecoder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange, Watermark

@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.column_history import names_over_time, schema_changes, with_defaults
-from ticdc_bridge.spark_jobs.lake.name_history import table_names
+from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
 from ticdc_bridge.spark_jobs.streaming.pieces import MESSAGE, message_row
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def test_history_of_names() -> None:
             (6, {}, True),
         ]  # fmt: skip
         assert names_over_time(steps[:5], "c") == [(2, "a"), (4, "b")]
-        assert [id_ and id_.table for _, id_ in table_names(statements, TableId("d", name))] == ["t", "u"]
+        assert [id_ and id_.table for _, id_ in rename_chain(statements, TableId("d", name)).names()] == ["t", "u"]
     again = [
         (1, "CREATE TABLE t (id int primary key, a int, b int)"), (2, "ALTER TABLE t RENAME COLUMN a TO c"),
         (3, "ALTER TABLE t ADD COLUMN a int"), (4, "ALTER TABLE t DROP COLUMN b"),

@@ -7,7 +7,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import TYPED
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes
-from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, shared_names, table_names
+from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, rename_chain, shared_names
 
 _TAKING = (
     ("ALTER TABLE T DROP PARTITION p", "DROP PARTITION"), ("ALTER TABLE u DROP PARTITION p", ""),
@@ -72,7 +72,7 @@ def _with_key(*queries: str) -> list[str]:
 
 def _check_name(queries: list[str], name: str, names: list[tuple[int, str | None]]) -> None:
     statements = [DdlText(n, "d", text, TYPED) for n, text in enumerate(_with_key("CREATE TABLE t", *queries))]
-    found_names = table_names(statements, TableId("d", name))
+    found_names = rename_chain(statements, TableId("d", name)).names()
     assert [id_ and id_.table for _, id_ in found_names] == [id_ for _, id_ in names]
     assert [until for until, _ in found_names[:-1]] == [until for until, _ in names[:-1]]
     after = [step.after for step in schema_changes(statements, TableId("d", name))][-1]

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from tests.support.golden import Golden
 from ticdc_bridge import decode
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN, change_type
+from ticdc_bridge.spark_jobs.arrow.change_schema import CHANGES, change_type
 from ticdc_bridge.spark_jobs.io.endpoints import message_sink, read_source
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.message_files import message_line
@@ -92,7 +92,7 @@ def test_a_storage_sinks_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_its_schema_is_that_of_decode(session: SparkSession) -> None:
     from pyspark.sql.types import StructType
 
-    assert change_type() == StructType.fromDDL(f"{CHANGES}, {HEADERS_COLUMN}")
+    assert change_type() == StructType.fromDDL(f"{CHANGES}, headers array<struct<key:string,value:binary>>")
 
 
 @pytest.mark.slow  # each starts a process of Python; test_usage has options without Spark

@@ -6,13 +6,17 @@ JSON with schema, without, or Confluent Avro, detected by the message itself. Ro
 and a schema change are DDL events. A null value after a delete is no event; where it is all that is left of a delete
 (a flattened or compacted topic), it is that delete. TIMESTAMP is UTC. There is no commit_ts, but in what the bridge
 wrote itself. What the connector loses (zero dates, digits in connect mode) is flagged where it can be seen.
+
+Debezium's connector for TiDB (its first phase, of 2026) has TiCDC's rows in the same envelope; its source block says
+commit_ts and cluster_id. Its own messages have DECIMAL as doubles; the bridge writes it exactly
+(`decimal_handling_mode`), the old rows it knows, and DDL as schema changes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ticdc_bridge.schemas.codec import json_exact
@@ -20,8 +24,8 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
 from ticdc_bridge.schemas.codec.json_exact import name_other_form
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectSchema, document
-from ticdc_bridge.schemas.formats.debezium.connector import MYSQL
+from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, document
+from ticdc_bridge.schemas.formats.debezium.connector import MYSQL, TIDB
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import values
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumRowReader, MessageContent, commit_ts_of_source
 from ticdc_bridge.schemas.formats.debezium.side_messages import (
@@ -102,7 +106,6 @@ def table_of_name(name: str) -> TableId | None:
 # Where a transform flattened the topic, or compaction dropped the delete, that null value is all that is left of it.
 
 _MOST_KEYS, _MOST_BYTES, _LONGEST = 50_000, 16 << 20, 1 << 16
-
 
 _Key = tuple[str | None, bytes | None]
 
@@ -186,11 +189,6 @@ class FlattenedRow(NamedTuple):
     added: dict[str, Any]
     source: dict[str, Any]
 
-    @property
-    def is_marked(self) -> bool:
-        """True if deletes of this table are rows of their own (delete mode rewrite): then all have `__deleted`."""
-        return DELETED in self.added
-
 
 class _Plan(NamedTuple):
     """What rows with the same fields have in common. added: (name, field) of what the transform added; columns: the
@@ -234,7 +232,11 @@ class FlattenedRows:
             plan = self._plan(names, columns)
             fields = {field: payload[name] for name, field in plan.added}
         for field in plan.of_writer:
-            self._check_writer(field.removeprefix("source_"), fields[field])
+            name, value = field.removeprefix("source_"), fields[field]
+            if database := database_of(name):
+                raise ValueError(f"its field {name} is of the connector for {database}; {MYSQL_ONLY}")
+            if name == "connector":
+                check_connector({name: value}, self._format)
         op = "d" if fields.get("deleted") in ("true", True) else fields.get("op") or headers.get("op")
         if op is not None and op not in ("c", "u", "d", "r"):
             raise ValueError(f"the operation {json_exact.dump(op)[:20]} of a flattened row is not c, u, d or r")
@@ -278,22 +280,12 @@ class FlattenedRows:
         db, table = _text_of("db", fields, headers), _text_of("table", fields, headers)
         if db and table:
             return TableId(db, table)
-        default = self._default_table(topic)
-        return TableId(default.db, table) if table and default else default
-
-    def _check_writer(self, field: str, value: Any) -> None:
-        """ValueError for a row of a connector that the format does not read."""
-        database = database_of(field)
-        if database:
-            raise ValueError(f"its field {field} is of the connector for {database}; {MYSQL_ONLY}")
-        if field == "connector":
-            check_connector({field: value}, self._format)
-
-    def _default_table(self, topic: str | None) -> TableId | None:
         if self._options.table:
-            db, _, table = self._options.table.partition(".")
-            return TableId(db, table)
-        return table_of_name(topic) if self._options.table_from_topic and topic else None
+            names = self._options.table.partition(".")
+            default: TableId | None = TableId(names[0], names[2])
+        else:
+            default = table_of_name(topic) if self._options.table_from_topic and topic else None
+        return TableId(default.db, table) if table and default else default
 
 
 _OF_SOURCE = {f"source_{name}": name for name in _SOURCE} | {n: n for n in _SOURCE if n not in _ENVELOPE_FIELDS}
@@ -433,7 +425,8 @@ class DebeziumMysqlDecoder:
         event.untimed = "ts_ms" not in row.source  # a transform adds it to all rows, or to none
         if row.op is None:
             event.flag("op_unknown")
-        self._memory.add(content.message, event, bare_deletes=not row.is_marked)
+        # Where deletes are rows of their own (delete mode rewrite), all rows have `__deleted`.
+        self._memory.add(content.message, event, bare_deletes=DELETED not in row.added)
         return event
 
     # ------------------------------------------------------------------------------ null values
@@ -533,9 +526,8 @@ class DebeziumMysqlDecoder:
             return self._json(json_exact.document(data))
         except ValueError as error:
             details = java_text(data) or with_body_name(reason_of(error), data)
-            raise _malformed_error(
-                where, f"not a message of Debezium's {self.connector.title} connector: {details}"
-            ) from error
+            details = f"not a message of Debezium's {self.connector.title} connector: {details}"
+            raise _malformed_error(where, details) from error
 
     def _read_framed(self, message: Message, where: str, data: bytes) -> _Payload | None:
         """None for JSON behind the id of a JSON Schema, or of a schema that is not known. WireError."""
@@ -565,10 +557,11 @@ class DebeziumMysqlDecoder:
         """
         entry = self._recent.find(text)
         if entry is not None:
-            payload, end = json_exact.decode_from(text, len(entry.head))
+            head, schema = entry
+            payload, end = json_exact.decode_from(text, len(head))
             if text[end:].strip(" \t\r\n") != "}":
                 raise ValueError("the message goes on after its payload")
-            return payload, entry.head, entry.schema
+            return payload, head, schema
         whole = json_exact.decode(text)
         if not isinstance(whole, dict):
             return whole, None, None
@@ -579,6 +572,15 @@ class DebeziumMysqlDecoder:
         if set(whole) in _WRAPPERS and isinstance(whole["payload"], dict | None):
             return whole["payload"], None, None
         return whole, None, None
+
+
+class DebeziumTidbDecoder(DebeziumMysqlDecoder):
+    """Reads what the TiDB connector and the bridge write: binary columns are base64 where no schema says otherwise."""
+
+    connector = TIDB
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(replace(context, options=TIDB.chosen(context.options)))
 
 
 def _times(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -601,23 +603,16 @@ _NO_EVENT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownSchema:
-    """A schema, and the text of a message up to its payload."""
-
-    head: str
-    schema: dict[str, Any]
-
-
 class _RecentSchemas:
     """The schemas of the last messages. Their texts are compared, not parsed; few and small ones are kept."""
 
     def __init__(self) -> None:
-        self._found: list[_KnownSchema] = []
+        self._found: list[tuple[str, dict[str, Any]]] = []
 
-    def find(self, text: str) -> _KnownSchema | None:
+    def find(self, text: str) -> tuple[str, dict[str, Any]] | None:
+        """The text of a message up to its payload, and the schema in it; None for a schema that is not known."""
         for index, entry in enumerate(self._found):
-            if text.startswith(entry.head):
+            if text.startswith(entry[0]):
                 if index > 8:
                     self._found.insert(0, self._found.pop(index))
                 return entry
@@ -628,7 +623,7 @@ class _RecentSchemas:
             return
         end = json_exact.decode_from(text, len(_SCHEMA))[1]
         if end < _LARGEST and text.startswith(_PAYLOAD, end):
-            self._found = [_KnownSchema(text[: end + len(_PAYLOAD)], schema), *self._found][:_MOST_RECENT]
+            self._found = [(text[: end + len(_PAYLOAD)], schema), *self._found][:_MOST_RECENT]
 
 
 _WRAPPERS = ({"payload"}, {"schema", "payload"}, {"schemaId", "payload"})  # the last is Apicurio's ExtJsonConverter

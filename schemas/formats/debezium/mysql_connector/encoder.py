@@ -16,8 +16,7 @@ from ticdc_bridge.schemas.codec import avro_schema
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Context, commit_ts_of, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.debezium import schema_changes
-from ticdc_bridge.schemas.formats.debezium.connect import avro_schema as connect_avro_schema
-from ticdc_bridge.schemas.formats.debezium.connect.values import ConnectForm, RowValues, plain_writer, row_values
+from ticdc_bridge.schemas.formats.debezium.connect import ConnectForm, RowValues, plain_writer, row_values
 from ticdc_bridge.schemas.formats.debezium.connector import MYSQL, TIDB, Connector
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import schema as publish
 from ticdc_bridge.schemas.formats.framing import frame
@@ -235,18 +234,6 @@ class ConnectorEncoder:
         cached = self._plans.get(of)
         if cached is not None and cached[0] is table:
             return cached[1]
-        plan = self._compile(table, key, row_names, sent_to, has_commit_ts)
-        self._plans[of] = table, plan
-        return plan
-
-    def _compile(
-        self,
-        table: Table,
-        key: tuple[str, ...],
-        row_names: frozenset[str] | None,
-        topic: str | None,
-        has_commit_ts: bool,
-    ) -> _Plan:
         options = self._options
         primary = next((i.columns for i in table.indexes if i.name == "PRIMARY"), ())
         keys = tuple(primary or key or table.handle_key)
@@ -264,12 +251,10 @@ class ConnectorEncoder:
         serialise = self._avro if options.encoding_format == "avro" else self._json
         key_schema = publish.key_schema(table, keys, options) if keys else None
         value_schema = publish.value_schema(table, self.connector, options, defaults, row_names, has_commit_ts)
-        return _Plan(
-            keys,
-            row,
-            None if key_schema is None else serialise(key_schema, f"{topic}-key"),
-            serialise(value_schema, f"{topic}-value"),
-        )
+        write_key = None if key_schema is None else serialise(key_schema, f"{sent_to}-key")
+        plan = _Plan(keys, row, write_key, serialise(value_schema, f"{sent_to}-value"))
+        self._plans[of] = table, plan
+        return plan
 
     def _default(self, column: Column, settings: dict[str, Any]) -> Any:
         """A NOT NULL column's default as JSON has it; None for an expression, or where the form can't hold it.
@@ -296,7 +281,7 @@ class ConnectorEncoder:
         if subject.startswith("None-"):
             details = "Avro needs a topic for its subjects, and the message has none: give --topic"
             raise WireError("USAGE", details=details)
-        text = connect_avro_schema.text(schema)
+        text = publish.avro_text(schema)
         write, id_ = avro_schema.writer(avro_schema.parse_schema(text)), self._context.schemas.id_of(subject, text)
 
         def frame_payload(payload: Any) -> bytes:
@@ -314,6 +299,12 @@ class DebeziumMysqlEncoder(ConnectorEncoder):
     """Messages of the MySQL connector."""
 
     connector = MYSQL
+
+
+class DebeziumTidbEncoder(ConnectorEncoder):
+    """Messages of the TiDB connector."""
+
+    connector = TIDB
 
 
 def _compact_json(value: Any) -> str:

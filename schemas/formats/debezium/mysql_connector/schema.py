@@ -6,6 +6,8 @@ Only NOT NULL columns have their defaults here: Connect's converters put a defau
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,8 +18,9 @@ from typing import Any
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.formats.debezium import json_schema as ticdc
 from ticdc_bridge.schemas.formats.debezium import schema_changes
-from ticdc_bridge.schemas.formats.debezium.connect.values import DECIMAL
+from ticdc_bridge.schemas.formats.debezium.connect import DECIMAL
 from ticdc_bridge.schemas.formats.debezium.connector import Connector
+from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.options import Options
@@ -178,22 +181,13 @@ def _code(char: str) -> str:
     return "".join(f"_u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))
 
 
-_TIME, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
 _SNAPSHOT = {
     "type": "string", "optional": True, "name": "io.debezium.data.Enum", "version": 1,
     "parameters": {"allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"},
     "default": "false", "field": "snapshot",
 }  # fmt: skip
-_TRANSACTION = {
-    "type": "struct",
-    "fields": [
-        {"type": kind, "optional": False, "field": name}
-        for name, kind in (("id", "string"), ("total_order", "int64"), ("data_collection_order", "int64"))
-    ],
-    "optional": True, "name": "event.block", "version": 1, "field": "transaction",
-}  # fmt: skip
 _OP = {"type": "string", "optional": False, "field": "op"}
-_INT32 = (_TIME + "Date", _TIME + "Time", _CONNECT + "Date", _CONNECT + "Time")
+_INT32 = (TIME + "Date", TIME + "Time", CONNECT + "Date", CONNECT + "Time")
 
 
 def topic(id_: TableId | None, options: Options) -> str:
@@ -233,7 +227,7 @@ def value_schema(
     columns = [c for c in table.columns if not c.virtual]
     if row_names is not None:
         columns = [c if c.name in row_names else replace(c, nullable=True) for c in columns]
-    fields = [_with_default(field(c, options), None if c.nullable else defaults.get(c.name)) for c in columns]
+    fields = [field(c, options, None if c.nullable else defaults.get(c.name)) for c in columns]
     images = [
         {"type": "struct", "fields": fields, "optional": True, "name": name + ".Value", "field": image}
         for image in ("before", "after")
@@ -248,7 +242,7 @@ def envelope(
     times = ({"type": "int64", "optional": True, "field": f"ts_{unit}"} for unit in ("ms", "us", "ns"))
     return {
         "type": "struct",
-        "fields": [*images, _source(connector, has_commit_ts), _TRANSACTION, _OP, *times],
+        "fields": [*images, _source(connector, has_commit_ts), ticdc.TRANSACTION, _OP, *times],
         "optional": False, "name": name, "version": 2,
     }  # fmt: skip
 
@@ -270,11 +264,10 @@ def _source(connector: Connector, has_commit_ts: bool = True) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def field(column: Column, options: Options) -> dict[str, Any]:
-    """Schema of one column. WireError TYPE_UNKNOWN where the type is not certain."""
+def field(column: Column, options: Options, default: Any = None) -> dict[str, Any]:
+    """Schema of one column. default: as JSON has it; None for none. WireError TYPE_UNKNOWN."""
     if column.vague:
-        details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
-        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        raise unknown_type_error(column)
     connect, name, parameters = connect_type(column, options)
     out: dict[str, Any] = {"type": connect, "optional": column.nullable}
     if name:
@@ -287,12 +280,9 @@ def field(column: Column, options: Options) -> dict[str, Any]:
         out["doc"] = column.comment
     if parameters:
         out["parameters"] = parameters
+    if default is not None:
+        out["default"] = default
     return {**out, "field": column.name}
-
-
-def _with_default(field: dict[str, Any], default: Any) -> dict[str, Any]:
-    name = field.pop("field")
-    return {**field, "field": name} if default is None else {**field, "default": default, "field": name}
 
 
 def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, str]]:
@@ -321,8 +311,7 @@ def _decimal(column: Column, options: Options) -> tuple[str, str, dict[str, str]
     if mode != "precise":
         return mode, "", {}
     if column.length is None or column.scale is None:
-        details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
-        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        raise unknown_sizes_error(column)
     return "bytes", DECIMAL, {"scale": str(column.scale), "connect.decimal.precision": str(column.length)}
 
 
@@ -340,18 +329,18 @@ def temporal_name(column: Column, mode: str) -> str:
     """
     kind, short = column.type.kind, column.scale is not None and column.scale <= 3
     if kind is Kind.TIMESTAMP:
-        return _TIME + "ZonedTimestamp"
+        return TIME + "ZonedTimestamp"
     if mode == "connect":
-        return _CONNECT + {Kind.DATE: "Date", Kind.DATETIME: "Timestamp", Kind.TIME: "Time"}[kind]
+        return CONNECT + {Kind.DATE: "Date", Kind.DATETIME: "Timestamp", Kind.TIME: "Time"}[kind]
     if mode == "isostring":
-        return _TIME + {Kind.DATE: "IsoDate", Kind.DATETIME: "IsoTimestamp", Kind.TIME: "IsoTime"}[kind]
+        return TIME + {Kind.DATE: "IsoDate", Kind.DATETIME: "IsoTimestamp", Kind.TIME: "IsoTime"}[kind]
     if kind is Kind.DATE:
-        return _TIME + "Date"
+        return TIME + "Date"
     if mode == "nanoseconds":
-        return _TIME + {Kind.DATETIME: "NanoTimestamp", Kind.TIME: "NanoTime"}[kind]
+        return TIME + {Kind.DATETIME: "NanoTimestamp", Kind.TIME: "NanoTime"}[kind]
     if kind is Kind.TIME:
-        return _TIME + ("Time" if mode == "adaptive" and short else "MicroTime")
-    return _TIME + ("Timestamp" if mode != "microseconds" and short else "MicroTimestamp")
+        return TIME + ("Time" if mode == "adaptive" and short else "MicroTime")
+    return TIME + ("Timestamp" if mode != "microseconds" and short else "MicroTimestamp")
 
 
 def _source_type(column: Column) -> dict[str, str]:
@@ -365,3 +354,98 @@ def _source_type(column: Column) -> dict[str, str]:
     if scale is not None:
         parameters["scale"] = str(scale)
     return {f"__debezium.source.column.{k}": v for k, v in {**parameters, "name": column.name}.items()}
+
+
+# ---- Kafka Connect schema → the Avro schema text that Confluent's AvroData registers (measured with 8.5.0).
+#
+# Attributes stand in AvroData's order; a namespace that is the enclosing record's is left out, as Avro's Java does.
+
+_AVRO_TYPES = {
+    "int8": "int", "int16": "int", "int32": "int", "int64": "long", "float": "float", "double": "double",
+    "boolean": "boolean", "string": "string", "bytes": "bytes",
+}  # fmt: skip
+_LOGICAL_TYPES = {
+    DECIMAL: "decimal",
+    CONNECT + "Date": "date",
+    CONNECT + "Time": "time-millis",
+    CONNECT + "Timestamp": "timestamp-millis",
+}
+
+
+def avro_text(schema: Mapping[str, Any]) -> str:
+    """Schema text of a struct. WireError MALFORMED where two fields get one name."""
+    return json.dumps(_AvroSchema().type({**schema, "type": "struct"}, ""), ensure_ascii=False, separators=(",", ":"))
+
+
+class _AvroSchema:
+    def __init__(self) -> None:
+        self._named: set[str] = set()
+
+    def type(self, schema: Mapping[str, Any], namespace: str) -> Any:
+        kind = schema["type"]
+        if kind == "struct":
+            return self._record(schema, namespace)
+        if kind == "array":
+            return {"type": "array", "items": self.type(schema["items"], namespace)}
+        return _avro_primitive(schema, kind)
+
+    def _record(self, schema: Mapping[str, Any], enclosing: str) -> Any:
+        full = schema["name"]
+        namespace, _, name = full.rpartition(".")
+        if full in self._named:
+            return name if namespace == enclosing else full
+        self._named.add(full)
+        record: dict[str, Any] = {"type": "record", "name": name}
+        if namespace and namespace != enclosing:
+            record["namespace"] = namespace
+        record["fields"] = [self._field(f, namespace) for f in schema["fields"]]
+        names = [f["name"] for f in record["fields"]]
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise WireError("MALFORMED", where=f"record {full}", details=f"two columns become {twice!r} in Avro")
+        if "doc" in schema:
+            record["connect.doc"] = schema["doc"]
+        if "version" in schema:
+            record["connect.version"] = schema["version"]
+        return {**record, "connect.name": full}
+
+    def _field(self, field: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+        kind = self.type(field, namespace)
+        default = None if field.get("default") is None else _avro_default(field)
+        name = sanitise_name(field["field"])
+        avro_field: dict[str, Any] = {"name": name, "type": kind}
+        if name != field["field"]:
+            avro_field["connect.field"] = field["field"]  # AvroData has nothing for names that Avro does not take
+        if field["optional"]:
+            avro_field["type"] = ["null", kind] if default is None else [kind, "null"]
+            return {**avro_field, "default": default}
+        return avro_field if default is None else {**avro_field, "default": default}
+
+
+def _avro_primitive(schema: Mapping[str, Any], kind: str) -> Any:
+    avro_type: dict[str, Any] = {"type": _AVRO_TYPES[kind]}
+    name, parameters = schema.get("name", ""), schema.get("parameters") or {}
+    if name == DECIMAL:
+        avro_type |= {
+            "scale": int(parameters["scale"]),
+            "precision": int(parameters.get("connect.decimal.precision", 64)),
+        }
+    if "version" in schema:
+        avro_type["connect.version"] = schema["version"]
+    if parameters:
+        avro_type["connect.parameters"] = dict(parameters)
+    if schema.get("default") is not None:
+        avro_type["connect.default"] = _avro_default(schema)
+    if name:
+        avro_type["connect.name"] = name
+    if kind in ("int8", "int16"):
+        avro_type["connect.type"] = kind
+    if name in _LOGICAL_TYPES:
+        avro_type["logicalType"] = _LOGICAL_TYPES[name]
+    return avro_type if len(avro_type) > 1 else avro_type["type"]
+
+
+def _avro_default(schema: Mapping[str, Any]) -> Any:
+    if schema["type"] == "bytes":
+        return base64.b64decode(schema["default"]).decode("latin-1")
+    return schema["default"]

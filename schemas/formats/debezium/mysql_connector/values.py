@@ -10,15 +10,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.codec.sql_text import pad_fraction, text_or_bytes
-from ticdc_bridge.schemas.formats.debezium import values as defaults
 from ticdc_bridge.schemas.formats.debezium import values as fields
-from ticdc_bridge.schemas.formats.debezium.connect.values import unescaped
+from ticdc_bridge.schemas.formats.debezium.connect import BINARY_TEXT, unescaped
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import (
     CONNECT,
     GEOMETRY,
@@ -289,26 +289,22 @@ def _time(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
 
 
 _Temporal = Callable[[Column, str, Any], tuple[Value, str]]
-_FUNCTIONS: dict[str, _Temporal] = {"date": _date, "datetime": _datetime, "timestamp": _timestamp, "time": _time}
 _TEMPORALS: dict[Kind, dict[str, _Temporal]] = {
     BY_NAME[name].kind: {s: function for s, (type_, _) in SEMANTIC.items() if type_ == name}
-    for name, function in _FUNCTIONS.items()
+    for name, function in (("date", _date), ("datetime", _datetime), ("timestamp", _timestamp), ("time", _time))
 }
-TEMPORAL_KINDS = frozenset(_TEMPORALS)
 
 
 def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialect:
     """How the connector writes columns; what its messages leave open is taken from the options."""
-    images = defaults.null_images, defaults.default_images
-    fitting = partial(_fits_options, options)
-    return DebeziumDialect(format_, column_of_field, partial(reader, options), *images, fitting, True, adjusted_names)
 
+    def fits_options(column: Column, field: Mapping[str, Any]) -> bool:
+        """A number that has lost its semantic name can be a date or time where the options say in which unit."""
+        return fits(column, field) or (is_bare(options, field) and column.type.kind in _BARE)
 
-def _fits_options(options: Options, column: Column, field: Mapping[str, Any]) -> bool:
-    """True if a definition's column can be the field's. A number that has lost its semantic name can be a date or time
-    where the options say in which unit.
-    """
-    return fits(column, field) or (is_bare(options, field) and column.type.kind in _BARE)
+    images = fields.null_images, fields.default_images
+    read = partial(reader, options)
+    return DebeziumDialect(format_, column_of_field, read, *images, fits_options, True, adjusted_names)
 
 
 _BARE = (Kind.DATE, Kind.DATETIME, Kind.TIME, Kind.YEAR)
@@ -341,7 +337,7 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
     if column.vague == GEOMETRY:
         return partial(_refuse, column)
     kind = column.type.kind
-    if kind in TEMPORAL_KINDS:
+    if kind in _TEMPORALS:
         return temporal_reader(options, column, field)
     connect = field["type"] if field is not None else ""
     if kind is Kind.BINARY:
@@ -442,40 +438,18 @@ def _is_precise(column: Column, mode: str, value: Any) -> bool:
     if mode in ("precise", "string"):
         return mode == "precise"
     text = json_string(value)
-    digits, base = _fits(values.check_decimal, text), _fits(values.base64_bytes, text)
+    digits, base = fields.passes(values.check_decimal, text), fields.passes(values.base64_bytes, text)
     if digits and base:
         details = f"{text[:40]!r} is a number, and base64 of one: set decimal_handling_mode (--from-options)"
         raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     return base
 
 
-def _fits(check: Callable[[str], Any], text: str) -> bool:
-    try:
-        check(text)
-    except ValueError:
-        return False
-    return True
-
-
 # ---- text and bytes
-def _decode_url_safe(text: str) -> bytes:
-    data = base64.b64decode(text, altchars=b"-_", validate=True)
-    if base64.urlsafe_b64encode(data).decode("ascii") != text:
-        raise ValueError("not canonical base64")
-    return data
-
-
-def _hex(text: str) -> bytes:
-    data = bytes.fromhex(text)
-    if data.hex() != text:
-        raise ValueError("not hexadecimal")
-    return data
-
-
 _BINARY_TEXT: dict[str, Callable[[str], bytes]] = {
     "base64": values.base64_bytes,
-    "base64-url-safe": _decode_url_safe,
-    "hex": _hex,
+    "base64-url-safe": partial(base64.b64decode, altchars=b"-_", validate=True),
+    "hex": bytes.fromhex,
 }
 
 
@@ -484,10 +458,10 @@ def _binary_images(mode: str, text: str) -> set[bytes]:
     images = set()
     for name, decode in _BINARY_TEXT.items():
         if mode in ("auto", name):
-            try:
-                images.add(decode(text))
-            except ValueError:
-                continue
+            with suppress(ValueError):
+                data = decode(text)
+                if BINARY_TEXT[name](data) == text:  # canonical
+                    images.add(data)
     return images
 
 

@@ -14,9 +14,10 @@ from tests.support.each import each
 from tests.support.golden import GOLDEN, Golden, Registry, both, cases
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
 from ticdc_bridge.schemas.formats.base import Context
-from ticdc_bridge.schemas.formats.craft import CraftDecoder, CraftEncoder
 from ticdc_bridge.schemas.formats.craft import layout as craft
 from ticdc_bridge.schemas.formats.craft import layout as p
+from ticdc_bridge.schemas.formats.craft.decoder import CraftDecoder
+from ticdc_bridge.schemas.formats.craft.encoder import CraftEncoder
 from ticdc_bridge.schemas.formats.craft.layout import RowCells, RowOut, write_rows
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError

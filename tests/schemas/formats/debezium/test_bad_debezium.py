@@ -20,7 +20,7 @@ from tests.support.golden import Golden, Registry
 from ticdc_bridge.schemas.codec import avro_schema
 from ticdc_bridge.schemas.codec.avro import TruncatedValue, write_long
 from ticdc_bridge.schemas.formats.base import Decoder
-from ticdc_bridge.schemas.formats.debezium.connect.values import document
+from ticdc_bridge.schemas.formats.debezium.connect import document
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Event, Message, RowChange

@@ -15,8 +15,8 @@ from tests.support.connector import ByName
 from tests.support.each import each
 from tests.support.golden import Registry
 from tests.support.rows import COMMIT_TS, ORIGIN, Pair, Tables, change, column, table
-from ticdc_bridge.schemas.formats.debezium.connect import avro_schema
-from ticdc_bridge.schemas.formats.debezium.connect.values import document
+from ticdc_bridge.schemas.formats.debezium.connect import document
+from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import avro_text
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
@@ -34,7 +34,7 @@ def test_connect_schemas_become_confluents_avro_text() -> None:
     seen = 0
     for name in connector.settings(".avro_schemas"):
         registered = {s for s, by in connector.schema_texts(name) if by == "confluent"}
-        ours = {avro_schema.text(json.loads(s)["schema"]) for s in connector.documents(name)}
+        ours = {avro_text(json.loads(s)["schema"]) for s in connector.documents(name)}
         assert registered - ours == set()
         seen += len(registered)
     assert seen > 250

@@ -23,8 +23,8 @@ from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
 from ticdc_bridge.schemas.formats.open_protocol import values as cell_values
-from ticdc_bridge.schemas.formats.open_protocol.columns import cell_of, derived_keys
 from ticdc_bridge.schemas.formats.open_protocol.frame import join_key, join_value
+from ticdc_bridge.schemas.formats.open_protocol.schema import cell_of, derived_keys
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import LossyError, WireError

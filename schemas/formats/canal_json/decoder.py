@@ -15,14 +15,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ticdc_bridge.schemas.codec import claim_check, compression, json_exact, sql_text
+from ticdc_bridge.schemas.codec import claim_check, json_exact, sql_text
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
-from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
-from ticdc_bridge.schemas.codec.json_exact import Number, name_other_form
+from ticdc_bridge.schemas.codec.json_exact import Number, name_other_form, utf8
 from ticdc_bridge.schemas.ddl.parser.column_definitions import TYPE_NAMES
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type
-from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, json_body
+from ticdc_bridge.schemas.formats.framing import json_object
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
@@ -53,8 +52,6 @@ _ELEMENT = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\Z)", re.DOTALL)
 _MOST_KEPT = 1_000_000  # columns of all tables together
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
-
-
 _Joined = tuple[Table, TableVersion | None, DefinitionMismatch | None]
 
 
@@ -74,14 +71,14 @@ class CanalJsonDecoder:
         """
         if message.value is None:
             raise WireError("EMPTY_RECORD", details="the value is null: Canal-JSON sends no such message")
-        body, replaced = _parse(message.value)
+        body, replaced = json_object(message.value)
         try:
             tidb = body.get("_tidb") or {}
             location = tidb.get("claimCheckLocation")
             if location:
-                body, replaced = self._fetch_claim(_text(location, "claimCheckLocation"))
+                body, replaced = self._fetch_claim(utf8(location, "claimCheckLocation"))
                 tidb = body.get("_tidb") or {}
-            kind = _text(body["type"], "type").upper()
+            kind = utf8(body["type"], "type").upper()
             if kind == "TIDB_WATERMARK":
                 return [Watermark("canal-json", json_exact.integer(tidb["watermarkTs"], "watermarkTs"))]
             tso = tidb.get("commitTs")
@@ -94,7 +91,7 @@ class CanalJsonDecoder:
             raise WireError("MALFORMED", where="value", details=f"not a Canal-JSON message: {reason}"[:300]) from error
 
     def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced = claim_check.fetch_value(self._context.claims, location, _parse)
+        body, replaced = claim_check.fetch_value(self._context.claims, location, json_object)
         if (body.get("_tidb") or {}).get("claimCheckLocation"):
             raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
         return body, replaced
@@ -103,7 +100,7 @@ class CanalJsonDecoder:
         self, body: dict[str, Any], kind: str, commit_ts: int | None, key_only: bool, replaced: bool
     ) -> list[RowChange]:
         op = _OPS[kind]
-        id_ = TableId(*(_text(body[name], name) for name in ("database", "table")))
+        id_ = TableId(*(utf8(body[name], name) for name in ("database", "table")))
         if not all(id_):
             raise ValueError("a row without the name of its table")
         data, old = body["data"], body.get("old")
@@ -145,7 +142,7 @@ class CanalJsonDecoder:
         if not all(isinstance(t, str) for _, t in listed) or not isinstance(keys, list | None):
             raise ValueError("mysqlType or pkNames is not what Canal-JSON has")
         for name in keys or ():
-            if _text(name, "pkNames") not in types:
+            if utf8(name, "pkNames") not in types:
                 raise ValueError(f"the key has column {name[:80]!r}, mysqlType does not")
         version = None
         if self._context.tables is not None:
@@ -158,25 +155,6 @@ class CanalJsonDecoder:
             version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
             self._tables[key] = version.table if version else sent, version, mismatch
         return self._tables[key]
-
-
-def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
-    """Message → (its object, whether TiCDC wrote U+FFFD for bytes that are not UTF-8: Go escapes that one only)."""
-    check_size(data, "value")
-    try:
-        data = compression.decompress(json_body(data), MAX_MESSAGE)
-        body = json_exact.decode(json_exact.document(data))
-    except ValueError as error:
-        raise WireError(
-            "MALFORMED", where="value", details=with_body_name(f"not JSON: {reason_of(error)}", data)
-        ) from error
-    if not isinstance(body, dict):
-        raise WireError("MALFORMED", where="value", details=with_body_name("not a JSON object", data))
-    return body, b"\\ufffd" in data
-
-
-def _text(value: Any, what: str) -> str:
-    return json_exact.utf8(value, what)
 
 
 _ANY_TYPE = f"{ANY_TYPE}: the message does not tell it"
@@ -211,11 +189,11 @@ def _time_extra(commit_ts: int | None, es: int | None) -> dict[str, Any]:
 
 def _statement(body: dict[str, Any], kind: str, commit_ts: int | None) -> list[Event]:
     """A record that is no row: DDL, or a transaction's begin or end (no event). ValueError for any other."""
-    query = _text(body.get("sql") or "", "sql")
+    query = utf8(body.get("sql") or "", "sql")
     if body.get("isDdl") is True or (kind in _DDL and query):
         if not query.strip():
             raise ValueError(f"a DDL record ({kind[:40]}) without its statement: sql is empty")
-        db, table = (_text(body.get(name) or "", name) for name in ("database", "table"))
+        db, table = (utf8(body.get(name) or "", name) for name in ("database", "table"))
         extra = {"type": kind, **_time_extra(commit_ts, _time(body))}
         return [DdlEvent("canal-json", db, table, commit_ts, None, query, extra)]
     if kind in _MARKERS or (kind == "QUERY" and _MARKER_STATEMENT.match(query)):
@@ -230,8 +208,8 @@ def _statement(body: dict[str, Any], kind: str, commit_ts: int | None) -> list[E
 def column_of_type(name: str, mysql_type: str, key: bool) -> Column:
     """A column of `mysqlType`: "bigint unsigned", with content-compatible "decimal(16,4)" or "set('a','b')"."""
     if mysql_type in (_ANY_TYPE, ""):  # Canal leaves it empty where it has no definition of the table
-        return Column(_text(name, "column"), BY_NAME["text"], handle_key=key, primary_key=key, vague=_ANY_TYPE)
-    match = _TYPE.match(_text(mysql_type, "a type"))
+        return Column(utf8(name, "column"), BY_NAME["text"], handle_key=key, primary_key=key, vague=_ANY_TYPE)
+    match = _TYPE.match(utf8(mysql_type, "a type"))
     name_of_type = TYPE_NAMES.get(match[1].upper(), "") if match else ""
     if not match or not name_of_type:
         raise ValueError(f"column {name[:80]!r}: type {mysql_type[:40]!r} is not known")
@@ -256,7 +234,7 @@ def column_of_type(name: str, mysql_type: str, key: bool) -> Column:
     unsigned = says_unsigned and type_.kind not in (Kind.BIT, Kind.YEAR)
     vague = _VAGUE.get(type_.kind, "") if inner is None else ""
     return Column(
-        _text(name, "column"), type_, unsigned, length, scale, elements, handle_key=key, primary_key=key, vague=vague
+        utf8(name, "column"), type_, unsigned, length, scale, elements, handle_key=key, primary_key=key, vague=vague
     )
 
 

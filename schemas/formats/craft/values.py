@@ -18,8 +18,7 @@ from ticdc_bridge.schemas.formats.craft import layout
 from ticdc_bridge.schemas.formats.craft.layout import unzigzag, uvarint, varint
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.schemas.model.table import Column, Value
+from ticdc_bridge.schemas.model.table import Column, Value, require_bytes, require_text
 from ticdc_bridge.schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, Kind
 
 _SMALL = tuple(str(unzigzag(n)) for n in range(128))
@@ -30,6 +29,7 @@ _DOUBLE = struct.Struct("<d")
 _OTHER_CODES = {(253, False): "varchar", (253, True): "varbinary", (14, False): "date", (14, True): "date"}
 # No character type: TiDB gives these the character set `binary`, whose flag is then set.
 _CHARACTER = (Kind.TEXT, Kind.ENUM, Kind.SET)
+_TEXTUAL = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR)
 # Types that TiDB takes for unsigned by nature; Craft ignores the flag on them.
 _UNSIGNED = (Kind.BIT, Kind.YEAR)
 _VAGUE = {
@@ -105,7 +105,7 @@ class RawValue(Exception):
 def reader(column: Column, code: int, flags: int) -> Read:
     """Compiled reader of a column's contents."""
     if code in ALWAYS_NULL:
-        return partial(_refuse_value, code)
+        return partial(_refuse, f"type {code} ({ALWAYS_NULL[code]}) with a value")
     if column.type.kind is Kind.INTEGER:
         return partial(_integer, column.type.bits, bool(flags & layout.UNSIGNED))
     return partial(_READERS[column.type.kind], column)
@@ -129,8 +129,8 @@ def _check_short(content: bytes, value: Value) -> Value:
     return value
 
 
-def _refuse_value(code: int, _content: bytes) -> NoReturn:
-    raise ValueError(f"type {code} ({ALWAYS_NULL[code]}) with a value")
+def _refuse(reason: str, _value: object) -> NoReturn:
+    raise ValueError(reason)
 
 
 def _integer(bits: int, unsigned: bool, content: bytes) -> Value:
@@ -216,10 +216,6 @@ def _string(_column: Column, content: bytes) -> Value:
         return content  # a latin1 or gbk column: TiCDC sends the bytes as they are
 
 
-def _text(_column: Column, content: bytes) -> Value:
-    return content.decode()
-
-
 _READERS: dict[Kind, Callable[[Column, bytes], Value]] = {
     Kind.YEAR: _year,
     Kind.FLOAT: _float,
@@ -230,7 +226,7 @@ _READERS: dict[Kind, Callable[[Column, bytes], Value]] = {
     Kind.SET: _set,
     Kind.TEXT: _string,
     Kind.BINARY: lambda _column, content: content,
-    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR), _text),
+    **dict.fromkeys(_TEXTUAL, lambda _column, content: content.decode()),
 }
 
 
@@ -242,7 +238,7 @@ Write = Callable[[Value], bytes]
 def writer(column: Column, code: int, flags: int, own: bool) -> Write:
     """Compiled writer of a column's values. own: they were read from Craft, so that their form needs no check."""
     if code in ALWAYS_NULL:
-        return partial(_refuse_to_write, code)
+        return partial(_refuse, f"type {code} ({ALWAYS_NULL[code]}) can only be NULL")
     if column.type.kind is Kind.INTEGER:
         return partial(_w_integer, replace(column, unsigned=bool(flags & layout.UNSIGNED)))
     if column.type.kind in _FORMS and not own:
@@ -250,24 +246,9 @@ def writer(column: Column, code: int, flags: int, own: bool) -> Write:
     return partial(_WRITERS[column.type.kind], column)
 
 
-def _refuse_to_write(code: int, _value: Value) -> NoReturn:
-    raise ValueError(f"type {code} ({ALWAYS_NULL[code]}) can only be NULL")
-
-
-def _known_text(value: Value) -> str:
-    if not isinstance(value, str):
-        raise TypeError("bytes, where text is needed")
-    return value
-
-
 def _w_integer(column: Column, value: Value) -> bytes:
-    integer = values.integer(_known_text(value), column.type.bits, column.unsigned)
+    integer = values.integer(require_text(value), column.type.bits, column.unsigned)
     return uvarint(integer) if column.unsigned else varint(integer)
-
-
-def _w_year(_column: Column, value: Value) -> bytes:
-    year = values.year(_known_text(value))
-    return varint(year)
 
 
 def damaged_float(text: str) -> bytes:
@@ -282,60 +263,36 @@ def damaged_float(text: str) -> bytes:
 
 
 def _w_decimal(column: Column, value: Value) -> bytes:
-    text = _known_text(value)
+    text = require_text(value)
     values.decimal_check(column.length, column.scale)(text)
     return text.encode()
 
 
 def _w_bit(column: Column, value: Value) -> bytes:
-    if not isinstance(value, bytes):
-        raise TypeError("text, where BIT's bytes are needed")
-    bits = int.from_bytes(value, "big")
+    bits = int.from_bytes(require_bytes(value), "big")
     if bits >> (column.length or 64):
         raise ValueError(f"{bits} does not fit BIT({column.length or 64})")
     return uvarint(bits)
 
 
-def by_number(column: Column, value: Value) -> bytes:
-    """ENUM or SET that is known by its number only (flag enum_number)."""
-    integer = values.integer(_known_text(value), 64, unsigned=True)
-    return uvarint(integer)
-
-
-def no_elements(column: Column) -> WireError:
-    """The error of an ENUM or SET by name whose elements are not known."""
-    details = f"the elements of this {column.type.kind.name} are not known; give a table definition (--ddl)"
-    return WireError("TYPE_UNKNOWN", column=column.name, details=details)
-
-
-def _w_text(_column: Column, value: Value) -> bytes:
-    return _known_text(value).encode()
-
-
-def _w_binary(_column: Column, value: Value) -> bytes:
-    if not isinstance(value, bytes):
-        raise TypeError("text, where binary is needed")
-    return value
-
-
 def _w_formed(name: str, form: re.Pattern[str], value: Value) -> bytes:
-    text = _known_text(value)
+    text = require_text(value)
     if not form.match(text):
         raise ValueError(f"{text[:40]!r} is no {name.upper()}")
     return text.encode()
 
 
 _WRITERS: dict[Kind, Callable[[Column, Value], bytes]] = {
-    Kind.YEAR: _w_year,
-    Kind.FLOAT: lambda _column, value: _DOUBLE.pack(values.parse_float32(_known_text(value))),
-    Kind.DOUBLE: lambda _column, value: _DOUBLE.pack(values.real(_known_text(value))),
+    Kind.YEAR: lambda _column, value: varint(values.year(require_text(value))),
+    Kind.FLOAT: lambda _column, value: _DOUBLE.pack(values.parse_float32(require_text(value))),
+    Kind.DOUBLE: lambda _column, value: _DOUBLE.pack(values.real(require_text(value))),
     Kind.DECIMAL: _w_decimal,
     Kind.BIT: _w_bit,
-    Kind.ENUM: lambda column, value: uvarint(values.enum_index(_known_text(value), column.elements)),
-    Kind.SET: lambda column, value: uvarint(values.set_mask(_known_text(value), column.elements)),
-    Kind.TEXT: lambda _column, value: value if isinstance(value, bytes) else _known_text(value).encode(),
-    Kind.BINARY: _w_binary,
-    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR), _w_text),
+    Kind.ENUM: lambda column, value: uvarint(values.enum_index(require_text(value), column.elements)),
+    Kind.SET: lambda column, value: uvarint(values.set_mask(require_text(value), column.elements)),
+    Kind.TEXT: lambda _column, value: value if isinstance(value, bytes) else require_text(value).encode(),
+    Kind.BINARY: lambda _column, value: require_bytes(value),
+    **dict.fromkeys(_TEXTUAL, lambda _column, value: require_text(value).encode()),
 }
 _DATETIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?\Z", re.ASCII)
 _FORMS = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, says_no_type
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, says_no_type, unknown_type_error
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
 from ticdc_bridge.schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, TYPES, Kind
@@ -177,5 +176,4 @@ def check_known(column: Column, folded: bool) -> None:
     vague = "" if column.type.kind in _BY_NUMBER else column.vague
     could_be = vague or (_FOLDS.get(column.type.name, "") if folded else "")
     if could_be:
-        details = f"the message does not tell whether it is {could_be}; give a table definition (--ddl)"
-        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
+        raise unknown_type_error(column, could_be)

@@ -193,10 +193,7 @@ def row_values(
 ) -> RowValues:
     """Compiled writer of rows; `settings` are those of `ConnectForm`."""
     lossy, required = options.on_lossy == "flag", bool(settings.get("required"))
-    cells = []
-    for column in columns:
-        form = ConnectForm(column, *connect_type(column), lossy, **settings)
-        cells.append((column, value_writer(form)))
+    cells = [(c, value_writer(ConnectForm(c, *connect_type(c), lossy, **settings))) for c in columns]
 
     def write(row: Row, event: RowChange) -> dict[str, Any]:
         return {column.name: _cell(column, entry, required, row, event) for column, entry in cells}
