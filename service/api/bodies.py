@@ -264,6 +264,11 @@ def or_null(kind: Kind) -> Kind:
     return Kind(lambda value: None if value is None else kind.read(value), kind.schema)
 
 
+def _tagged_entity(read: Mapping[str, Any]) -> TaggedEntity:
+    path, kind = read.get("schemaEntity", ("", ""))
+    return TaggedEntity(path, kind, tuple(read.get("tags") or ()))
+
+
 REFERENCE: Final = object_of(
     "SchemaReference",
     {"name": TEXT, "subject": TEXT, "version": INTEGER},
@@ -287,7 +292,7 @@ TAGGED_ENTITY: Final = object_of(
         "schemaEntity": Kind(lambda value: _ENTITY.read(value or {}), _ENTITY.schema),
         "tags": list_of("ArrayList", STRING),
     },
-    lambda read: TaggedEntity(*(*read.get("schemaEntity", ("", "")), tuple(read.get("tags") or ()))),
+    _tagged_entity,
 )
 _TAGGED_ENTITIES: Final = list_of("ArrayList", TAGGED_ENTITY)
 _RULE: Final = object_of(

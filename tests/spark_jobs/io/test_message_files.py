@@ -28,7 +28,8 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.plain.writer import json_line
-from ticdc_bridge.spark_jobs.io.endpoints import lines_file
+from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, lines_file
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter, is_plain_lines, message_line, parse_line, read_messages
 from ticdc_bridge.spark_jobs.io.parquet import ParquetWriter
 
@@ -366,6 +367,16 @@ def test_bytes_headers_and_place_are_kept(message: Message, text: str) -> None:
     assert made.headers[: len(message.headers)] == message.headers
     assert parse_line(json_line(message_line(made)).encode(), "x") == made
     assert len(dict(made.headers)[DETAIL] or b"") <= 4000
+
+
+def test_a_line_of_a_file_says_why(tmp_path: Path) -> None:
+    message = Message(b"k", "é".encode(), "t", 1, 7)
+    letters = DeadLetters(str(tmp_path / "dead.jsonl"), KafkaClient())
+    letters.write(ERROR, message)
+    letters.close()
+    line = (tmp_path / "dead.jsonl").read_bytes()
+    assert (json.loads(line)["code"], json.loads(line)["detail"]) == ("MALFORMED", ERROR.detail)
+    assert parse_line(line, "x") == dead_letter(ERROR, message)
 
 
 def test_headers_say_why_and_where() -> None:
