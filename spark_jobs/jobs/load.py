@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake import load, merge
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
-from ticdc_bridge.spark_jobs.lake.name_history import table_names
+from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
 from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -158,7 +158,7 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, spark: SparkSession) -
     }
     job = replace(load_job.job, read=read, **beside)
     statements = sort_statements([*load_job.statements, source.definition])
-    steps, names = schema_changes(statements, id_), table_names(statements, id_)
+    steps, names = schema_changes(statements, id_), rename_chain(statements, id_).names()
     table = next(s.after for s in reversed(steps) if s.after is not None)
     assert table is not None
     rows = _in_zone(source.rows(spark), source.columns, load_job.source_zone, load_job.zone)

@@ -74,8 +74,8 @@ class Snapshot:
         source = f"named_struct('topic', 'snapshot {self.tso}', 'partition', file, 'offset', line, 'timestamp', NULL)"
         return self.rows.selectExpr(
             "'row' AS kind", "'s' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
-            f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table", "CAST(NULL AS int) AS schema_id",
-            "CAST(NULL AS bigint) AS table_version", f"CAST(array({keys}) AS array<string>) AS key",
+            f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table",
+            "CAST(NULL AS int) AS schema_id", "CAST(NULL AS bigint) AS table_version", f"CAST(array({keys}) AS array<string>) AS key",
             "CAST(NULL AS map<string,string>) AS before", f"map_from_arrays(array({names}), array({texts})) AS after",
             "CAST(array() AS array<string>) AS flags", "0 AS row", f"CAST({source} AS {SOURCE}) AS source",
             "CAST(NULL AS string) AS error", "(CAST(file AS bigint) << 40) + line AS position",
@@ -220,7 +220,8 @@ def _without_known(
 ) -> DataFrame:
     """Without rows whose version at the TSO is known."""
     rows, tso = RowValues(target.columns.values, table, steps), snapshot.tso
-    valid = f"{row_versions.FROM_TS} <= {tso} AND ({row_versions.TO} IS NULL OR coalesce({row_versions.TO_TS} > {tso}, false))"
+    ends_later = f"{row_versions.TO} IS NULL OR coalesce({row_versions.TO_TS} > {tso}, false)"
+    valid = f"{row_versions.FROM_TS} <= {tso} AND ({ends_later})"
     known = target.columns.lake_table.read().where(valid).select(*rows.stored_keys())
     keyed = changes.select("*", *rows.keys_of("after"))
     return keyed.join(known, rows.key_names, "left_anti").drop(*rows.key_names)

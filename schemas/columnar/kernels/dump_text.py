@@ -40,7 +40,7 @@ def _stands_at(data: Array, at: int, end: int, mark: Array) -> bool:
     size = mark.shape[0]
     if size == 0 or at + size > end:
         return False
-    for n in range(size):
+    for n in range(size):  # noqa: SIM110 - numba has no generators here
         if data[at + n] != mark[n]:
             return False
     return True
@@ -195,7 +195,8 @@ def fill_texts(
 ) -> int:  # fmt: skip
     """A column's values, without their escapes, in `out`; the row of one that can't be read, -1 where there is none.
 
-    rule: ANY, NOT_BARE or NOT_NULL. escapes: by the byte after a backslash what stands for both, 256 for none; empty where quotes are doubled. offsets: one more than rows. valid: 0 for NULL.
+    rule: ANY, NOT_BARE or NOT_NULL. escapes: by the byte after a backslash what stands for both, 256 for none; empty
+    where quotes are doubled. offsets: one more than rows. valid: 0 for NULL.
     """
     to = 0
     offsets[0] = 0
