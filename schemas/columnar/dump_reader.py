@@ -28,7 +28,7 @@ _MOST: Final = 256 << 20
 """Bytes of a row; TiDB's own limit (txn-entry-size-limit) is 120 MiB, which escapes may double."""
 _ROWS: Final = 1 << 16
 _HEAD: Final = re.compile(rb"INSERT INTO `((?:[^`]|``)+)`\s*(?:\(((?:`(?:[^`]|``)+`,?)+)\)\s*)?VALUES", re.ASCII)
-_PASSED_OVER: Final = re.compile(rb"\s+|/\*[^;]*?\*/;?|--[^\n]*\n")
+_PASSED_OVER: Final = re.compile(rb"[\s;]+|/\*[^;]*?\*/|--[^\n]*\n")
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _SQL_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"Z": b"\x1a", b"\\": b"\\", b"'": b"'", b'"': b'"'}
 _CSV_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"\\": b"\\"}

@@ -1,0 +1,156 @@
+"""Rows of dumps in SQL and CSV: what was written comes back, however the file is cut into blocks."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.table import check_rows
+from ticdc_bridge.schemas.columnar import dump_reader
+from ticdc_bridge.schemas.columnar.dump_reader import CsvDialect, DumpTextError, csv_rows, sql_rows
+from ticdc_bridge.schemas.ddl.executor.versions import versions
+from ticdc_bridge.schemas.inputs.sql_files import sql_statements
+
+COLUMNS = versions(sql_statements("CREATE TABLE d.t (n BIGINT, s VARCHAR(99), b VARBINARY(99), e TEXT)"))[
+    -1
+].table.columns
+CSV = [
+    CsvDialect(), CsvDialect(b"\t", b"'", b"\n", b""), CsvDialect(b"|+|", b'"', b"\n", b"NULL", has_header=False),
+    CsvDialect(b",", b"~~", b"\r\n"), CsvDialect(b";", b"", b"\n", b"\\N"),
+]  # fmt: skip
+Row = tuple[int | None, str | None, bytes | None, str | None]
+texts = st.text(st.characters(codec="utf-8"), max_size=12) | st.text("\\'\"\r\n\0,;|+~NULL\x1a\t", max_size=8)
+rows = st.lists(
+    st.tuples(
+        st.none() | st.integers(-(1 << 63), (1 << 63) - 1), st.none() | texts, st.none() | st.binary(max_size=8),
+        st.none() | texts,
+    ), max_size=5,
+)  # fmt: skip
+
+
+def sql_text(rows: Sequence[Row], escapes: bool) -> bytes:
+    """As Dumpling writes it (upstream `dumpling/export/sql_type.go`)."""
+
+    def quoted(text: str) -> str:
+        if not escapes:
+            return "'" + text.replace("'", "''") + "'"
+        for sign, word in (
+            ("\\", "\\\\"),
+            ("\0", "\\0"),
+            ("\n", "\\n"),
+            ("\r", "\\r"),
+            ("'", "\\'"),
+            ('"', '\\"'),
+            ("\x1a", "\\Z"),
+        ):
+            text = text.replace(sign, word)
+        return f"'{text}'"
+
+    def cell(value: Any) -> str:
+        if value is None:
+            return "NULL"
+        return (
+            f"x'{value.hex()}'" if isinstance(value, bytes) else quoted(value) if isinstance(value, str) else str(value)
+        )
+
+    lines = ["(" + ",".join(map(cell, row)) + ")" for row in rows]
+    statements = "".join(f"INSERT INTO `t` VALUES\n{line};\n" for line in (",\n".join(lines[:2]), *lines[2:]) if line)
+    return b"/*!40101 SET NAMES binary*/;\n" + statements.encode()
+
+
+def csv_text(rows: Sequence[Row], dialect: CsvDialect, escapes: bool) -> bytes:
+    quote, sign = dialect.quote, (dialect.quote or dialect.separator)[:1]
+
+    def quoted(data: bytes) -> bytes:
+        if escapes:
+            for byte, word in (
+                (b"\\", b"\\\\"),
+                (b"\0", b"\\0"),
+                (b"\n", b"\\n"),
+                (b"\r", b"\\r"),
+                (sign, b"\\" + sign),
+            ):
+                data = data.replace(byte, word)
+        else:
+            data = data.replace(quote, quote * 2)
+        return quote + data + quote
+
+    def cell(value: Any) -> bytes:
+        if value is None or isinstance(value, int):
+            return dialect.null if value is None else str(value).encode()
+        return quoted(value.encode() if isinstance(value, str) else value)
+
+    head = [dialect.separator.join(quote + c.name.encode() + quote for c in COLUMNS)] if dialect.has_header else []
+    return b"".join(
+        line + dialect.terminator for line in (*head, *(dialect.separator.join(map(cell, r)) for r in rows))
+    )
+
+
+def read(lines: Any) -> list[Row]:
+    return [row for part in lines for row in zip(*(column.to_pylist() for column in part.columns), strict=True)]
+
+
+def expected(rows: Sequence[Row]) -> list[Any]:
+    return [(None if n is None else str(n), s, b, e) for n, s, b, e in rows]
+
+
+@given(rows, st.booleans(), st.integers(1, 40))
+def test_sql_comes_back(rows: list[Row], escapes: bool, block: int) -> None:
+    file = io.BytesIO(sql_text(rows, escapes))
+    assert read(sql_rows(lambda _: file.read(block), COLUMNS, escapes)) == expected(rows)
+
+
+@given(rows, st.sampled_from(CSV), st.booleans(), st.integers(1, 40))
+def test_csv_comes_back(rows: list[Row], dialect: CsvDialect, escapes: bool, block: int) -> None:
+    escapes = escapes or len(dialect.quote) != 1  # what else is written can't be read back
+    file = io.BytesIO(csv_text(rows, dialect, escapes))
+    assert read(csv_rows(lambda _: file.read(block), COLUMNS, dialect, escapes)) == expected(rows)
+
+
+SAMPLE: list[Row] = [(1, "a'b\"\\", b"\x00\xff", None), (None, "", b"", "é\n"), (-5, None, None, "x")]
+
+
+@pytest.mark.parametrize("kind", ["sql", "csv"])
+def test_a_cut_file(kind: str) -> None:
+    """Cut anywhere: the rows before, and that it is cut, or (at the end of a row) the rows alone."""
+    data = sql_text(SAMPLE, True) if kind == "sql" else csv_text(SAMPLE, CsvDialect(), True)
+    for end in range(len(data)):
+        file, found = io.BytesIO(data[:end]), list[Row]()
+        form: Any = (COLUMNS, True) if kind == "sql" else (COLUMNS, CsvDialect(), True)
+        try:
+            for part in (sql_rows if kind == "sql" else csv_rows)(file.read, *form):
+                found += read([part])
+        except DumpTextError:
+            pass
+        assert expected(SAMPLE)[: len(found)] == found
+        assert kind == "sql" or len(found) < 3 or end >= len(data) - 2
+
+
+REFUSED: list[tuple[bytes, str]] = [
+    (b"INSERT INTO `t` VALUES\n(1,'')\n;", "byte 28"),
+    (b"INSERT INTO `t` VALUES (1,'\\q',NULL,NULL);", "column s"),
+    (b"INSERT INTO `t` VALUES (1,'',x'0g',NULL);", "column b"),
+    (b"INSERT INTO `t` VALUES (1,abc,NULL,NULL);", "column s"),
+    (b"INSERT INTO `t` VALUES (1,'\xff',NULL,NULL);", "UTF-8"),
+    (b"INSERT INTO `t` (`n`,`x`) VALUES (1,2);", "not those"),
+    (b"UPDATE t SET n = 1;", "cut"),
+]
+
+
+def test_what_is_refused() -> None:
+    def refused(row: tuple[bytes, str]) -> None:
+        with pytest.raises(DumpTextError, match=row[1]):
+            read(sql_rows(io.BytesIO(row[0]).read, COLUMNS, True))
+
+    check_rows(REFUSED, refused)
+
+
+def test_a_row_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dump_reader, "_MOST", 100)
+    with pytest.raises(DumpTextError, match="more than 100 bytes"):
+        read(sql_rows(lambda _: b"x" * 50, COLUMNS, True))
