@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake import load, merge
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
@@ -25,6 +28,7 @@ from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule, location_by_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy, TableView
+from ticdc_bridge.spark_jobs.spark.errors import raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
 
@@ -121,7 +125,13 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> LoadSummary:
     for number, table in enumerate(load_job.tables, 1):
         id_ = table.table.id
         with report_slow_steps(f"load: {id_} ({number} of {len(load_job.tables)})", 10, lambda: running_tasks(spark)):
-            done = _load_table(load_job, table, spark)
+            try:
+                done = _load_table(load_job, table, spark)
+            except Exception as error:
+                known = None if isinstance(error, SetupError) else _source_error(error, id_)
+                if known is None:
+                    raise
+                raise known from error
         for name in ("rows", "written", "newer", "removed"):
             setattr(summary, name, getattr(summary, name) + getattr(done, name))
         rate = f"{summary.rows / max(time.monotonic() - began, 0.001):,.0f} rows/s"
@@ -161,8 +171,8 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, spark: SparkSession) -
     steps, names = schema_changes(statements, id_), rename_chain(statements, id_).names()
     table = next(s.after for s in reversed(steps) if s.after is not None)
     assert table is not None
-    rows = _in_zone(source.rows(spark), source.columns, load_job.source_zone, load_job.zone)
-    snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns)
+    snapshot = load.Snapshot(load_job.tso, source.table, source.rows(spark), source.columns)
+    snapshot = replace(snapshot, rows=_in_zone(snapshot.rows, snapshot, load_job.source_zone, load_job.zone))
     summary, done = Summary(), load.Loaded(0, 0)
     has_key = any(column.handle_key for column in table.columns)
     for target in targets_of(spark, job, id_, location_of(load_job.out, id_), names, has_key):
@@ -177,6 +187,29 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, spark: SparkSession) -
     return done
 
 
-def _in_zone(rows: DataFrame, columns: Sequence[Column], source: str, target: str) -> DataFrame:
-    """TIMESTAMP values of the source's zone in the target's."""
-    return rows
+def _in_zone(rows: DataFrame, snapshot: load.Snapshot, source: str, target: str) -> DataFrame:
+    """TIMESTAMP values of the source's zone as text in the target's."""
+    if source == target:
+        return rows
+    from pyspark.sql import functions as F
+
+    def shift(text: str | None) -> str | None:
+        try:
+            return None if text is None else shift_zone(text, source, target)[0]
+        except ValueError as error:
+            raise load.SourceError(str(error)) from error
+
+    shifted = F.udf(lambda text: shift(text), "string")  # noqa: PLW0108 - Spark would read its annotations
+    of_zone = {n for n, column in enumerate(snapshot.columns) if column.type.kind is Kind.TIMESTAMP}
+    texts = {f"c_{n}": shifted(F.expr(snapshot.text(n))) for n in of_zone}
+    return rows.withColumns(texts) if texts else rows
+
+
+_OF_SOURCE: Final = re.compile(r"SourceError: ([^\n]+)")
+
+
+def _source_error(error: Exception, id_: TableId) -> SetupError | None:
+    """What the source's rows are not, in Spark's text; None for another error."""
+    found = _OF_SOURCE.search(str(error))
+    details = found[1] if found else raised_message(error)
+    return None if details is None else SetupError("STOPPED", where=str(id_), details=details)

@@ -28,6 +28,12 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 _BYTES = (Kind.BIT, Kind.BINARY)
+_NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+
+
+class SourceError(Exception):
+    """In Spark's workers: what is wrong with the source; the driver finds it in Spark's text."""
+
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def load_current(
     """
     columns, key = target.columns, [c.name for c in table.columns if c.handle_key]
     lake_table = columns.lake_table
-    target.writer.check_key(table, lake_table.exists())
+    target.check_key(columns, table, lake_table.exists())
     if not lake_table.exists() or (lake_table.read().isEmpty() and not columns.tombstone_table.exists()):
         return _fill(columns, snapshot, table, steps)
     of_snapshot = lambda: lake_table.read().where(f"{COMMIT_TS} = {snapshot.tso}").count()  # noqa: E731
@@ -158,7 +164,7 @@ def _typed(snapshot: Snapshot, rows: RowValues) -> dict[str, SparkColumn]:
             typed[column.name] = F.col(name)
             continue
         value = rows.of_column.convert(snapshot.text(number), column)
-        if kind != "string" and column.type.kind in (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL):
+        if kind != "string" and column.type.kind in _NUMBERS:
             value = F.col(name).try_cast(rows.of_column.type_of(column))
         if rows.of_column.type_of(column) != "string":
             details = f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow
 
-from ticdc_bridge.schemas.codec.compression import unsnap_frames
+from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
 from ticdc_bridge.schemas.columnar.dump_reader import DumpTextError
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
@@ -21,6 +21,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions, FileHead, TextForm, text_form
+from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import PREFIX, Dump, DumpTable
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def text_form_of(dump: Dump, tables: Sequence[DumpTable], options: DumpOptions) 
 
 
 def dump_frame(spark: SparkSession, table: DumpTable, form: TextForm | None) -> DataFrame:
-    """The rows of a table. Reading them raises SetupError STOPPED through Spark where a file is not as it should be."""
+    """The rows of a table. A file that is not as it should be ends the query with SourceError."""
     from pyspark.sql import functions as F
 
     columns = columns_of(table.table)
@@ -116,5 +117,5 @@ class _FileReader:
                             files = pa.array([entry["file"]] * rows.count, pa.int32())
                             first += rows.count
                             yield pa.RecordBatch.from_arrays([*rows.columns, files, numbers], names)
-                    except DumpTextError as error:
-                        raise SetupError("STOPPED", where=str(path), details=str(error)) from error
+                    except (DumpTextError, *UNREADABLE) as error:
+                        raise SourceError(f"{path}: {error}") from error

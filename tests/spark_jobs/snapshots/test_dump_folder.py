@@ -1,0 +1,86 @@
+"""Folders of Dumpling's: whose each file is, the TSO, the dialect that the files prove."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.dumps import BY_TIME, DUMPS, FOLDERS, WITHOUT_ROWS, ZONE, rows_of
+from tests.support.table import check_rows
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
+from ticdc_bridge.spark_jobs.snapshots.dump_folder import read_dump
+from ticdc_bridge.spark_jobs.snapshots.frames import columns_of, opened, text_form_of
+
+OPTIONS = json.loads((DUMPS / "dumps.json").read_text())
+
+
+def test_texts_of_every_folder() -> None:
+    """Every SQL and CSV dump: its rows are TiDB's, by the dialect that its files prove."""
+
+    def check(name: str) -> None:
+        dump = read_dump(str(DUMPS / name), BY_TIME if name == "snapshot-time" else None)
+        form = text_form_of(dump, dump.tables, DumpOptions())
+        assert form is not None
+        for table in dump.tables:
+            columns, found = columns_of(table.table), list[dict[str, object]]()
+            for file in table.files:
+                with opened(path_of(file.path)) as content:
+                    for part in form.rows(content.read, columns):
+                        values = (column.to_pylist() for column in part.columns)
+                        found += [
+                            dict(zip([c.name for c in columns], row, strict=True)) for row in zip(*values, strict=True)
+                        ]
+            zone = "UTC" if name == "csv-utc" else ZONE
+            expected = [{c.name: row[c.name] for c in columns} for row in rows_of(table.id.table, zone)]
+            if name == "csv-where":
+                expected = [row for row in expected if row["region"] == "eu"]
+            assert sorted(found, key=repr) == sorted(expected, key=repr), table.id
+
+    texts = [name for name in FOLDERS if name not in WITHOUT_ROWS and not name.startswith("parquet")]
+    check_rows(texts, check)
+
+
+def test_the_options_are_those_that_dumpling_was_given() -> None:
+    def check(name: str) -> None:
+        dump = read_dump(str(DUMPS / name))
+        options = " ".join(f"'{word}'" for word in OPTIONS["options"][name])
+        proven, told = (text_form_of(dump, dump.tables, DumpOptions.of(text)) for text in (None, options))
+        assert proven is not None and told is not None
+        assert (proven.escapes, proven.dialect) == (told.escapes, told.dialect)
+
+    check_rows(["csv-bigquery", "csv-snowflake", "csv-noescape", "csv-tabs-quote", "sql-noescape", "sql"], check)
+
+
+def test_null_and_the_text_null() -> None:
+    dump = read_dump(str(DUMPS / "csv-pipes"))
+    with pytest.raises(SetupError, match="look alike in note"):
+        text_form_of(dump, dump.tables, DumpOptions())
+
+
+def refused(folder: Path, at: int | None = None) -> str:
+    with pytest.raises(SetupError) as caught:
+        read_dump(str(folder), at)
+    return caught.value.detail
+
+
+def test_what_is_no_whole_dump(tmp_path: Path) -> None:
+    assert "no file called metadata" in refused(tmp_path)
+    assert "no such folder" in refused(tmp_path / "x")
+    assert "by a time (2026-11-28 13:04:04.432)" in refused(DUMPS / "snapshot-time")
+    assert "--at says 5" in refused(DUMPS / "csv", 5)
+    assert "definition (DB.TABLE-schema.sql) is missing" in refused(DUMPS / "filter")
+
+
+def test_views_and_sequences_are_left_alone(tmp_path: Path) -> None:
+    dump = read_dump(str(DUMPS / "no-data"))
+    assert dict(dump.left_alone) == {"views": 1, "sequences": 1}
+    assert TableId("dmp", "v_keyed") not in {table.id for table in dump.tables}
+    shutil.copytree(DUMPS / "csv", tmp_path / "csv")
+    (tmp_path / "csv" / "README.txt").write_text("mine")
+    assert dict(read_dump(str(tmp_path / "csv")).left_alone) == {"other files": 1}
