@@ -7,14 +7,14 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
-from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
@@ -26,7 +26,7 @@ from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule, location_by_rule
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, location_by_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy, TableView
 from ticdc_bridge.spark_jobs.spark.errors import raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
@@ -39,32 +39,6 @@ _FORMAT: Final = "open"
 """Snapshots are applied as changes of a format whose TIMESTAMP text has the changefeed's zone."""
 
 
-class SnapshotTable(Protocol):
-    """A table at the TSO. columns: those that can be read; definition: its CREATE TABLE, as of just before the TSO."""
-
-    @property
-    def table(self) -> Table: ...
-
-    @property
-    def definition(self) -> DdlText: ...
-
-    @property
-    def columns(self) -> Sequence[Column]: ...
-
-    @property
-    def size(self) -> int:
-        """Bytes to be read, 0 where that is not known."""
-        ...
-
-    def rows(self, spark: SparkSession) -> DataFrame:
-        """As spark_jobs.lake.load.Snapshot has them."""
-        ...
-
-    def losses(self, spark: SparkSession) -> list[str]:
-        """What the source does not hold exactly: a sentence a column. SetupError where it can't be read at all."""
-        ...
-
-
 @dataclass(frozen=True)
 class LoadJob:
     """What a load is given. job: places, layout, engine, tables without a key, as of merge. statements: of the tables'
@@ -74,7 +48,7 @@ class LoadJob:
     job: Job
     out: str
     tso: int
-    tables: Sequence[SnapshotTable]
+    tables: Sequence[load.SnapshotTable]
     zone: str = "UTC"
     source_zone: str = "UTC"
     replace: bool = False
@@ -100,21 +74,6 @@ class LoadSummary:
         counts = {"tso": self.tso, "rows": self.rows, "written": self.written, "newer in the table": self.newer,
                   "removed": self.removed, "errors": self.errors}  # fmt: skip
         return [*(f"flag {text}" for text in self.flags), *(f"{name} {count}" for name, count in counts.items())]
-
-
-def choose(tables: Sequence[SnapshotTable], choice: TableChoice) -> list[SnapshotTable]:
-    """Those that are chosen. SetupError USAGE where there is none."""
-    chosen = [table for table in tables if choice.takes(table.table.id)]
-    if not chosen:
-        names = ", ".join(sorted(str(table.table.id) for table in tables)[:10]) or "none"
-        raise SetupError("USAGE", details=f"the source has no table {choice}; its tables: {names}")
-    return chosen
-
-
-def location_of(out: str, id_: TableId) -> TableLocation:
-    location = table_location_of(location_by_rule(out, id_) if is_rule(out) else out)
-    assert location is not None
-    return location
 
 
 def run_load(load_job: LoadJob, spark: SparkSession) -> LoadSummary:
@@ -143,14 +102,15 @@ def plan_lines(load_job: LoadJob) -> list[str]:
     """What a load would do: a line a table."""
     lines = [f"tso {load_job.tso}"]
     for table in load_job.tables:
-        id_, rule = table.table.id, load_job.out
+        id_ = table.table.id
         size = f", {table.size:,} bytes" if table.size else ""
         key = ", ".join(table.table.handle_key) or "none"
-        lines.append(f"{id_} -> {location_of(rule, id_)}: key {key}, {len(table.columns)} columns{size}")
+        place = _locations(load_job, id_)[0]
+        lines.append(f"{id_} -> {place}: key {key}, {len(table.columns)} columns{size}")
     return lines
 
 
-def _check_losses(load_job: LoadJob, table: SnapshotTable, spark: SparkSession) -> list[str]:
+def _check_losses(load_job: LoadJob, table: load.SnapshotTable, spark: SparkSession) -> list[str]:
     losses = table.losses(spark)
     if losses and load_job.on_lossy == "error":
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
@@ -158,15 +118,12 @@ def _check_losses(load_job: LoadJob, table: SnapshotTable, spark: SparkSession) 
     return [f"{table.table.id}: {text}" for text in losses]
 
 
-def _load_table(load_job: LoadJob, source: SnapshotTable, spark: SparkSession) -> load.Loaded:
+def _load_table(load_job: LoadJob, source: load.SnapshotTable, spark: SparkSession) -> load.Loaded:
     id_ = source.table.id
     view = TableView(Table(id_, ()), load_job.types, on_lossy=load_job.on_lossy)
     read = CodecConfig(_FORMAT, FileSchemas([]), Options.of({}, time_zone=load_job.zone), view=view)
-    beside = {
-        name: location_by_rule(rule, id_) if rule and is_rule(rule) else rule
-        for name, rule in (("changelog", load_job.job.changelog), ("versions", load_job.job.versions))
-    }
-    job = replace(load_job.job, read=read, **beside)
+    out, changelog, versions, layout = _locations(load_job, id_)
+    job = replace(load_job.job, read=read, changelog=changelog, versions=versions, layout=layout)
     statements = sort_statements([*load_job.statements, source.definition])
     steps, names = schema_changes(statements, id_), rename_chain(statements, id_).names()
     table = next(s.after for s in reversed(steps) if s.after is not None)
@@ -175,7 +132,7 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, spark: SparkSession) -
     snapshot = replace(snapshot, rows=_in_zone(snapshot.rows, snapshot, load_job.source_zone, load_job.zone))
     summary, done = Summary(), load.Loaded(0, 0)
     has_key = any(column.handle_key for column in table.columns)
-    for target in targets_of(spark, job, id_, location_of(load_job.out, id_), names, has_key):
+    for target in targets_of(spark, job, id_, out, names, has_key):
         if isinstance(target, merge.CurrentTable):
             done = load.load_current(target, snapshot, table, steps, load_job.replace, summary)
         else:
@@ -185,6 +142,20 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, spark: SparkSession) -
         if int(lake_table.properties().get(APPLIED, 0)) < load_job.tso:
             lake_table.set_property(APPLIED, str(load_job.tso))
     return done
+
+
+def _locations(load_job: LoadJob, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:
+    """Where a table goes: the current one (or the first that is asked for), the changelog, the versions, the layout."""
+    job = load_job.job
+    given = next((entry for entry in job.places if entry.tables.takes(id_)), None)
+    rules = [load_job.out, job.changelog, job.versions]
+    if given is not None:
+        of_table = (given.location, given.changelog, given.versions)
+        rules = [output or rule for output, rule in zip(of_table, rules, strict=True)]
+    out, changelog, versions = (rule and location_by_rule(rule, id_) for rule in rules)
+    location = table_location_of(out or "")
+    assert location is not None
+    return location, changelog, versions, (given and given.layout) or job.layout
 
 
 def _in_zone(rows: DataFrame, snapshot: load.Snapshot, source: str, target: str) -> DataFrame:
@@ -199,7 +170,7 @@ def _in_zone(rows: DataFrame, snapshot: load.Snapshot, source: str, target: str)
         except ValueError as error:
             raise load.SourceError(str(error)) from error
 
-    shifted = F.udf(lambda text: shift(text), "string")  # noqa: PLW0108 - Spark would read its annotations
+    shifted = F.udf(lambda text: shift(text), "string")
     of_zone = {n for n, column in enumerate(snapshot.columns) if column.type.kind is Kind.TIMESTAMP}
     texts = {f"c_{n}": shifted(F.expr(snapshot.text(n))) for n in of_zone}
     return rows.withColumns(texts) if texts else rows

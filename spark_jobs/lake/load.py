@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
@@ -34,6 +36,31 @@ _NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 class SourceError(Exception):
     """In Spark's workers: what is wrong with the source; the driver finds it in Spark's text."""
 
+
+class SnapshotTable(Protocol):
+    """A table at the TSO. columns: those that can be read; definition: its CREATE TABLE, as of just before the TSO."""
+
+    @property
+    def table(self) -> Table: ...
+
+    @property
+    def definition(self) -> DdlText: ...
+
+    @property
+    def columns(self) -> Sequence[Column]: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes to be read, 0 where that is not known."""
+        ...
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """As Snapshot has them."""
+        ...
+
+    def losses(self, spark: SparkSession) -> list[str]:
+        """What the source does not hold exactly: a sentence a column. SetupError where it can't be read at all."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -81,7 +108,8 @@ class Snapshot:
         return self.rows.selectExpr(
             "'row' AS kind", "'s' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
             f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table",
-            "CAST(NULL AS int) AS schema_id", "CAST(NULL AS bigint) AS table_version", f"CAST(array({keys}) AS array<string>) AS key",
+            "CAST(NULL AS int) AS schema_id", "CAST(NULL AS bigint) AS table_version",
+            f"CAST(array({keys}) AS array<string>) AS key",
             "CAST(NULL AS map<string,string>) AS before", f"map_from_arrays(array({names}), array({texts})) AS after",
             "CAST(array() AS array<string>) AS flags", "0 AS row", f"CAST({source} AS {SOURCE}) AS source",
             "CAST(NULL AS string) AS error", "(CAST(file AS bigint) << 40) + line AS position",

@@ -20,8 +20,8 @@ from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions, FileHead, TextForm, text_form
 from ticdc_bridge.spark_jobs.lake.load import SourceError
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions, FileHead, TextForm, text_form
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import PREFIX, Dump, DumpTable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.jobs.load import SnapshotTable, choose
+from ticdc_bridge.spark_jobs.lake.load import SnapshotTable
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import OPTION, DumpOptions, TextForm
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import PREFIX, DumpTable, read_dump
@@ -27,7 +27,7 @@ CHUNK_ROWS: Final = 200_000
 
 @dataclass(frozen=True)
 class _FilesTable:
-    """A dump's table (spark_jobs.jobs.load.SnapshotTable)."""
+    """A dump's table (spark_jobs.lake.load.SnapshotTable)."""
 
     dumped: DumpTable
     form: TextForm | None
@@ -60,14 +60,19 @@ class _FilesTable:
         from pyspark.sql import functions as F
 
         dates = [(n, c) for n, c in enumerate(self.columns) if c.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)]
-        counts = [F.count_if(F.col(f"c_{n}").isNull()).alias(f"n_{n}") for n, _ in dates]
-        row = self.rows(spark).agg(*counts).collect()[0] if counts else {}
-        lost = [
-            f"column {c.name} has {row[f'n_{n}']} NULLs, and Parquet has NULL for a zero date too"
-            for n, c in dates
-            if row[f"n_{n}"]
-        ]
-        return texts + lost
+        counts = [F.count_if(F.col(f"c_{n}").isNull()).alias(c.name) for n, c in dates]
+        row = self.rows(spark).agg(*counts).collect()[0].asDict() if counts else {}
+        words = "NULLs, and Parquet has NULL for a zero date too"
+        return texts + [f"column {name} has {count} {words}" for name, count in row.items() if count]
+
+
+def _choose(tables: Sequence[SnapshotTable], choice: TableChoice) -> list[SnapshotTable]:
+    """Those that are chosen. SetupError USAGE where there is none."""
+    chosen = [table for table in tables if choice.takes(table.table.id)]
+    if not chosen:
+        names = ", ".join(sorted(str(table.table.id) for table in tables)[:10]) or "none"
+        raise SetupError("USAGE", details=f"the source has no table {choice}; its tables: {names}")
+    return chosen
 
 
 def read_source(
@@ -85,7 +90,7 @@ def read_source(
     """
     if is_server(source):
         server = TidbServer.of(source, zone, at)
-        return server.tso, choose(server.tables(CHUNK_ROWS), choice)
+        return server.tso, _choose(server.tables(CHUNK_ROWS), choice)
     if not source.startswith(PREFIX):
         details = f"--source {source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed"
         raise SetupError("USAGE", details=details)
@@ -100,4 +105,4 @@ def read_source(
         details = f"nothing in {source} proves {name}: Dumpling's default is taken ({OPTION} says another)"
         print(f"warning: {details}", file=sys.stderr)
     tables: list[SnapshotTable] = [_FilesTable(table, form) for table in dump.tables]
-    return dump.tso, choose(tables, choice)
+    return dump.tso, _choose(tables, choice)

@@ -113,7 +113,7 @@ class TidbServer:
 
 @dataclass(frozen=True)
 class TidbTable:
-    """A table at the server's TSO (spark_jobs.jobs.load.SnapshotTable)."""
+    """A table at the server's TSO (spark_jobs.lake.load.SnapshotTable)."""
 
     server: TidbServer
     table: Table
