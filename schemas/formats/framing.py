@@ -169,19 +169,31 @@ def json_body(data: bytes) -> bytes:
     return data[pos:] if data[pos : pos + 1] == b"{" and data.rstrip()[-1:] == b"}" else data
 
 
+def inflated(data: bytes, other_than: str) -> bytes:
+    """A message in JSON, or what a Snappy block or an LZ4 frame holds. WireError as of `json_object`."""
+    check_size(data, "value")
+    try:
+        return compression.decompress(json_body(data), MAX_MESSAGE)
+    except ValueError as error:
+        raise _not_json(data, other_than, error) from error
+
+
+def _not_json(data: bytes, other_than: str, error: ValueError) -> WireError:
+    details = with_body_name(f"{other_than}: {reason_of(error)}", data)[:300]
+    return WireError("MALFORMED", where="value", details=details)
+
+
 def json_object(data: bytes, other_than: str = "not JSON") -> tuple[dict[str, Any], bool]:
     """A message in JSON, perhaps a Snappy block or an LZ4 frame → its object, and whether TiCDC wrote U+FFFD for bytes
     that are not UTF-8 (Go escapes that one; one that was there is not escaped). WireError MALFORMED, TOO_LARGE.
 
     other_than: how the error calls what is no JSON.
     """
-    check_size(data, "value")
+    data = inflated(data, other_than)
     try:
-        data = compression.decompress(json_body(data), MAX_MESSAGE)
         body = json_exact.decode(json_exact.document(data))
     except ValueError as error:
-        details = with_body_name(f"{other_than}: {reason_of(error)}", data)[:300]
-        raise WireError("MALFORMED", where="value", details=details) from error
+        raise _not_json(data, other_than, error) from error
     if not isinstance(body, dict):
         raise WireError("MALFORMED", where="value", details=with_body_name("not a JSON object", data))
     return body, b"\\ufffd" in data

@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
+from ticdc_bridge.clients.kafka import TopicChoice
 from ticdc_bridge.schemas.codec.compression import UNREADABLE
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
 from ticdc_bridge.schemas.inputs.replay import MessageSink
@@ -73,11 +74,16 @@ def read_source(
         if path.is_dir() and files[0].suffix == ".avro" and (others := files_not_read(path)):
             print(f"warning: {others}", file=sys.stderr)
         return chain.from_iterable(map(read_messages, files or [path]))
+    return _read_topics(topics, kafka)
+
+
+def _read_topics(topics: TopicChoice, kafka: KafkaClient) -> Iterator[Message]:
+    """Topics one after the other, by name; Kafka is asked with the first message: outputs can be abandoned then."""
     from ticdc_bridge.clients.kafka import read_topic
 
     settings = kafka.settings()
-    names = [topics.only] if topics.only else topics.find(settings)
-    return chain.from_iterable(read_topic(name, settings, kafka.from_offset) for name in names)
+    for name in [topics.only] if topics.only else topics.find(settings):
+        yield from read_topic(name, settings, kafka.from_offset)
 
 
 def plain_source(location: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:

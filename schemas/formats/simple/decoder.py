@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.json_exact import Number, integer, name_other_form, string, utf8
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import join_definition, same_type
-from ticdc_bridge.schemas.formats.framing import check_size, json_object
+from ticdc_bridge.schemas.formats.framing import check_size, inflated, json_object
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.formats.simple import avro
 from ticdc_bridge.schemas.model import values
@@ -162,6 +162,7 @@ _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 _DDL = ("CREATE", "RENAME", "CINDEX", "DINDEX", "ERASE", "TRUNCATE", "ALTER", "QUERY")
 _ANY_TYPE = "a number, text, a date or anything else"
 _AVRO = bytes([avro.FIRST_BYTE])
+_OTHER_THAN = "neither JSON nor Simple's Avro"
 _MOST_KEPT = 1_000_000  # columns of all tables together
 _MAX_COLUMNS = 4096  # TiDB's own limit
 
@@ -329,7 +330,9 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
     """Message → (its object and whether bytes were replaced, as `json_object`; whether it is Avro). WireError."""
     # As the length of a Snappy block Avro's first byte would say 22: no message of Simple is so short.
     if data[:1] != _AVRO:
-        return *json_object(data, "neither JSON nor Simple's Avro"), False
+        data = inflated(data, _OTHER_THAN)
+    if data[:1] != _AVRO:
+        return *json_object(data, _OTHER_THAN), False
     check_size(data, "value")
     return avro.read(data), False, True
 

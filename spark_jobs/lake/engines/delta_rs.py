@@ -11,14 +11,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from deltalake import DeltaTable, Field, Schema, TableFeatures, write_deltalake
-from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
@@ -31,6 +29,9 @@ from ticdc_bridge.spark_jobs.lake.engines import delta_files
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
 _NTZ = "timestampNtz"
 # What deltalake can't write; it says so itself, in other words and late.
 _NOT_WRITTEN = frozenset(("columnMapping", "typeWidening", "typeWidening-preview", "deletionVectors"))
@@ -40,6 +41,8 @@ _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 def _error_of(table: Deltalake, error: Exception) -> SetupError | None:
     """SetupError STOPPED for what deltalake can't do."""
+    from deltalake.exceptions import DeltaError
+
     if not isinstance(error, DeltaError | OSError):
         return None
     return SetupError("STOPPED", where=table.location, details=f"deltalake: {error}")
@@ -76,6 +79,8 @@ class Deltalake:
         return kind
 
     def exists(self) -> bool:
+        from deltalake import DeltaTable
+
         return DeltaTable.is_deltatable(self._location, self._options)
 
     def prepare(self) -> dict[str, str]:
@@ -109,6 +114,8 @@ class Deltalake:
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
         clustered_by: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        from deltalake import DeltaTable, Schema
+
         if clustered_by:
             details = f"{self.location}: deltalake can't cluster a table: --engine delta-spark, or --partition-by"
             raise SetupError("USAGE", details=details)
@@ -123,6 +130,8 @@ class Deltalake:
         self._table().alter.set_table_properties({name: value}, raise_if_not_exists=False)
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
+        from deltalake import TableFeatures
+
         del have  # the log tells
         table = self._table()
         if any("timestamp_ntz" in kind for kind in types) and _NTZ not in (table.protocol().reader_features or ()):
@@ -145,6 +154,8 @@ class Deltalake:
 
     # ---- changes of its rows
     def overwrite(self, frame: DataFrame) -> None:
+        from deltalake import write_deltalake
+
         layout = self._table().metadata().partition_columns if self.exists() else None
         with self._rows_of(frame) as rows:
             write_deltalake(
@@ -153,6 +164,8 @@ class Deltalake:
             )  # fmt: skip
 
     def add_rows(self, frame: DataFrame) -> None:
+        from deltalake import write_deltalake
+
         with self._rows_of(frame) as rows:
             write_deltalake(self._location, rows, mode="append", storage_options=self._options)
 
@@ -200,6 +213,8 @@ class Deltalake:
         return {"allow_http": "true"} if endpoint.startswith("http://") and "://" in self._location else {}
 
     def _table(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
         return DeltaTable(self._location, storage_options=self._options)
 
     @contextmanager
@@ -232,6 +247,8 @@ def _with_comments(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:
 
 
 def _field(column: TableColumn) -> Any:
+    from deltalake import Field
+
     described = {
         "name": column.name, "type": DataType.fromDDL(column.type).jsonValue(), "nullable": True,
         "metadata": {"comment": column.comment} if column.comment else {},
