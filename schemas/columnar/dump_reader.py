@@ -10,7 +10,7 @@ import binascii
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow
@@ -55,7 +55,8 @@ class CsvDialect:
         return CsvMarks(*(_array(mark) for mark in (self.separator, self.quote, self.terminator, self.null)))
 
 
-class DumpRows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DumpRows:
     """Rows that stand together in a file. columns: texts or bytes, NULL where the value is."""
 
     columns: list[Any]

@@ -143,8 +143,9 @@ def load_current(
     target.check_key(columns, table, lake_table.exists())
     if not lake_table.exists() or (lake_table.read().isEmpty() and not columns.tombstone_table.exists()):
         return _fill(columns, snapshot, table, steps)
-    of_snapshot = lambda: lake_table.read().where(f"{COMMIT_TS} = {snapshot.tso}").count()  # noqa: E731
-    rows, before, removed, changes = snapshot.rows.count(), of_snapshot(), 0, snapshot.changes()
+    of_snapshot = f"{COMMIT_TS} = {snapshot.tso}"
+    rows, before = snapshot.rows.count(), lake_table.read().where(of_snapshot).count()
+    removed, changes = 0, snapshot.changes()
     if replace:
         if not key:
             details = (
@@ -155,7 +156,7 @@ def load_current(
         removed = deletes.count()
         changes = changes.unionByName(deletes, allowMissingColumns=True) if removed else changes
     target.merge(changes, table, steps, summary)
-    after = of_snapshot()
+    after = lake_table.read().where(of_snapshot).count()
     return Loaded(rows, after - before, rows - after, removed)
 
 

@@ -5,7 +5,7 @@ Columns: c_N for each of `columns_of`, `file` (its number in the dump's list) an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -105,7 +105,7 @@ class _FileReader:
     columns: Sequence[Column]
     form: TextForm
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         names = [*(f"c_{n}" for n in range(len(self.columns))), "file", "line"]
         for batch in batches:
             for entry in batch.to_pylist():

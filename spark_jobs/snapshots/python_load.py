@@ -7,14 +7,14 @@ from typing import Literal
 from ticdc_bridge.schemas.inputs.table_definitions import statements_of
 from ticdc_bridge.schemas.inputs.table_sources import definition_source
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
-from ticdc_bridge.spark_jobs.jobs.load import LoadJob, run_load
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 from ticdc_bridge.spark_jobs.pipeline.arguments import File, check_choices, with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.job import Job, WithoutKey
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
-from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy, table_id
+from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
+from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, run_load, snapshot_side
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
@@ -60,21 +60,9 @@ def load(
     )  # fmt: skip
     choice = TableChoice.of([table])
     tso, tables = read_source(source, choice, at, time_zone, DumpOptions.of(dump_options))
-    job = Job(None, merge=engine, changelog=changelog, versions=versions, without_key=without_key)
-    statements = statements_of(
-        None if ddl is None else definition_source(str(ddl)), table_id(table).db if choice.only else ""
-    )
-    load_job = LoadJob(
-        job,
-        into,
-        tso,
-        tables,
-        time_zone,
-        source_time_zone or time_zone,
-        replace,
-        SparkTypes(types),
-        on_lossy,
-        statements,
-    )
+    read = snapshot_side(time_zone, SparkTypes(types), on_lossy)
+    job = Job(read, merge=engine, changelog=changelog, versions=versions, without_key=without_key)
+    statements = statements_of(None if ddl is None else definition_source(str(ddl)))
+    load_job = LoadJob(job, into, tso, tables, source_time_zone or time_zone, replace, statements)
     summary = run_load(load_job, session_of(job, SparkSettings(), into, None))
     return {name: getattr(summary, name) for name in ("tso", "rows", "written", "newer", "removed", "errors")}

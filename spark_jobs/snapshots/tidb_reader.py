@@ -8,7 +8,7 @@ that order, so that no text is compared here by another collation.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -182,7 +182,7 @@ class _ChunkReader:
 
     table: TidbTable
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         columns = self.table.columns
         types = [pa.binary() if column.type.kind in _BYTES else pa.string() for column in columns]
         names = [*(f"c_{n}" for n in range(len(columns))), "file", "line"]

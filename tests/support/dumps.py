@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from tests.support.golden import GOLDEN
@@ -23,17 +22,18 @@ UTC = ("csv-utc", "parquet-zstd-utc")
 @cache
 def rows_of(table: str, zone: str = "UTC") -> list[dict[str, Any]]:
     """What TiDB held of a table: texts, bytes, None; TIMESTAMP in the zone."""
-    lines = [json.loads(line) for line in (DUMPS / "rows.jsonl").read_text().splitlines()]
-    rows = [{n: bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for n, v in line["row"].items()}
-            for line in lines if line["table"] == table]  # fmt: skip
-    for row in rows:
-        for name in (name for name in row if name.startswith("c_timestamp") and row[name] is not None):
-            row[name] = values.shift_zone(row[name], "UTC", zone)[0]
-        for name in (name for name in row if name.startswith("c_bit") and row[name] is not None):
-            size = (int(name[5:]) + 7) // 8
-            row[name] = bytes.fromhex(row[name])[-size:] if isinstance(row[name], str) else row[name][-size:]
+    rows = list[dict[str, Any]]()
+    for line in map(json.loads, (DUMPS / "rows.jsonl").read_text().splitlines()):
+        if line["table"] == table:
+            rows.append({name: _value(name, value, zone) for name, value in line["row"].items()})
     return rows
 
 
-def folder(name: str) -> Path:
-    return DUMPS / name
+def _value(name: str, value: Any, zone: str) -> Any:
+    if name.startswith("c_timestamp") and value is not None:
+        return values.shift_zone(value, "UTC", zone)[0]
+    data = bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
+    if name.startswith("c_bit") and data is not None:
+        data = bytes.fromhex(data) if isinstance(data, str) else data
+        return data[-(int(name[5:]) + 7) // 8 :]
+    return data

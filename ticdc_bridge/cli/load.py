@@ -85,11 +85,11 @@ class Load(SparkConf):
         from ticdc_bridge.cli.options import check_zone
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
-        from ticdc_bridge.spark_jobs.jobs.load import LoadJob, plan_lines, run_load
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout
         from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
         from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
+        from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan_lines, run_load, snapshot_side
         from ticdc_bridge.spark_jobs.snapshots.source import read_source
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
@@ -103,13 +103,11 @@ class Load(SparkConf):
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
         tso, tables = read_source(self.source, choice, self.at, zone, DumpOptions.of(self.dump_options))
         job = Job(
-            None, merge=self.engine, current=self.out is not None, changelog=self.changelog, versions=self.versions,
-            places=self.places, without_key=self.without_key, layout=TableLayout.of(self.partition_by, self.cluster_by),
+            snapshot_side(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine, current=self.out is not None,
+            changelog=self.changelog, versions=self.versions, places=self.places, without_key=self.without_key,
+            layout=TableLayout.of(self.partition_by, self.cluster_by),
         )  # fmt: skip
-        load_job = LoadJob(
-            job, out, tso, tables, zone, source_zone, self.replace, SparkTypes(self.types), self.on_lossy,
-            statements_of(self.ddl),
-        )  # fmt: skip
+        load_job = LoadJob(job, out, tso, tables, source_zone, self.replace, statements_of(self.ddl))
         if self.dry_run:
             print("\n".join(plan_lines(load_job)))
             return 0

@@ -51,7 +51,8 @@ def test_the_options_are_those_that_dumpling_was_given() -> None:
         dump = read_dump(str(DUMPS / name))
         options = " ".join(f"'{word}'" for word in OPTIONS["options"][name])
         proven, told = (text_form_of(dump, dump.tables, DumpOptions.of(text)) for text in (None, options))
-        assert proven is not None and told is not None
+        assert proven is not None
+        assert told is not None
         assert (proven.escapes, proven.dialect) == (told.escapes, told.dialect)
 
     check_rows(["csv-bigquery", "csv-snowflake", "csv-noescape", "csv-tabs-quote", "sql-noescape", "sql"], check)

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.support.dumps import DUMPS, UTC, ZONE, rows_of
-from tests.support.table import check_rows
 from ticdc_bridge.cli import main
 
 

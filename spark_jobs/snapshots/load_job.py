@@ -13,7 +13,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
+from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import shift_zone
@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, location_by_rule
-from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy, TableView
+from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, OnLossy, TableView
 from ticdc_bridge.spark_jobs.spark.errors import raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
@@ -35,25 +35,19 @@ from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_FORMAT: Final = "open"
-"""Snapshots are applied as changes of a format whose TIMESTAMP text has the changefeed's zone."""
-
 
 @dataclass(frozen=True)
 class LoadJob:
-    """What a load is given. job: places, layout, engine, tables without a key, as of merge. statements: of the tables'
-    history, if any is known. zone, source_zone: of TIMESTAMP text in the tables, and in the source.
+    """What a load is given. job: places, layout, engine, types, tables without a key, as of merge; its side read is
+    `snapshot_side`. source_zone: of TIMESTAMP text in the source. statements: of the tables' history, if any is known.
     """
 
     job: Job
     out: str
     tso: int
     tables: Sequence[load.SnapshotTable]
-    zone: str = "UTC"
     source_zone: str = "UTC"
     replace: bool = False
-    types: SparkTypes = EXACT
-    on_lossy: OnLossy = "error"
     statements: Sequence[DdlText] = ()
 
 
@@ -98,6 +92,12 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> LoadSummary:
     return summary
 
 
+def snapshot_side(zone: str, types: SparkTypes, on_lossy: OnLossy) -> CodecConfig:
+    """The side that a load reads: changes whose TIMESTAMP text has the changefeed's zone."""
+    view = TableView(Table(ANY_TABLE, ()), types, on_lossy=on_lossy)
+    return CodecConfig("open", FileSchemas([]), Options.of({}, time_zone=zone), view=view)
+
+
 def plan_lines(load_job: LoadJob) -> list[str]:
     """What a load would do: a line a table."""
     lines = [f"tso {load_job.tso}"]
@@ -112,7 +112,8 @@ def plan_lines(load_job: LoadJob) -> list[str]:
 
 def _check_losses(load_job: LoadJob, table: load.SnapshotTable, spark: SparkSession) -> list[str]:
     losses = table.losses(spark)
-    if losses and load_job.on_lossy == "error":
+    view = load_job.job.read.view
+    if losses and (view is None or view.on_lossy == "error"):
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
         raise SetupError("STOPPED", where=str(table.table.id), details=details)
     return [f"{table.table.id}: {text}" for text in losses]
@@ -120,8 +121,9 @@ def _check_losses(load_job: LoadJob, table: load.SnapshotTable, spark: SparkSess
 
 def _load_table(load_job: LoadJob, source: load.SnapshotTable, spark: SparkSession) -> load.Loaded:
     id_ = source.table.id
-    view = TableView(Table(id_, ()), load_job.types, on_lossy=load_job.on_lossy)
-    read = CodecConfig(_FORMAT, FileSchemas([]), Options.of({}, time_zone=load_job.zone), view=view)
+    read = load_job.job.read
+    assert read.view is not None
+    read = replace(read, view=replace(read.view, table=Table(id_, ())))
     out, changelog, versions, layout = _locations(load_job, id_)
     job = replace(load_job.job, read=read, changelog=changelog, versions=versions, layout=layout)
     statements = sort_statements([*load_job.statements, source.definition])
@@ -129,7 +131,7 @@ def _load_table(load_job: LoadJob, source: load.SnapshotTable, spark: SparkSessi
     table = next(s.after for s in reversed(steps) if s.after is not None)
     assert table is not None
     snapshot = load.Snapshot(load_job.tso, source.table, source.rows(spark), source.columns)
-    snapshot = replace(snapshot, rows=_in_zone(snapshot.rows, snapshot, load_job.source_zone, load_job.zone))
+    snapshot = replace(snapshot, rows=_in_zone(snapshot.rows, snapshot, load_job.source_zone, read.options.time_zone))
     summary, done = Summary(), load.Loaded(0, 0)
     has_key = any(column.handle_key for column in table.columns)
     for target in targets_of(spark, job, id_, out, names, has_key):
