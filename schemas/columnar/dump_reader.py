@@ -1,4 +1,4 @@
-"""Rows of Dumpling's SQL and CSV files as Arrow columns of texts and bytes.
+"""Rows of Dumpling's SQL and CSV files as columns of texts and bytes, in flat arrays.
 
 Upstream `dumpling/export/writer_util.go` and `sql_type.go` say how values are written: `'…'` with backslash escapes or
 doubled quotes, x'…' for bytes, numbers bare; in CSV whatever the options name.
@@ -6,21 +6,17 @@ doubled quotes, x'…' for bytes, numbers bare; in CSV whatever the options name
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import pyarrow
 
 from ticdc_bridge.schemas.columnar.kernels import dump_text
 from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORMED, Cells, CsvMarks
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
-
-pa: Any = pyarrow  # the stubs know less than the library
 
 BLOCK: Final = 8 << 20
 """Bytes of a file that are looked at together."""
@@ -56,10 +52,19 @@ class CsvDialect:
 
 
 @dataclass(frozen=True, slots=True)
-class DumpRows:
-    """Rows that stand together in a file. columns: texts or bytes, NULL where the value is."""
+class TextColumn:
+    """A column of some rows: uint8 with offsets (int32, one more than rows). valid: 0 for NULL."""
 
-    columns: list[Any]
+    data: Any
+    offsets: Any
+    valid: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRows:
+    """Rows that stand together in a file."""
+
+    columns: list[TextColumn]
     count: int
 
 
@@ -172,7 +177,7 @@ class _ColumnReader:
         """order: which column each value of a row is of. before: bytes of the file before `data`."""
         count, width = rows - first, len(order)
         cells = Cells(*(array[first * width : rows * width] for array in cells))
-        arrays: list[Any] = [None] * width
+        columns: list[Any] = [None] * width
         sizes = (cells.ends - cells.starts).reshape(count, width).sum(axis=0)
         for position, n in enumerate(order):
             out, offsets = np.empty(int(sizes[position]) + 1, np.uint8), np.empty(count + 1, np.int32)
@@ -186,32 +191,8 @@ class _ColumnReader:
                     f"column {self._columns[n].name}: the value at byte {at} is not written as the others are:"
                     " the file is damaged, or is of another dialect (--dump-options)"
                 )
-            bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
-            is_bytes = self._columns[n].type.kind in _BYTES
-            kind = pa.binary() if is_bytes else pa.string()
-            array = pa.Array.from_buffers(kind, count, [bits, pa.py_buffer(offsets), pa.py_buffer(out)])
-            arrays[n] = self._decode(array, self._columns[n]) if is_bytes else _checked(array, self._columns[n])
-        return DumpRows(arrays, count)
-
-    def _decode(self, array: Any, column: Column) -> Any:
-        decode = _DECODERS.get(self._binary or "")
-        if decode is None:
-            return array
-        try:
-            return pa.array([value and decode(value) for value in array.to_pylist()], pa.binary())
-        except ValueError as error:
-            raise DumpTextError(f"column {column.name}: bytes that are not {self._binary}: {error}") from error
-
-
-_DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {"hex": binascii.unhexlify, "base64": binascii.a2b_base64}
-
-
-def _checked(array: Any, column: Column) -> Any:
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid as error:
-        raise DumpTextError(f"column {column.name}: a text that is not UTF-8") from error
-    return array
+            columns[n] = TextColumn(out, offsets, valid)
+        return DumpRows(columns, count)
 
 
 def _escape_table(meanings: dict[bytes, bytes], escapes: bool) -> Any:

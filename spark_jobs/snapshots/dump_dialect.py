@@ -16,17 +16,23 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from ticdc_bridge.schemas.columnar.dump_reader import CsvDialect, DumpCut, DumpRows, DumpTextError, csv_rows, sql_rows
+import numpy as np
+import pyarrow
+
+from ticdc_bridge.schemas.columnar.dump_reader import CsvDialect, DumpCut, DumpTextError, TextColumn, csv_rows, sql_rows
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import bit_size
+
+pa: Any = pyarrow  # the stubs know less than the library
 
 OPTION: Final = "--dump-options"
 _NUMBERS: Final = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 _TIMES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _TEXTS: Final = {"csv-separator": "separator", "csv-delimiter": "quote", "csv-line-terminator": "terminator",
                  "csv-null-value": "null"}  # fmt: skip
+_DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {"hex": binascii.unhexlify, "base64": binascii.a2b_base64}
 _BINARY: Final = {"bigquery": "base64", "snowflake": "hex", "redshift": "hex", "": "raw"}
 _SEPARATORS: Final = (b",", b"\t", b"|+|", b"|", b";", b"\x01")
 _TERMINATORS: Final = (b"\r\n", b"\n")
@@ -85,11 +91,34 @@ class TextForm:
     dialect: CsvDialect | None = None
     assumed: tuple[str, ...] = ()
 
-    def rows(self, read: Callable[[int], bytes], columns: Sequence[Column]) -> Iterator[DumpRows]:
-        """The rows of a file, bytes as bytes. DumpTextError, also for a value that nothing says how to read."""
-        if self.dialect is None:
-            return sql_rows(read, columns, self.escapes)
-        return csv_rows(read, columns, self.dialect, self.escapes)
+    def rows(self, read: Callable[[int], bytes], columns: Sequence[Column]) -> Iterator[list[Any]]:
+        """The rows of a file as Arrow columns of texts, and of bytes. DumpTextError."""
+        rows = (
+            sql_rows(read, columns, self.escapes)
+            if self.dialect is None
+            else csv_rows(read, columns, self.dialect, self.escapes)
+        )
+        for part in rows:
+            yield [self._arrow(values, column) for values, column in zip(part.columns, columns, strict=True)]
+
+    def _arrow(self, values: TextColumn, column: Column) -> Any:
+        bits = None if values.valid.all() else pa.py_buffer(np.packbits(values.valid, bitorder="little").tobytes())
+        buffers = [bits, pa.py_buffer(values.offsets), pa.py_buffer(values.data)]
+        if column.type.kind not in (Kind.BIT, Kind.BINARY):
+            texts = pa.Array.from_buffers(pa.string(), len(values.valid), buffers)
+            try:
+                texts.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise DumpTextError(f"column {column.name}: a text that is not UTF-8") from error
+            return texts
+        data = pa.Array.from_buffers(pa.binary(), len(values.valid), buffers)
+        decode = _DECODERS.get(self.dialect.binary) if self.dialect else None
+        if decode is None:
+            return data
+        try:
+            return pa.array([value and decode(value) for value in data.to_pylist()], pa.binary())
+        except ValueError as error:
+            raise DumpTextError(f"column {column.name}: bytes that are no {self.dialect.binary}: {error}") from error
 
 
 class FileHead(NamedTuple):
@@ -177,7 +206,7 @@ def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | None:
     chunks, cells = iter([head.data]), [list[Any]() for _ in head.columns]
     try:
         for rows in form.rows(lambda _: next(chunks, b""), head.columns):
-            for n, column in enumerate(rows.columns):
+            for n, column in enumerate(rows):
                 cells[n] += column.slice(0, _MOST_CELLS - len(cells[n])).to_pylist()
     except DumpCut:
         if head.is_whole:

@@ -112,10 +112,11 @@ class _FileReader:
                 path, first = path_of(entry["path"]), 0
                 with opened(path) as content:
                     try:
-                        for rows in self.form.rows(content.read, self.columns):
-                            numbers = pa.array(range(first, first + rows.count), pa.int64())
-                            files = pa.array([entry["file"]] * rows.count, pa.int32())
-                            first += rows.count
-                            yield pa.RecordBatch.from_arrays([*rows.columns, files, numbers], names)
+                        for columns in self.form.rows(content.read, self.columns):
+                            count = len(columns[0])
+                            numbers = pa.array(range(first, first + count), pa.int64())
+                            files = pa.array([entry["file"]] * count, pa.int32())
+                            first += count
+                            yield pa.RecordBatch.from_arrays([*columns, files, numbers], names)
                     except (DumpTextError, *UNREADABLE) as error:
                         raise SourceError(f"{path}: {error}") from error

@@ -35,5 +35,5 @@ def _value(name: str, value: Any, zone: str) -> Any:
     data = bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
     if name.startswith("c_bit") and data is not None:
         data = bytes.fromhex(data) if isinstance(data, str) else data
-        return data[-(int(name[5:]) + 7) // 8 :]
+        return data[-((int(name[5:]) + 7) // 8) :]
     return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_texts_of_every_folder() -> None:
             for file in table.files:
                 with opened(path_of(file.path)) as content:
                     for part in form.rows(content.read, columns):
-                        values = (column.to_pylist() for column in part.columns)
+                        values = (column.to_pylist() for column in part)
                         found += [
                             dict(zip([c.name for c in columns], row, strict=True)) for row in zip(*values, strict=True)
                         ]
@@ -49,7 +50,7 @@ def test_texts_of_every_folder() -> None:
 def test_the_options_are_those_that_dumpling_was_given() -> None:
     def check(name: str) -> None:
         dump = read_dump(str(DUMPS / name))
-        options = " ".join(f"'{word}'" for word in OPTIONS["options"][name])
+        options = shlex.join(OPTIONS["options"][name])
         proven, told = (text_form_of(dump, dump.tables, DumpOptions.of(text)) for text in (None, options))
         assert proven is not None
         assert told is not None
