@@ -16,7 +16,8 @@ def containers() -> Iterator[str]:
         yield root
         for folder in ("schemas", "service", "spark_jobs", f"{root}/cli", f"{root}/clients"):
             for file in sorted((ROOT / folder).rglob("*/__init__.py")):
-                yield ".".join((root, *file.parent.parent.relative_to(ROOT).parts))
+                parts = file.parent.parent.relative_to(ROOT).parts
+                yield ".".join(parts if parts[0] == root else (root, *parts))
 
 
 def test_a_new_folder_has_to_be_placed() -> None:

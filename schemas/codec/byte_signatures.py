@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable
 
 from ticdc_bridge.schemas.codec import avro as binary
+from ticdc_bridge.schemas.model.errors import Hint
 
 # ---- Whether bytes are a message of TiCDC's Craft, by the size tables at their end (upstream tiflow `codec/craft`).
 
@@ -199,9 +200,9 @@ def is_open_value(data: bytes) -> bool:
 
 def _ticdc(data: bytes) -> str:
     if data[:1] == b"\x01" and not craft_problem(data):
-        return "TiCDC's Craft: read it with --format craft"
+        return f"TiCDC's Craft: read it with {Hint.FORMAT.of('craft')}"
     is_key = data[:8] == (1).to_bytes(8, "big") and is_open_value(data[8:])
-    return "TiCDC's Open Protocol: read it with --format open" if is_key or is_open_value(data) else ""
+    return f"TiCDC's Open Protocol: read it with {Hint.FORMAT.of('open')}" if is_key or is_open_value(data) else ""
 
 
 def _confluent(data: bytes) -> str:

@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.ports import ClaimChecks
 from ticdc_bridge.schemas.model.reasons import reason_of
 
 T = TypeVar("T")
-_NO_FOLDER = "give a folder that has the file (--claim-check-dir)"
 
 
 def fetch_message(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, bytes]:
@@ -57,7 +56,8 @@ def fetch_value(claims: ClaimChecks | None, uri: str, read: Callable[[bytes], T]
 
 def _fetch(claims: ClaimChecks | None, uri: str) -> bytes:
     if claims is None:
-        raise WireError("CLAIM_CHECK", uri=uri[:300], details=_NO_FOLDER)
+        details = f"give a folder that has the file ({Hint.CLAIM_CHECKS})"
+        raise WireError("CLAIM_CHECK", uri=uri[:300], details=details)
     return claims.fetch(uri.rpartition("/")[2])
 
 

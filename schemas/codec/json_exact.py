@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ticdc_bridge.schemas.model.errors import Hint
+
 
 class Number(str):
     """The text of a JSON number."""
@@ -319,4 +321,5 @@ def name_other_form(body: Any, format_: str) -> str:
     form = json_form(body)
     if form is None or form.format.startswith(format_):
         return ""
-    return f"it is {form.title}" + (f": read it with --format {form.format}" if form.format else ", which is not read")
+    reader = f": read it with {Hint.FORMAT.of(form.format)}" if form.format else ", which is not read"
+    return f"it is {form.title}{reader}"

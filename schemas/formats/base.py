@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from ticdc_bridge.schemas.model.errors import LossyError, SetupError, WireError
+from ticdc_bridge.schemas.model.errors import Hint, LossyError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import (
     MAX_TSO,
     DdlEvent,
@@ -150,8 +150,8 @@ def refuse_encoder(name: str) -> Callable[[Context], Encoder]:
 
 
 _CHANGED = {
-    "lossy_decimal": "the message has it as a double, rounded; --on-lossy flag writes the digits that are left",
-    "float_damaged": "TiCDC damaged this FLOAT in the Craft message; --on-lossy flag writes the number that is there",
+    "lossy_decimal": "the message has it as a double, rounded; {} writes the digits that are left",
+    "float_damaged": "TiCDC damaged this FLOAT in the Craft message; {} writes the number that is there",
 }
 
 
@@ -170,7 +170,7 @@ def refuse_changed(event: RowChange, options: Options, keeps: str = "") -> None:
     for flag in event.flags:
         name, _, column = flag.partition(":")
         if name in _CHANGED and name != keeps:
-            raise LossyError("LOSSY_VALUE", column=column, details=_CHANGED[name])
+            raise LossyError("LOSSY_VALUE", column=column, details=_CHANGED[name].format(Hint.ON_LOSSY_FLAG))
 
 
 def complete_before(event: RowChange) -> Row | None:
@@ -211,15 +211,13 @@ def required_commit_ts(event: RowChange | DdlEvent, origin: Message, options: Op
     if commit_ts is not None:
         return commit_ts
     if isinstance(event, RowChange) and event.op == "d" and not event.untimed and options.on_lossy == "error":
-        raise LossyError("LOSSY_VALUE", column="commit_ts", details=_NO_COMMIT_TS)
+        details = (
+            f"this delete came without one; {Hint.ON_LOSSY_FLAG} writes the time of Kafka's record, "
+            "which can be later than the commit_ts of an insert that follows"
+        )
+        raise LossyError("LOSSY_VALUE", column="commit_ts", details=details)
     ms = record_time(origin)
     return None if ms is None else _made_commit_ts(event, ms_to_tso(ms))
-
-
-_NO_COMMIT_TS = (
-    "this delete came without one; --on-lossy flag writes the time of Kafka's record, "
-    "which can be later than the commit_ts of an insert that follows"
-)
 
 
 def record_time(origin: Message) -> int | None:

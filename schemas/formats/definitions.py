@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, TableId, TableVersion
 from ticdc_bridge.schemas.model.type_text import type_text
@@ -50,7 +50,7 @@ def join_definition(
         return joined, None
     mismatch = DefinitionMismatch(id_, version.commit_ts, tuple(wrong))
     if options.definition_mismatch == "error":
-        details = f"{mismatch}. Give the definition as it was for this message (--ddl, --history)"
+        details = f"{mismatch}. Give the definition as it was for this message ({Hint.DDL}, {Hint.HISTORY})"
         raise WireError("DEFINITION_MISMATCH", details=details)
     return None, mismatch
 
@@ -64,13 +64,14 @@ def unknown_type_error(column: Column, could_be: str = "") -> WireError:
     """The error of a column that can't be written, as its type is not certain. could_be: what it may be, if that is
     not the column's `vague`.
     """
-    details = f"the message does not tell whether it is {could_be or column.vague}; give a table definition (--ddl)"
+    kinds = could_be or column.vague
+    details = f"the message does not tell whether it is {kinds}; give a table definition ({Hint.DDL})"
     return WireError("TYPE_UNKNOWN", column=column.name, details=details)
 
 
 def unknown_sizes_error(column: Column) -> WireError:
     """The error of a DECIMAL whose precision and scale are needed and not known."""
-    details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
+    details = f"DECIMAL's precision and scale are not known; give a table definition ({Hint.DDL})"
     return WireError("TYPE_UNKNOWN", column=column.name, details=details)
 
 
@@ -80,7 +81,7 @@ def name_mismatch(error: WireError, mismatch: DefinitionMismatch | None) -> Wire
     """
     if mismatch is None or error.code != "TYPE_UNKNOWN":
         return error
-    details = f"its type is not certain, as the definition was not used: {mismatch}. Give the one in force (--ddl)"
+    details = f"its type is not certain, as the definition was not used: {mismatch}. Give the one in force ({Hint.DDL})"
     return WireError(error.code, column=error.fields["column"], details=details)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
-from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.reasons import reason_of
 
 _MOST = MAX_MESSAGE * 3  # base64 in JSON takes a third more than the message
@@ -24,7 +24,7 @@ class ClaimFolder:
     def of(cls, folder: Path) -> ClaimFolder:
         """SetupError USAGE when there is no such folder."""
         if not folder.is_dir():
-            raise SetupError("USAGE", details=f"--claim-check-dir {folder}: there is no such folder")
+            raise SetupError("USAGE", details=f"{Hint.CLAIM_CHECKS} {folder}: there is no such folder")
         return cls(folder.resolve())
 
     def fetch(self, name: str) -> bytes:

@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.codec.avro_references import Reference, ReferringSchem
 from ticdc_bridge.schemas.inputs.definition_files import meta_of, number_lines
 from ticdc_bridge.schemas.inputs.subject_names import without_context
 from ticdc_bridge.schemas.inputs.table_sources import definition_text
-from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.names import record_names
 from ticdc_bridge.schemas.model.ports import SchemaId, apicurio_id
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -108,9 +108,11 @@ class FileSchemas:
         try:
             return cls(registered_schemas(definition_text(path)), path.name)
         except OSError as error:
-            raise SetupError("USAGE", details=f"--schemas {path}: {error.strerror or error}") from error
+            raise SetupError("USAGE", details=f"{Hint.SCHEMAS} {path}: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError) as error:
-            details = f'--schemas {path}: lines {{"subject","version","id","schema"}} or a golden meta.json are needed'
+            details = (
+                f'{Hint.SCHEMAS} {path}: lines {{"subject","version","id","schema"}} or a golden meta.json are needed'
+            )
             raise SetupError("USAGE", details=f"{details} ({reason_of(error)})") from error
 
     def add_known(self, entries: Iterable[RegisteredSchema]) -> None:

@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.ddl.parser.statements import CreateDatabase
-from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.errors import DdlError, Hint
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.values import zone as known_zone
 
@@ -220,6 +220,8 @@ def _checked(statement: str, mode: LexicalMode, db: str, where: str, zone: str =
     names = [getattr(parsed, "table", None), *getattr(parsed, "tables", ()), *(name for pair in pairs for name in pair)]
     for name in names:
         if name is not None and not (getattr(name, "db", "") or db):
-            details = f"table {name.table} has no database: write db.{name.table}, or USE db; before, or give --table"
+            details = (
+                f"table {name.table} has no database: write db.{name.table}, or USE db; before, or give {Hint.TABLE}"
+            )
             raise ValueError(f"{where}: {details}")
     yield DdlText(0, db, statement, mode, zone, where=where)

@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.inputs.definition_files import statements
 from ticdc_bridge.schemas.inputs.live_tables import TableStatements, is_server, live_tables, unescape
 from ticdc_bridge.schemas.inputs.sql_files import sql_statements
 from ticdc_bridge.schemas.model.credentials import mask_credentials
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 
 _MOST: Final = 1 << 30
@@ -53,7 +53,7 @@ def read_statements(source: Path | str, db: str) -> TableStatements:
 
 
 def usage_error(source: Path | str, details: str) -> SetupError:
-    return SetupError("USAGE", details=f"--ddl {mask_credentials(str(source))}: {details}")
+    return SetupError("USAGE", details=f"{Hint.DDL} {mask_credentials(str(source))}: {details}")
 
 
 def mysql_client() -> Any:

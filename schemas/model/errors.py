@@ -13,7 +13,10 @@ event, so it never changes its meaning.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from enum import Enum
 from typing import Any, ClassVar, Final
 
 ERRORS: Final[Mapping[str, str]] = {
@@ -105,3 +108,65 @@ class SetupError(BridgeError):
 
 def _rebuild(kind: type[BridgeError], code: str, fields: dict[str, Any]) -> BridgeError:
     return kind(code, **fields)
+
+
+# ---- what texts advise to give
+class Hint(Enum):
+    """What an error advises to give. The value is how the command line calls it.
+
+    A text that names a hint reads in the words of the caller (`hints_as`) when it is made. So it is made in a function,
+    not when a module is imported.
+    """
+
+    CHANGEFEED = "--changefeed NAME"
+    CHANGELOG = "--changelog"
+    CLAIM_CHECKS = "--claim-check-dir"
+    DDL_TIME_ZONE = "--ddl-time-zone"
+    DDL = "--ddl"
+    DDL_FILE = "--ddl FILE"
+    ENGINE = "--engine"
+    FORMAT = "--format"
+    HISTORY = "--history"
+    HISTORY_URL = "--history URL"
+    ON_LOSSY_FLAG = "--on-lossy flag"
+    READ_OPTIONS = "--from-options"
+    REGISTRY = "--registry"
+    REGISTRY_URL = "--registry URL"
+    SCHEMAS = "--schemas"
+    SCHEMAS_FILE = "--schemas FILE"
+    TABLE = "--table"
+    TIME = "--time"
+    TOPIC = "--topic"
+    TYPES = "--types"
+    WITHOUT_KEY_APPEND = "--without-key append"
+
+    def __str__(self) -> str:
+        return _words.get().get(self, self.value)
+
+    def of(self, value: str) -> str:
+        """With a value: `--types exact`; in Python `types="exact"`, or `format=avro` where the words have no quote."""
+        words = str(self)
+        if words.endswith("="):
+            return f"{words}{value}"
+        return f'{words}{value}"' if words.endswith('="') else f"{words} {value}"
+
+
+_words: ContextVar[Mapping[Hint, str]] = ContextVar("hint words", default={})  # noqa: B039 - it is not changed
+
+
+@contextmanager
+def hints_as(words: Mapping[Hint, str]) -> Iterator[None]:
+    """Texts made within name hints by these words; by the command line's those that are not among them."""
+    token = _words.set(words)
+    try:
+        yield
+    finally:
+        _words.reset(token)
+
+
+def iterate_with_hints(words: Mapping[Hint, str], items: Iterator[Any]) -> Iterator[Any]:
+    """The items, each made as within `hints_as`; the caller's words hold between them."""
+    context, end = copy_context(), object()
+    context.run(_words.set, words)
+    while (item := context.run(next, items, end)) is not end:
+        yield item

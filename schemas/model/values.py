@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import NoReturn
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from ticdc_bridge.schemas.model.errors import Hint
 from ticdc_bridge.schemas.model.table import Value
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -286,7 +287,7 @@ def enum_index(name: str, elements: tuple[str, ...]) -> int:
 
 def _refuse_element(name: str, elements: tuple[str, ...]) -> NoReturn:
     if not elements:
-        raise ValueError("its elements are not known; give a table definition (--ddl)")
+        raise ValueError(f"its elements are not known; give a table definition ({Hint.DDL})")
     raise ValueError(f"{name[:80]!r} is none of its elements")
 
 

@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.formats.base import Context, Format, refuse_encoder
 from ticdc_bridge.schemas.formats.definitions import in_letters
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from ticdc_bridge.schemas.model.names import avro_subject, names_of_columns, topic_subject
 from ticdc_bridge.schemas.model.reasons import reason_of, shown
@@ -274,7 +274,7 @@ class PlainDecoder:
             keys = tuple(fields["key"])
             field = "key" if fields["op"] == "d" and set(row) <= set(keys) else "value"
             return self._registered_table(schema_id, field, keys, id_, message.topic, row), None
-        details = f"table {id_} is not known at commit_ts {commit_ts}; give table definitions (--ddl)"
+        details = f"table {id_} is not known at commit_ts {commit_ts}; give table definitions ({Hint.DDL})"
         raise WireError("TYPE_UNKNOWN", column="*", details=details)
 
     def _registered_table(

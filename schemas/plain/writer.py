@@ -25,7 +25,15 @@ _NOWHERE = Message(None, None)
 
 
 def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
-    """An event as the object of its line; `origin` says where it was read (topic, partition, offset, headers)."""
+    """An event as the object of its line.
+
+    Args:
+        event: a row change, DDL or watermark.
+        origin: the message it was read from: topic, partition, offset, headers.
+
+    Returns:
+        What `decode` prints as a JSON line; `Encoder.encode` takes it.
+    """
     head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
     line: dict[str, Any]
     if isinstance(event, Watermark):

@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.formats.avro import schema
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, compile_record
 from ticdc_bridge.schemas.formats.debezium import json_schema
 from ticdc_bridge.schemas.model import spark_types
-from ticdc_bridge.schemas.model.errors import DdlError, WireError
+from ticdc_bridge.schemas.model.errors import DdlError, Hint, WireError, hints_as
 from ticdc_bridge.schemas.model.names import sanitise_name, topic_label
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Index, Table, TableId
@@ -177,6 +177,7 @@ def rarer_schemas(table: Table, keyspace: str) -> Iterator[str]:
                 yield text
 
 
+@hints_as({Hint.DDL_TIME_ZONE: "ddl_time_zone"})
 def _schema(field: str, mode: AvroModes, table: Table, options: Options) -> Schema:
     try:
         if field == "value":
@@ -184,8 +185,7 @@ def _schema(field: str, mode: AvroModes, table: Table, options: Options) -> Sche
         text = schema.key_schema(table, options)
         return Schema(field, mode, text, "" if text else "the table has no primary key, so TiCDC registers no key")
     except (WireError, ValueError, ArithmeticError) as error:
-        problem = error.detail if isinstance(error, WireError) else str(error)
-        return Schema(field, mode, None, problem.replace("--ddl-time-zone", "ddl_time_zone"))
+        return Schema(field, mode, None, error.detail if isinstance(error, WireError) else str(error))
 
 
 def _debezium(table: Table) -> Json:

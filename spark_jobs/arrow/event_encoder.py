@@ -25,7 +25,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.plain.column_check import ColumnCheck
 from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, message_rows
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
-from ticdc_bridge.spark_jobs.pipeline.arguments import named_by_parameters
+from ticdc_bridge.spark_jobs.pipeline.arguments import rows_with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import encode_event
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
@@ -49,6 +49,9 @@ class EncodeBatches:
     schema: Any
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
+        return rows_with_parameter_names("encode", self._encode_batches(batches))
+
+    def _encode_batches(self, batches: Batches) -> Iterator[Any]:
         encoder, tables = self.write.encoder(), _Tables(self.read)
         for batch in batches:
             rows = [row for event_row in rows_of(batch) for row in self._encode_row(encoder, tables, event_row)]
@@ -75,7 +78,7 @@ class EncodeBatches:
             event = _event(event_row, tables, self.read.options.time_zone)
             yield from message_rows(encode_event(encoder, event, origin, self.topic), origin)
         except WireError as broken:
-            yield from message_rows(MessageResult(error=named_by_parameters(broken, "encode")), origin)
+            yield from message_rows(MessageResult(error=broken), origin)
 
 
 class _Tables:

@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, all_rows, change_rows, message_rows
 from ticdc_bridge.spark_jobs.io.message_files import message_of_row
-from ticdc_bridge.spark_jobs.pipeline.arguments import Function, result_in_python
+from ticdc_bridge.spark_jobs.pipeline.arguments import hints_in_python, rows_with_parameter_names
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.result import MessageResult, warn_of_mismatches
@@ -40,7 +40,8 @@ class DecodeBatches:
 
         reader = ChangeReader(self.side, self.schema, self.key)
         rows = partial(all_rows, view=reader.view)
-        return _process_batches("decode", reader, batches, self.schema, rows, lambda fast, _: fast.rows)
+        made = _process_batches(reader, batches, self.schema, rows, lambda fast, _: fast.rows)
+        return rows_with_parameter_names("decode", made)
 
 
 @dataclass(frozen=True)
@@ -62,22 +63,20 @@ class TranscodeBatches:
             return fast.record_batch(chunk, self.schema, error=none)
 
         transcoder = Transcoder(self.read, self.write, self.topic)
-        return _process_batches("transcode", transcoder, batches, self.schema, message_rows, build_batch)
+        made = _process_batches(transcoder, batches, self.schema, message_rows, build_batch)
+        return rows_with_parameter_names("transcode", made)
 
 
 def _process_batches(
-    function: Function, codecs: Any, batches: Batches, schema: Any,
+    codecs: Any, batches: Batches, schema: Any,
     rows: Callable[[MessageResult, Message], Iterator[dict[str, Any]]], build: Callable[[Any, Any], Any],
 ) -> Iterator[Any]:  # fmt: skip
-    """Batches through a task's codecs: what the kernels took (`build` of a part) and the rows of the rest, in order.
-
-    function: the API's, whose parameters errors name.
-    """
+    """Batches through a task's codecs: what the kernels took (`build` of a part) and the rows of the rest, in order."""
     from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
 
     def read_row(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         message = message_of_row(row)
-        result = result_in_python(codecs.one(message), function)
+        result = codecs.one(message)
         warn_of_mismatches(result)
         return rows(result, message)
 
@@ -107,7 +106,9 @@ def rescue(config: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, 
                 continue
             pairs = tuple((header["key"], header["value"]) for header in named or ())
             message = Message(key, value, topic or None, headers=pairs)
-            row = next(change_rows(result_in_python(decode_message(decoder, message), "decode"), message, view))
+            with hints_in_python("decode"):
+                result = decode_message(decoder, message)
+            row = next(change_rows(result, message, view))
             ours = row["kind"] in ("error", "watermark") or view.has(TableId(row["db"], row["table"]))
             out.append(row if ours else {"kind": "other"})
         structs: pa.Array[Any] = pa.array(out, kind)

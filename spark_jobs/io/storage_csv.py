@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ticdc_bridge.schemas.model.errors import Hint
 from ticdc_bridge.schemas.model.event import ms_to_tso
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
@@ -23,10 +24,6 @@ _OPS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 _HEAD = 3  # operation, table, database
 _HEADER = "ticdc-meta$"  # how the header calls what stands before the columns
 _COMMIT_TS = re.compile(r"\d{15,19}\Z", re.ASCII)
-NOT_RECORDED = (
-    "CSV leaves out virtual columns, and those that column selectors leave out, and here nothing says which: "
-    "--ddl says which are virtual"
-)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r"}
 _BINARY = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
@@ -36,6 +33,14 @@ _BYTES: dict[str, Callable[[str], bytes]] = {
 }
 
 Cells = list[str | None]
+
+
+def not_recorded() -> str:
+    """Why fields can't be recognized, and what helps."""
+    return (
+        "CSV leaves out virtual columns, and those that column selectors leave out, and here nothing says which: "
+        f"{Hint.DDL} says which are virtual"
+    )
 
 
 class CsvText(NamedTuple):
@@ -147,7 +152,7 @@ class CsvLayout:
         if not 0 <= beside <= 3:
             raise ValueError(
                 f"{len(cells)} values, for {len(self.types)} columns: are csv_delimiter and csv_quote those of the "
-                f"changefeed? ({NOT_RECORDED})"
+                f"changefeed? ({not_recorded()})"
             )
         if cells[0] not in _OPS:
             raise ValueError(f"it begins with {str(cells[0])[:20]!r}, not with I, U or D")
@@ -161,7 +166,7 @@ class CsvLayout:
         if of_update:
             at, of_update = at + 1, cells[at] == "true"
         if end - at > 1 or (not self.sure and self._leaves_out(text, end)):
-            raise ValueError(f"the fields before the columns can't be recognized: {NOT_RECORDED}")
+            raise ValueError(f"the fields before the columns can't be recognized: {not_recorded()}")
         return commit_ts, of_update, cells[end:]
 
     def _has(self, name: str, at: int, text: CsvText, form: re.Pattern[str]) -> bool:

@@ -28,7 +28,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.message_files import opened
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of
-from ticdc_bridge.spark_jobs.io.storage_csv import NOT_RECORDED, CsvDialect, CsvLayout, CsvRow
+from ticdc_bridge.spark_jobs.io.storage_csv import CsvDialect, CsvLayout, CsvRow, not_recorded
 from ticdc_bridge.spark_jobs.io.storage_tables import SCHEMA_FILE, TableFile, json_bytes
 
 _DATA = re.compile(r"CDC_?(?:(.+)_)?(\d{6,20})\.(json|csv)(?:\.gz|\.zst)?\Z", re.ASCII)
@@ -257,7 +257,7 @@ def _layout_with_header(layout: CsvLayout, dialect: CsvDialect, text: str) -> tu
             break
     if ambiguous:
         column = next(iter(layout.types))
-        raise ValueError(f"the first value of its rows may be column {column!r} or the commit_ts: {NOT_RECORDED}")
+        raise ValueError(f"the first value of its rows may be column {column!r} or the commit_ts: {not_recorded()}")
     return layout, False
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import TableSettings
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import CLOCKS_AGREE, is_since
@@ -121,12 +121,13 @@ def check_counts(counts: ChangeCounts, settings: TableSettings, summary: Summary
         name, _, column = counts.inexact_key.partition(":")
         details = (
             f"column {column} is in the key, and a message does not hold its value exactly ({name}): two rows of TiDB"
-            " could become one. Use a protocol that keeps it, leave the table out, or accept that with --on-lossy flag"
+            " could become one. Use a protocol that keeps it, leave the table out, or accept that with"
+            f" {Hint.ON_LOSSY_FLAG}"
         )
     elif counts.unfit and settings.on_lossy == "error":
         details = (
             f"the change at commit_ts {counts.first_unfit} has a date or time that Spark's types can't hold:"
-            " --types exact keeps it as text, --on-lossy flag writes NULL"
+            f" {Hint.TYPES.of('exact')} keeps it as text, {Hint.ON_LOSSY_FLAG} writes NULL"
         )
     elif counts.untimed and not settings.by_offset:
         details = f"{counts.untimed} changes have no commit_ts, so that nothing orders them: {settings.untimed_hint}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
 from ticdc_bridge.spark_jobs.lake.column_history import emptied_at
@@ -33,7 +33,7 @@ def check_no_key(columns: TableColumns, table: Table, exists: bool) -> None:
     if exists and ROW_MESSAGE not in columns.types():
         details = (
             "its rows were merged by a key that the table does not have any more: append what follows"
-            " (--without-key append) to another place"
+            f" ({Hint.WITHOUT_KEY_APPEND}) to another place"
         )
         raise SetupError("STOPPED", where=columns.lake_table.location, details=details)
 

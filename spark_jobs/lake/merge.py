@@ -18,7 +18,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes
@@ -59,13 +59,13 @@ def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:
     if not any(c.handle_key for c in table.columns):
         details = (
             f"table {columns.settings.id} has neither a primary key nor a NOT NULL unique key: rows can't be"
-            " distinguished. --without-key append appends what is inserted, and counts updates and deletes;"
-            " --changelog has all"
+            f" distinguished. {Hint.WITHOUT_KEY_APPEND} appends what is inserted, and counts updates and deletes;"
+            f" {Hint.CHANGELOG} has all"
         )
         raise SetupError("USAGE", details=details)
     if exists and ROW_MESSAGE in columns.types().keys() - column_names(table):
         details = (
-            "its rows were appended while the table had no key (--without-key append), and it has one now: merge"
+            f"its rows were appended while the table had no key ({Hint.WITHOUT_KEY_APPEND}), and it has one now: merge"
             " the whole changelog, or a copy of the table and what follows, into another place"
         )
         raise SetupError("STOPPED", where=columns.lake_table.location, details=details)

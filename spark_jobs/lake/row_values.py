@@ -12,7 +12,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
@@ -164,8 +164,8 @@ class RowValues:
         if row is not None:
             details = (
                 f"column {row['name']}: a change does not have it as the definition does, and an offset does not tell"
-                " whether the change is older. Give the definition that the changes have (--ddl), and merge those from"
-                " before it was changed into another place"
+                f" whether the change is older. Give the definition that the changes have ({Hint.DDL}), and merge"
+                " those from before it was changed into another place"
             )
             raise SetupError("STOPPED", where=str(self.table.id), details=details)
 

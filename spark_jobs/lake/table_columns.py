@@ -19,7 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, metadata_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
@@ -131,7 +131,9 @@ class TableColumns:
         types = properties.get(_TYPES, "exact")
         if types != self.settings.types.types:
             wanted = self.settings.types.types
-            details = f"{self.lake_table.location} was made with --types {types}: its columns can't become {wanted}"
+            details = (
+                f"{self.lake_table.location} was made with {Hint.TYPES.of(types)}: its columns can't become {wanted}"
+            )
             raise SetupError("USAGE", details=details)
         if (properties.get(ORDER) == "offset") != self.settings.by_offset:
             by_ts, by_offset = "commit_ts", "Kafka's offsets"

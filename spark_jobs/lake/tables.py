@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.spark_jobs.io.locations import TableLocation
 from ticdc_bridge.spark_jobs.io.stores import spark_settings_of
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, iceberg_append
@@ -102,7 +102,7 @@ def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> En
         delta = "delta-spark" if has_delta(spark) else "deltalake"
         name = {"delta": delta, "iceberg": "iceberg-spark"}[table_format]
     if ENGINES[name].table_format != table_format:
-        details = f"--engine {name} does not write {_NAMES[table_format]} tables ({table_format}:…): leave it out"
+        details = f"{Hint.ENGINE} {name} does not write {_NAMES[table_format]} tables ({table_format}:…): leave it out"
         raise SetupError("USAGE", details=details)
     return engine(name)
 

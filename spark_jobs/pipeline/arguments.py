@@ -3,95 +3,74 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.clients.registry import HttpSchemas, Schemas
+from ticdc_bridge.schemas.formats.base import Format
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inputs.table_sources import definition_source
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, hints_as, iterate_with_hints
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
-from ticdc_bridge.spark_jobs.pipeline.result import MessageResult
 from ticdc_bridge.spark_jobs.runtime.spark_version import check_spark_version
 
 File = str | os.PathLike[str]
 P = ParamSpec("P")
 R = TypeVar("R")
-E = TypeVar("E", bound=BridgeError)
 
 Function = Literal["decode", "transcode", "encode", "Decoder", "Encoder"]
-"""Which of the Python functions an error is told of; each has parameters of its own."""
+"""The Python functions by whose parameters errors name what to give; merge's and changelog's are decode's."""
 _PARAMETERS = {
-    "--ddl-time-zone": "ddl_time_zone=", "--ddl FILE": "ddl=", "--ddl": "ddl=", "--history URL": "history=",
-    "--history": "history=", "--to-registry": "to_registry=", "--to-schemas": "to_schemas=",
-    "--registry": "registry=", "--schemas": "schemas=", "--changefeed NAME": "HistoryTables(url, changefeed)",
-    "--claim-check-dir": "claim_checks=", "--table DB.TABLE": "table=", "--table": "table=",
-    "--time-zone": "time_zone=", "--on-lossy flag": 'on_lossy="flag"', "--from-options": "options=",
-    "--to-options": "options=", "--topic": "topic=", "--format": "format=", "--types exact": 'types="exact"',
-    "--types typed": 'types="typed"',
-    "--types": "types=", "--time": "time=", "--missing": "missing=", "--craft-float": "craft_float=",
-    "--without-key append": 'without_key="append"', "--changelog": "changelog=", "--engine": "engine=",
+    Hint.CHANGEFEED: "HistoryTables(url, changefeed)", Hint.CHANGELOG: "changelog=", Hint.CLAIM_CHECKS: "claim_checks=",
+    Hint.DDL: "ddl=", Hint.DDL_FILE: "ddl=", Hint.DDL_TIME_ZONE: "ddl_time_zone=", Hint.ENGINE: "engine=",
+    Hint.FORMAT: "format=", Hint.HISTORY: "history=", Hint.HISTORY_URL: "history=",
+    Hint.ON_LOSSY_FLAG: 'on_lossy="flag"', Hint.READ_OPTIONS: "options=", Hint.REGISTRY: "registry=",
+    Hint.REGISTRY_URL: "registry=", Hint.SCHEMAS: "schemas=", Hint.SCHEMAS_FILE: "schemas=", Hint.TABLE: "table=",
+    Hint.TIME: "time=", Hint.TOPIC: "topic=", Hint.TYPES: 'types="', Hint.WITHOUT_KEY_APPEND: 'without_key="append"',
 }  # fmt: skip
-"""Options of the commands, as all texts of errors name them → parameters of the functions; the longer stands first."""
-_AS_OPTION = {"--on-lossy flag": 'options={"on_lossy": "flag"}'}
-_OWN: Mapping[str, Mapping[str, str]] = {
+_FLAG_OPTION = {Hint.ON_LOSSY_FLAG: 'options={"on_lossy": "flag"}'}
+_WORDS: Mapping[Function, Mapping[Hint, str]] = {
+    "decode": _PARAMETERS,
     "transcode": {
-        **_AS_OPTION, "--from-options": "from_options=", "--format": "from_format=", "--table": "from_options= (table)",
+        **_PARAMETERS, **_FLAG_OPTION, Hint.READ_OPTIONS: "from_options=", Hint.FORMAT: "from_format=",
+        Hint.TABLE: "from_options= (table)",
     },
-    "encode": _AS_OPTION,
-    "Decoder": {"--schemas": "registry=", "--table": "options= (table)", "--craft-float": "options= (craft_float)"},
-    "Encoder": {"--schemas": "registry=", "--to-schemas": "registry=", "--to-registry": "registry="},
+    "encode": {**_PARAMETERS, **_FLAG_OPTION},
+    "Decoder": {**_PARAMETERS, Hint.SCHEMAS: "registry=", Hint.TABLE: "options= (table)"},
+    "Encoder": {**_PARAMETERS, Hint.SCHEMAS: "registry="},
 }  # fmt: skip
 
 
-def with_parameter_names(function: Callable[P, R], name: Function = "decode") -> Callable[P, R]:
-    """A function whose errors (SetupError) name its parameters, where the code below names a command's options.
+def hints_in_python(function: Function) -> AbstractContextManager[None]:
+    """Errors made within name the function's parameters."""
+    return hints_as(_WORDS[function])
 
-    name: whose parameters, where it is not called so itself.
-    """
-    known = function.__qualname__.partition(".")[0]
+
+def with_parameter_names(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose errors name its parameters, where the command line's name its options."""
+    known = cast(Function, function.__qualname__.partition(".")[0])
+    words = _WORDS.get(known, _PARAMETERS)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
+        with hints_as(words):
             return function(*args, **kwargs)
-        except SetupError as error:
-            raise named_by_parameters(error, cast(Function, known) if known in _OWN else name) from error
 
     return call
 
 
-def named_by_parameters(error: E, function: Function) -> E:
-    """An error (SetupError, WireError) with the function's parameters in place of a command's options."""
-    fields = {name: _parameter_names(value, function) for name, value in error.fields.items()}
-    return error if fields == error.fields else type(error)(error.code, **fields)
-
-
-def result_in_python(result: MessageResult, function: Function) -> MessageResult:
-    """A message's result whose error, if it has one, names the function's parameters."""
-    if result.error is not None:
-        result.error = named_by_parameters(result.error, function)
-    return result
-
-
-def _parameter_names(text: Any, function: Function) -> Any:
-    if not isinstance(text, str) or "--" not in text:
-        return text
-    known = _OWN.get(function, {})
-    return _OPTION.sub(lambda match: known.get(match[1]) or _PARAMETERS[match[1]], text)
-
-
-_OPTION = re.compile(rf"(?<![\w'\"-])({'|'.join(_PARAMETERS)})(?![\w-])(?: (?=['\"])|(?<=--format) (?=[a-z]))?")
-"""An option in a text, and the space before its value; not where a text of the message's is quoted."""
+def rows_with_parameter_names(function: Function, rows: Iterator[R]) -> Iterator[R]:
+    """Rows (or batches) of a worker, whose errors name the function's parameters."""
+    return iterate_with_hints(_WORDS[function], rows)
 
 
 def check_frame(messages: Any, what: str) -> None:
@@ -112,21 +91,49 @@ def check_choices(**given: tuple[Any, Iterable[Any]]) -> None:
             raise SetupError("USAGE", details=f"{name}={value!r}: choose {' or '.join(filter(None, choices))}")
 
 
+def definitions(
+    source: Any, history: str | None, changefeed: str | None = None, zone: str | None = None, db: str = "",
+    wait: float = 5.0,
+) -> TableSource | None:  # fmt: skip
+    """Table definitions of a file, folder or server (`source`), or of the service at the URL `history`.
+
+    zone: of literal TIMESTAMP defaults. db: that of names in SQL that have none. wait: seconds to try.
+    SetupError USAGE, REGISTRY_UNREACHABLE.
+    """
+    if history is not None:
+        if source is not None:
+            raise SetupError("USAGE", details=f"{Hint.DDL_FILE} and {Hint.HISTORY_URL} both define tables: give one")
+        return HistoryTables(history, changefeed, zone, wait).check()
+    return None if source is None else TableDefinitions.read(source, zone, db)
+
+
+def schemas_at(format: Format, registry: str | None, file: Path | None, name: str, wait: float = 5.0) -> Schemas:
+    """Schemas of a file, else of the registry where the format has a use for it.
+
+    name: the format's, in the error. wait: seconds to try. SetupError USAGE, REGISTRY_UNREACHABLE.
+    """
+    if file is not None:
+        return FileSchemas.read(file)
+    if (format.needs_schemas and registry is not None) or (format.uses_schemas and registry):
+        return HttpSchemas(registry, wait).check()
+    if format.needs_schemas:
+        raise SetupError("USAGE", details=f"{name} needs schemas: give {Hint.REGISTRY_URL} or {Hint.SCHEMAS_FILE}")
+    return FileSchemas([])
+
+
 def tables_of(ddl: File | TableSource | None, history: str | None, table: str | None = None) -> TableSource | None:
     """Table definitions: a file, a folder or a server's URL as --ddl takes them, a source of them, or the URL of a
     service that has their history.
 
     table: its database is that of names in SQL that have none.
     """
-    if history is not None:
-        if ddl is not None:
-            raise SetupError("USAGE", details="ddl= and history= both define tables: give one")
-        return HistoryTables(history).check()
     if isinstance(ddl, str | os.PathLike):
         source = definition_source(os.fspath(ddl))
         source = path_of(source) if isinstance(source, Path) else source
-        return TableDefinitions.read(source, db=(table or "").partition(".")[0])
-    if ddl is not None and not callable(getattr(ddl, "at", None)):
+        return definitions(source, history, db=(table or "").partition(".")[0])
+    if ddl is None or history is not None:
+        return definitions(ddl, history)
+    if not callable(getattr(ddl, "at", None)):
         raise SetupError("USAGE", details=f"ddl={type(ddl).__name__}: a file or a TableSource is needed")
     return ddl
 
@@ -138,15 +145,9 @@ def claims_of(folder: File | None) -> ClaimFolder | None:
 def schemas_of(format: str, registry: str | None, schemas: Schemas | File | None) -> Schemas:
     if registry is not None and schemas is not None:
         warnings.warn("registry= and schemas= are given: schemas= is used, the registry is not asked", stacklevel=4)
-    if isinstance(schemas, str | os.PathLike):
-        return FileSchemas.read(path_of(schemas))
-    if schemas is not None and not callable(getattr(schemas, "by_id", None)):
+    if schemas is None or isinstance(schemas, str | os.PathLike):
+        file = None if schemas is None else path_of(schemas)
+        return schemas_at(format_named(format), registry, file, f"format {format}")
+    if not callable(getattr(schemas, "by_id", None)):
         raise SetupError("USAGE", details=f"schemas={type(schemas).__name__}: a file or Schemas are needed")
-    if schemas is not None:
-        return schemas
-    format_ = format_named(format)
-    if not format_.needs_schemas and not (format_.uses_schemas and registry):
-        return FileSchemas([])
-    if registry is None:
-        raise SetupError("USAGE", details=f"format {format} needs schemas: give registry= or schemas=")
-    return HttpSchemas(registry).check()
+    return schemas

@@ -9,7 +9,7 @@ from ticdc_bridge.schemas.formats.base import Context, Decoder, Encoder
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
 from ticdc_bridge.schemas.inputs.subject_names import Strategy, with_strategy
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
@@ -64,6 +64,6 @@ def check_any_order(config: CodecConfig) -> None:
     if format_named(config.format).in_order and config.tables is None:
         details = (
             f"{config.format} messages may need earlier messages, and Spark reads them independently: "
-            "give table definitions (--ddl), or run without Spark"
+            f"give table definitions ({Hint.DDL}), or run without Spark"
         )
         raise SetupError("USAGE", details=details)

@@ -9,7 +9,7 @@ from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.inputs.schema_files import name_of
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
@@ -28,7 +28,7 @@ def newest_table(config: CodecConfig, id_: TableId) -> Table:
     versions = registered_versions(config.schemas, id_)
     if not versions.values:
         more = ", or a registry with its value schemas" if config.format == "avro" else ""
-        details = f"table {id_}: its columns are not known; give its definitions (--ddl, --history){more}"
+        details = f"table {id_}: its columns are not known; give its definitions ({Hint.DDL}, {Hint.HISTORY}){more}"
         details += "".join(f"; {e.subject} version {e.version}: {error.detail}" for e, error in versions.unreadable)
         details += _others(config, id_)
         raise SetupError("USAGE", details=details)
@@ -64,6 +64,7 @@ def zone_of(config: CodecConfig) -> str:
     zone = config.options.time_zone
     types = config.view.types if config.view else EXACT
     if config.format == "auto" and types != EXACT and zone.upper() not in ("UTC", "Z"):
-        details = "--types typed with --format auto: TIMESTAMP text has a zone for each format; name the format"
+        chosen = f"{Hint.TYPES.of('typed')} with {Hint.FORMAT.of('auto')}"
+        details = f"{chosen}: TIMESTAMP text has a zone for each format; name the format"
         raise SetupError("USAGE", details=details)
     return format_named(config.format).zone or zone

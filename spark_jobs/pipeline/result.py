@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder
@@ -170,7 +170,7 @@ class Summary:
 def mismatch_warning(text: str, count: int) -> str:
     """What people are told of rows that were read without their definition. text: of a DefinitionMismatch."""
     rows = f"{_number(count, 'row')} {'was' if count == 1 else 'were'}"
-    return f"{text}; {rows} read without the definition: give the one that was in force (--ddl, --history)"
+    return f"{text}; {rows} read without the definition: give the one that was in force ({Hint.DDL}, {Hint.HISTORY})"
 
 
 def _number(count: int, what: str) -> str:

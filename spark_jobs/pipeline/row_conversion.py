@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import Hint
 from ticdc_bridge.schemas.model.spark_types import spark_type, widens
 from ticdc_bridge.schemas.model.table import Column, Table, Value
 from ticdc_bridge.schemas.model.type_text import type_text
@@ -52,7 +53,8 @@ class ColumnStep(NamedTuple):
         source, new = type_text(self.own), type_text(self.new)
         if self.certain:
             return f"{text} of {source} has no certain value as {new}, which the column is now: {error}"
-        return f"{text} is no {new}; the message has it as {self.own.vague or source} (--on-lossy flag makes it NULL)"
+        sent = self.own.vague or source
+        return f"{text} is no {new}; the message has it as {sent} ({Hint.ON_LOSSY_FLAG} makes it NULL)"
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ticdc_bridge.schemas.model.errors import Hint
 from ticdc_bridge.schemas.model.table import Column, Table
-
-_DDL = "Give the DDL: --history, or --ddl with the ALTER statements"
 
 
 class SameColumns(NamedTuple):
@@ -65,7 +64,7 @@ def _by_registered(table: Table, newest: Table, visible: list[Column]) -> SameCo
     again = next((c for c in same.lacking if c.name.lower() in names), None)
     if again is not None:
         text = "it was dropped and added again, and the registered schemas do not say whether this row is from before"
-        unclear = again.name, f"{text}. {_DDL}"
+        unclear = again.name, _with_advice(text)
     return SameColumns(
         [(entry, columns[c.name]) for entry, c in same.pairs], tuple(columns[c.name] for c in same.lacking), unclear
     )
@@ -91,4 +90,8 @@ def _without_key(column: Column) -> Column:
 
 def _renamed_or_dropped(old: Column, new: Column) -> tuple[str, str]:
     text = f"it was renamed to {new.name}, or it was dropped and {new.name} was added: nothing says which"
-    return old.name, f"{text}. {_DDL}"
+    return old.name, _with_advice(text)
+
+
+def _with_advice(text: str) -> str:
+    return f"{text}. Give the DDL: {Hint.HISTORY}, or {Hint.DDL} with the ALTER statements"

@@ -25,7 +25,6 @@ from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.pipeline.arguments import (
     File,
     claims_of,
-    named_by_parameters,
     schemas_of,
     tables_of,
     with_parameter_names,
@@ -83,6 +82,7 @@ class Decoder:
         )
         self._decoder = LearningDecoder(config).decoder
 
+    @with_parameter_names
     def decode(
         self,
         key: bytes | None,
@@ -107,7 +107,7 @@ class Decoder:
         message = Message(key, value, topic, partition, offset, timestamp, _pairs(headers))
         result = decode_message(self._decoder, message)
         if result.error is not None:
-            raise named_by_parameters(result.error, "Decoder")
+            raise result.error
         return result.events
 
 
@@ -152,6 +152,7 @@ class Encoder:
         self._encoder, self._topic = config.encoder(), topic
         self._objects = CodecConfig(PLAIN_FORMAT.name, schemas, settings, tables).decoder()
 
+    @with_parameter_names
     def encode(
         self,
         event: Event | Mapping[str, Any],
@@ -176,20 +177,15 @@ class Encoder:
         origin = Message(None, None, topic, partition, offset, timestamp, _pairs(headers))
         if not isinstance(event, RowChange | DdlEvent | Watermark | Mapping):
             raise SetupError("USAGE", details=f"event is of type {type(event).__name__}: a change event is needed")
-        try:
-            events: list[Event]
-            if isinstance(event, Mapping):
-                _check_values(event)
-                line = plain_message(json_line(dict(event)).encode(), origin)
-                origin = replace(line, value=None, timestamp=timestamp, headers=line.headers or origin.headers)
-                events = self._objects.decode(line)
-            else:
-                events = [event]
-            return [
-                message for entry in events for message in encode_event(self._encoder, entry, origin, self._topic).out
-            ]
-        except WireError as error:
-            raise named_by_parameters(error, "Encoder") from error
+        events: list[Event]
+        if isinstance(event, Mapping):
+            _check_values(event)
+            line = plain_message(json_line(dict(event)).encode(), origin)
+            origin = replace(line, value=None, timestamp=timestamp, headers=line.headers or origin.headers)
+            events = self._objects.decode(line)
+        else:
+            events = [event]
+        return [message for entry in events for message in encode_event(self._encoder, entry, origin, self._topic).out]
 
 
 def _pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.model.table_filter import PatternError, TableFilter
 
@@ -35,7 +35,7 @@ class TableChoice:
         try:
             _ = choice._filter
         except PatternError as error:
-            raise SetupError("USAGE", details=f"--tables: {error}; definitions are given by --ddl") from error
+            raise SetupError("USAGE", details=f"--tables: {error}; definitions are given by {Hint.DDL}") from error
         if all(pattern.startswith("!") for pattern in choice.patterns):
             details = f"--tables {choice}: this leaves tables out and takes none: put '*.*' before it"
             raise SetupError("USAGE", details=details)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.formats.base import Decoder
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 from ticdc_bridge.schemas.model.ports import TableLineage, TableSource
 from ticdc_bridge.schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
@@ -232,7 +232,8 @@ def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> 
     images = (event.after, event.before)
     strange = next((name for row in images for name in row or () if name not in newest.by_name), None)
     if strange is not None and tables.at(event.table.id, event.commit_ts) is not None:
-        details = f"column {strange!r} is not in the table's definition; give what is missing (--ddl, --history)"
+        advice = f"give what is missing ({Hint.DDL}, {Hint.HISTORY})"
+        details = f"column {strange!r} is not in the table's definition; {advice}"
         raise WireError("MALFORMED", where=str(event.table.id), details=details)
 
 

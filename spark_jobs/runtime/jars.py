@@ -26,7 +26,7 @@ from functools import lru_cache
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.runtime import java_certificates
 from ticdc_bridge.spark_jobs.runtime.cache import cache_dir, lock_file
@@ -120,7 +120,7 @@ _BY_SPARK = ("spark", "delta", "iceberg", "s3")
 
 _NOT_PINNED = {
     "delta": "no jars of Delta's are pinned for Spark {version}: start the session with Delta's own"
-    " (spark.jars.packages), or write tables by deltalake (--engine deltalake)",
+    " (spark.jars.packages), or write tables by deltalake ({engine} deltalake)",
     "iceberg": "no jars of Iceberg's are pinned for Spark {version} (its runtime is published for 4.0 and 4.1): use one"
     " of these, or start the session with a runtime of your own (spark.jars.packages)",
     "s3": "no jars of Hadoop's driver for S3 are pinned for Spark {version}: give --packages"
@@ -184,7 +184,8 @@ def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Pat
     if kind in _NOT_PINNED and any(entry.startswith(_RUNTIMES[kind]) for entry in brought):
         return []
     if kind in _NOT_PINNED and name not in SETS:
-        raise SetupError("JAR_MISSING", details=_NOT_PINNED[kind].format(version=installed_version()))
+        details = _NOT_PINNED[kind].format(version=installed_version(), engine=Hint.ENGINE)
+        raise SetupError("JAR_MISSING", details=details)
     jar_set = [jar for jar in table() if name in jar.sets and jar.artifact not in brought]
     if kind != "spark" and len(jar_set) < sum(name in jar.sets for jar in table()):
         return []

@@ -112,13 +112,14 @@ class TextForm:
                 raise DumpTextError(f"column {column.name}: a text that is not UTF-8") from error
             return texts
         data = pa.Array.from_buffers(pa.binary(), len(values.valid), buffers)
-        decode = _DECODERS.get(self.dialect.binary) if self.dialect else None
+        binary = self.dialect.binary if self.dialect else ""
+        decode = _DECODERS.get(binary)
         if decode is None:
             return data
         try:
             return pa.array([value and decode(value) for value in data.to_pylist()], pa.binary())
         except ValueError as error:
-            raise DumpTextError(f"column {column.name}: bytes that are no {self.dialect.binary}: {error}") from error
+            raise DumpTextError(f"column {column.name}: bytes that are no {binary}: {error}") from error
 
 
 class FileHead(NamedTuple):

@@ -73,27 +73,39 @@ def decode(
     craft_float: CraftFloat = "auto",
     options: Mapping[str, Any] = _NO_OPTIONS,
 ) -> DataFrame:
-    """Messages → change events (spark_jobs.arrow.change_schema.CHANGES; with `headers` where messages have them).
+    """Messages → change events.
 
-    registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (a file as --ddl takes
-    it, or a TableSource); or history: URL of a service that tracks them (HistoryTables for one of several changefeeds).
-    table: "db.table" makes before and after structs of its columns and leaves other tables' events out (counted by the
-    metric `ticdc_bridge_other_tables.db.table`); without it they are map<string,string> in plain form.
-    time_zone: of TIMESTAMP text, as an annotation: values are not converted.
-    check: what becomes of an Avro message that the reader in Spark's JVM refuses, which asks of it what the in-process
-    decoder asks: "header" makes it an error, with "exact" that decoder looks at it, in a Python worker (it also knows
-    ids that were registered later, Glue's header, and DDL and watermarks between the rows). Streams and typed columns
-    are read as with "exact".
-    missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
-    types: with `table`; "exact" has temporal values as text, "typed" as date, timestamp_ntz (DATETIME) and timestamp.
-    time: TIME as text or as a day-time interval. A value that the type can't hold (a zero date) is an error, with
-    on_lossy="flag" NULL and the flag `not_typed:<column>`.
-    on_lossy: also of values that the format can't keep exactly, which are flagged unless it is "error".
-    claim_checks: a folder with the files that claim-check messages point to, as the workers see it.
-    craft_float: whether TiCDC damaged the FLOATs of Craft messages that a number follows; "auto": where the messages
-    of a task prove it.
-    options: of the format read, by TiCDC's or Debezium's names.
-    A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
+    Args:
+        messages: key, value and, where there are, topic, partition, offset, timestamp and headers.
+        format: of the messages, or "auto".
+        registry: URL of a schema registry.
+        schemas: a file of schemas in its place (JSON lines, a golden's meta.json), or an object that has them.
+        ddl: table definitions: a file as --ddl takes it, or a TableSource.
+        history: URL of a service that tracks the tables (HistoryTables as `ddl` for one of several changefeeds).
+        table: "db.table" makes before and after structs of its columns and leaves other tables' events out (counted by
+            the metric `ticdc_bridge_other_tables.db.table`); without it they are map<string,string> in plain form.
+        time_zone: of TIMESTAMP text, as an annotation: values are not converted.
+        check: what becomes of an Avro message that the reader in Spark's JVM refuses, which asks of it what the
+            in-process decoder asks: "header" makes it an error, with "exact" that decoder looks at it, in a Python
+            worker (it also knows ids that were registered later, Glue's header, and DDL and watermarks between the
+            rows). Streams and typed columns are read as with "exact".
+        missing: what a row has for a column that its version lacks, with `table`: NULL, or the column's default.
+        types: with `table`; "exact" has temporal values as text, "typed" as date, timestamp_ntz (DATETIME) and
+            timestamp.
+        time: TIME as text or as a day-time interval. A value that the type can't hold (a zero date) is an error, with
+            on_lossy="flag" NULL and the flag `not_typed:<column>`.
+        on_lossy: also of values that the format can't keep exactly, which are flagged unless it is "error".
+        claim_checks: a folder with the files that claim-check messages point to, as the workers see it.
+        craft_float: whether TiCDC damaged the FLOATs of Craft messages that a number follows; "auto": where the
+            messages of a task prove it.
+        options: of the format read, by TiCDC's or Debezium's names.
+
+    Returns:
+        spark_jobs.arrow.change_schema.CHANGES; with `headers` where messages have them. A message that can't be decoded
+        is a row with `error` and its bytes.
+
+    Raises:
+        SetupError: wrong usage, or a registry or history that is away.
     """
     check_frame(messages, "messages")
     check_choices(
@@ -117,12 +129,21 @@ def decode(
 
 
 def count_changes(changes: DataFrame) -> dict[str, int]:
-    """What change events are there, and what was left out of them: one Spark job. A RuntimeWarning where no row is.
+    """Counts change events, and what was left out of them: one Spark job. A RuntimeWarning where no row is.
 
     `decode` is lazy, and what it leaves out is known when a job has ended: nothing can warn of a result without rows
-    before. In: change events of `decode` or of the data source, as a batch. Out: `messages`, and by name what came of
-    them: `rows.c`, `other.ddl`, `errors.NOT_FRAMED`, `skipped.tombstone`, `skipped.other table` and the like.
-    SetupError USAGE for a stream (its metrics are in `StreamingQuery.lastProgress`) and for what are no change events.
+    before.
+
+    Args:
+        changes: change events of `decode` or of the data source, as a batch.
+
+    Returns:
+        `messages`, and by name what came of them: `rows.c`, `other.ddl`, `errors.NOT_FRAMED`, `skipped.tombstone`,
+        `skipped.other table` and the like.
+
+    Raises:
+        SetupError: USAGE for a stream (its metrics are in `StreamingQuery.lastProgress`) and for what are no change
+            events.
     """
     check_frame(changes, "changes")
     if changes.isStreaming:
@@ -184,13 +205,28 @@ def transcode(
     claim_checks: File | None = None,
     craft_float: CraftFloat = "auto",
 ) -> DataFrame:
-    """Messages → messages of another format (spark_jobs.arrow.change_schema.MESSAGES), ready for Spark's Kafka sink.
+    """Messages → messages of another format.
 
-    options: of the format written, by TiCDC's names; from_options: of the format read. topic: where to write
-    (default: the source's). subject_strategy: names the subjects of what an Avro format registers. claim_checks,
-    craft_float: as `decode`. A message that can't be decoded or written is itself with `error`: filter on it, and
-    send the rest to a dead letter topic. What the format has no form for is counted by the metric
-    `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
+    Args:
+        messages: as `decode` takes them.
+        from_format: the format read.
+        to_format: the format written.
+        registry, schemas: of the format read, as `decode` has them.
+        to_registry, to_schemas: of the format written; by default those of the format read.
+        ddl, history, time_zone: as `decode` has them.
+        options: of the format written, by TiCDC's names.
+        topic: where to write, a topic or a rule for topics; by default the source's.
+        subject_strategy: names the subjects of what an Avro format registers.
+        from_options: of the format read.
+        claim_checks, craft_float: as `decode` has them.
+
+    Returns:
+        spark_jobs.arrow.change_schema.MESSAGES, ready for Spark's Kafka sink. A message that can't be decoded or
+        written is itself with `error`: filter on it, and send the rest to a dead letter topic. What the format has no
+        form for is counted by the metric `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
+
+    Raises:
+        SetupError: wrong usage, or a registry or history that is away.
     """
     check_frame(messages, "messages")
     _check_written(to_format, topic, subject_strategy)
@@ -231,13 +267,24 @@ def encode(
     topic: str | None = None,
     subject_strategy: Strategy = "topic",
 ) -> DataFrame:
-    """Change events, as `decode` gives them (rows as maps or structs) → messages
-    (spark_jobs.arrow.change_schema.MESSAGES).
+    """Change events → messages.
 
-    The columns' types come from `ddl`, else from the Avro schema that an event's schema_id names in `from_registry` or
-    `from_schemas` (default: the side written). time_zone: of the TIMESTAMP text in the events. options, topic: as
-    `transcode`. An event that can't be written is a row with `error`. A delete of which only the key is not NULL is
-    taken for one that carries nothing but its key. SetupError for wrong usage, a column that is missing among it.
+    Args:
+        changes: as `decode` gives them, rows as maps or structs. A delete of which only the key is not NULL is taken
+            for one that carries nothing but its key.
+        format: of the messages.
+        registry, schemas: of the format written.
+        from_registry, from_schemas: the Avro schemas that events name by schema_id; by default those of the format
+            written.
+        ddl, history: the columns' types; without them the schema that an event's schema_id names has them.
+        time_zone: of the TIMESTAMP text in the events.
+        options, topic, subject_strategy: as `transcode` has them.
+
+    Returns:
+        spark_jobs.arrow.change_schema.MESSAGES. An event that can't be written is a row with `error`.
+
+    Raises:
+        SetupError: wrong usage, such as a column that is missing, or a registry or history that is away.
     """
     from ticdc_bridge.spark_jobs.arrow.event_encoder import EncodeBatches
 

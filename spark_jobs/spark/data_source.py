@@ -48,7 +48,7 @@ from ticdc_bridge.spark_jobs.io.storage_sink import is_storage_folder
 from ticdc_bridge.spark_jobs.pipeline.arguments import (
     check_choices,
     claims_of,
-    result_in_python,
+    rows_with_parameter_names,
     schemas_of,
     tables_of,
     with_parameter_names,
@@ -195,6 +195,9 @@ class _PartitionDecoder:
             (warm_changes if self._config.view is None else warm_table_rows)(self._config.format)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        return rows_with_parameter_names("decode", self._read(partition))
+
+    def _read(self, partition: InputPartition) -> Iterator[Any]:
         schema = arrow_schema_of(self._schema)
         reader, items = ChangeReader(self._config, schema), self._items(partition)
         while chunk := list(batch_items(items)):
@@ -228,7 +231,7 @@ class _PartitionDecoder:
     def _rows(self, reader: ChangeReader, item: Read) -> Iterator[dict[str, Any]]:
         message = item if isinstance(item, Message) else item[1]
         result = reader.one(item) if isinstance(item, Message) else MessageResult(error=item[0])
-        return all_rows(result_in_python(result, "decode"), message, self._config.view)
+        return all_rows(result, message, self._config.view)
 
 
 class _Reader(_PartitionDecoder, DataSourceReader):

@@ -91,12 +91,20 @@ def spark_session(
 ) -> SparkSession:
     """The session for a job.
 
-    In: the application's name; a master (default `local[*,4]`; left to spark-submit under it); settings that win over
-    ours (`spark.jars` and the driver's Java options are added to ours; with `spark.jars.packages` the caller brings
-    all jars); packages (G:A:V) that a new JVM fetches beside our jars.
     `BRIDGE_SPARK_LOG` sets the JVM's log level (default `error`).
-    Out: the active session if there is one, else a new one; with SPARK_REMOTE one of that Spark Connect server.
-    Errors: SetupError USAGE for Spark 3; JAVA_MISSING, JAR_MISSING; whatever Spark raises where it can't start.
+
+    Args:
+        app: the application's name.
+        master: by default `local[*,4]`; left to spark-submit under it.
+        config: settings that win over ours (`spark.jars` and the driver's Java options are added to ours; with
+            `spark.jars.packages` the caller brings all jars).
+        packages: G:A:V that a new JVM fetches beside our jars.
+
+    Returns:
+        The active session if there is one, else a new one; with SPARK_REMOTE one of that Spark Connect server.
+
+    Raises:
+        SetupError: USAGE for Spark 3; JAVA_MISSING, JAR_MISSING. Whatever Spark raises where it can't start comes too.
     """
     check_spark_version()
     from pyspark.sql import SparkSession

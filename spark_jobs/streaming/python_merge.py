@@ -81,20 +81,30 @@ def merge(
     without_key: WithoutKey = "refuse",
     order: Order = "commit_ts",
 ) -> dict[str, int]:
-    """Messages of a batch, merged into a table of the lake: it is then as the table in TiDB is. The command `merge`.
+    """Merges a batch of messages into a table of the lake, which then is as the table in TiDB is: the command `merge`.
 
-    messages: as `decode` takes them, topic, partition, offset and timestamp with them. into: `delta:PATH` or
-    `iceberg:CATALOG.DB.TABLE`. table: "db.table". registry, schemas, time_zone, claim_checks, options: as `decode` has
-    them. ddl: a file of statements, or history: the URL of a service that tracks the table, or HistoryTables; without
-    either the columns are those of the registered schemas, and no column goes. types, on_lossy, engine: as the command
-    has them.
-    changelog: where all changes go too, as `changelog` writes them. without_key, order: as the command has them.
-    on_error: what becomes of a message that can't be read: it ends the call ("fail"), goes to `dead_letter` (delta:PATH
-    or kafka:TOPIC: "dead-letter"), or is counted ("drop").
     A batch that comes again changes nothing, so `foreachBatch` needs no more than this call:
     `.foreachBatch(lambda batch, number: merge(batch, into=…, …))`. Batches of one table come one after the other.
-    Gives the counts that the command prints: `messages`, `rows.c`, `out` (keys written), `skipped.other table`, ….
-    SetupError for wrong arguments, and where a change can't be made exactly; then nothing of the batch is written.
+
+    Args:
+        messages: as `decode` takes them, topic, partition, offset and timestamp with them.
+        into: `delta:PATH` or `iceberg:CATALOG.DB.TABLE`.
+        table: "db.table".
+        format, registry, schemas, time_zone, claim_checks, options: as `decode` has them.
+        ddl: a file of statements. Without it and `history` the columns are those of the registered schemas, and no
+            column goes.
+        history: the URL of a service that tracks the table, or HistoryTables.
+        types, on_lossy, engine, without_key, order: as the command has them.
+        on_error: what becomes of a message that can't be read: it ends the call ("fail"), goes to `dead_letter`
+            ("dead-letter"), or is counted ("drop").
+        dead_letter: delta:PATH or kafka:TOPIC.
+        changelog: where all changes go too, as `changelog` writes them.
+
+    Returns:
+        The counts that the command prints: `messages`, `rows.c`, `out` (keys written), `skipped.other table`, ….
+
+    Raises:
+        SetupError: wrong arguments, or a change that can't be made exactly; then nothing of the batch is written.
     """
     return _apply(
         messages, into, {"changelog": changelog, "without_key": without_key, "order": order}, table=table,
@@ -108,9 +118,19 @@ def merge(
 def changelog(
     messages: DataFrame, *, into: str, order: Order = "commit_ts", **arguments: Unpack[MergeArguments]
 ) -> dict[str, int]:
-    """Messages of a batch, each change appended once to a table of the lake: the command `merge --changelog`.
+    """Appends each change of a batch once to a table of the lake: the command `merge --changelog`.
 
-    All arguments and the counts are as those of `merge`; `out` is the rows written. A batch that comes again adds none.
+    A batch that comes again adds none.
+
+    Args:
+        messages, into, order: as `merge` has them.
+        arguments: the other arguments of `merge`; table and format are needed.
+
+    Returns:
+        The counts of `merge`; `out` is the rows written.
+
+    Raises:
+        SetupError: as `merge`.
     """
     for name in {"table", "format"} - arguments.keys():
         raise SetupError("USAGE", details=f"{name}= is needed")

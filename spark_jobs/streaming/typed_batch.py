@@ -9,7 +9,7 @@ from threading import Lock
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.table import Column as TableColumn
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.type_text import type_text
@@ -92,6 +92,6 @@ def _check_fit(changes: DataFrame, table: Table) -> None:
     column = table.by_name[name]
     details = (
         f"table {table.id}, column {name}: it is {type_text(column)} in the newest version, and this row's value does "
-        "not fit: its version's column was another. Leave --table out (each row by its own version), or use merge"
+        f"not fit: its version's column was another. Leave {Hint.TABLE} out (each row by its own version), or use merge"
     )
     raise SetupError("STOPPED", where=where, details=details)

@@ -1,7 +1,8 @@
 """The command line: `ticdc-bridge`, `python -m ticdc_bridge`, and in a checkout `python -m service` and `spark_jobs`.
 
-A file a command, which parses and calls: what a command does belongs to `spark_jobs` or `service`. `command_table`
-lists the commands, `app` loads the file of the one that is asked for. Typer is imported there, not here.
+A file a command (those that read and write messages in `jobs`), which parses and calls: what a command does belongs to
+`spark_jobs` or `service`. `command_table` lists the commands, `app` loads the file of the one that is asked for. Typer
+is imported there, not here.
 """
 
 from __future__ import annotations

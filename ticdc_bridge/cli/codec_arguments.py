@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ticdc_bridge.cli import options as cli_options
 from ticdc_bridge.cli.job_options import JobOptions, Reading, SparkConf, with_login
 from ticdc_bridge.cli.options import KafkaOptions
-from ticdc_bridge.clients.history import HistoryTables
-from ticdc_bridge.clients.registry import HttpSchemas, Schemas
+from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.formats.base import Format
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
-from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.credentials import mask_url
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -31,6 +29,7 @@ from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.io.archive_files import archive_files
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.storage_sink import schema_files
+from ticdc_bridge.spark_jobs.pipeline import arguments
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.storage_definitions import StorageDefinitions
 from ticdc_bridge.spark_jobs.pipeline.table_choice import DEFINITION_FILE, TableChoice, check_rule, is_rule
@@ -38,10 +37,10 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, TableView, ta
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 
 if TYPE_CHECKING:
-    from ticdc_bridge.cli.decode import Decode
-    from ticdc_bridge.cli.encode import Encode
-    from ticdc_bridge.cli.merge import Merge
-    from ticdc_bridge.cli.transcode import Transcode
+    from ticdc_bridge.cli.jobs.decode import Decode
+    from ticdc_bridge.cli.jobs.encode import Encode
+    from ticdc_bridge.cli.jobs.merge import Merge
+    from ticdc_bridge.cli.jobs.transcode import Transcode
 
 # These learn tables from the DDL they read; decode does with --ddl stream.
 _LEARN = ("transcode", "encode", "explain", "verify", "merge")
@@ -184,26 +183,17 @@ def tables_of(args: Reading) -> TableSource | None:
     file = None if args.ddl == Path("stream") else args.ddl
     if args.changefeed and not args.history:
         raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")
-    if args.history is None:
-        if file is None and (files := schema_files(args.source or "")):
-            return StorageDefinitions(files)
-        return TableDefinitions.read(file, args.ddl_time_zone, default_database(args)) if file else None
-    if file is not None:
-        raise SetupError("USAGE", details="--ddl FILE and --history URL both define tables: give one")
-    return HistoryTables(args.history, args.changefeed, args.ddl_time_zone, registry_wait(args)).check()
+    if args.history is None and file is None and (files := schema_files(args.source or "")):
+        return StorageDefinitions(files)
+    wait, db = registry_wait(args), default_database(args)
+    return arguments.definitions(file, args.history, args.changefeed, args.ddl_time_zone, db, wait)
 
 
 def schemas_of(registry: str | None, file: Path | None, wait: float, of: Format) -> Schemas:
     """Where schemas come from. SetupError USAGE, REGISTRY_UNREACHABLE."""
-    if file is not None:
-        if registry and registry != with_login(os.environ.get("BRIDGE_REGISTRY", "")):
-            print(f"warning: --schemas {file} is used; --registry {mask_url(registry)} is not asked", file=sys.stderr)
-        return FileSchemas.read(file)
-    if registry and (of.needs_schemas or of.uses_schemas):
-        return HttpSchemas(registry, wait).check()
-    if of.needs_schemas:
-        raise SetupError("USAGE", details=f"{of.name} needs schemas: give --registry URL or --schemas FILE")
-    return FileSchemas([])
+    if file is not None and registry and registry != with_login(os.environ.get("BRIDGE_REGISTRY", "")):
+        print(f"warning: --schemas {file} is used; --registry {mask_url(registry)} is not asked", file=sys.stderr)
+    return arguments.schemas_at(of, registry or None, file, of.name, wait)
 
 
 def registry_wait(args: Reading) -> float:

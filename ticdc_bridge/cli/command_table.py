@@ -47,20 +47,22 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("history", SERVICE, "history:history", "versions of tables: diff, export, snapshot, replay, rebuild"),
     ),
     "Read and convert messages": (
-        Command("decode", JOBS, "decode:Decode", "decode messages into JSON rows, or a table's columns"),
-        Command("encode", JOBS, "encode:Encode", "encode JSON rows as messages of a format"),
-        Command("transcode", JOBS, "transcode:Transcode", "convert messages from one format to another"),
-        Command("explain", JOBS, "explain:Explain", "show one message field by field: bytes, types, values"),
-        Command("verify", JOBS, "verify:Verify", "compare the events of two topics or files"),
-        Command("replay", JOBS, "replay:Replay", "send messages from a dead letter queue again"),
+        Command("decode", JOBS, "jobs.decode:Decode", "decode messages into JSON rows, or a table's columns"),
+        Command("encode", JOBS, "jobs.encode:Encode", "encode JSON rows as messages of a format"),
+        Command("transcode", JOBS, "jobs.transcode:Transcode", "convert messages from one format to another"),
+        Command("explain", JOBS, "jobs.explain:Explain", "show one message field by field: bytes, types, values"),
+        Command("verify", JOBS, "jobs.verify:Verify", "compare the events of two topics or files"),
+        Command("replay", JOBS, "jobs.replay:Replay", "send messages from a dead letter queue again"),
     ),
     "Keep lake tables": (
-        Command("load", JOBS, "load:Load", "load the rows of a dump or a live TiDB into lake tables, at one TSO"),
-        Command("merge", JOBS, "merge:Merge", "keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL)"),
+        Command("load", JOBS, "jobs.load:Load", "load the rows of a dump or a live TiDB into lake tables, at one TSO"),
+        Command(
+            "merge", JOBS, "jobs.merge:Merge", "keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL)"
+        ),
     ),
     "Set up and try": (
-        Command("demo", JOBS, "demo:Demo", "run everything on this machine with sample TiCDC messages"),
-        Command("package", JOBS, "package:Package", "write the zip and the script for spark-submit"),
+        Command("demo", JOBS, "jobs.demo:Demo", "run everything on this machine with sample TiCDC messages"),
+        Command("package", JOBS, "jobs.package:Package", "write the zip and the script for spark-submit"),
         Command("completion", OWN, "completion:Completion", "print the completion script of bash, zsh or fish"),
     ),
 }

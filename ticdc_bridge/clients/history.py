@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.codec.json_exact import is_utf8
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
-from ticdc_bridge.schemas.model.errors import DdlError, SetupError, WireError
+from ticdc_bridge.schemas.model.errors import DdlError, Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, ms_to_tso
 from ticdc_bridge.schemas.model.table import Table, TableId, TableVersion, with_ids_of
 
@@ -94,7 +94,7 @@ class HistoryTables(HttpClient):
     def __init__(
         self, url: str, changefeed: str | None = None, zone: str | None = None, wait: float = 5.0, timeout: float = 10.0
     ) -> None:
-        super().__init__(url, "--history", HttpLogin(wait=wait, timeout=timeout))
+        super().__init__(url, Hint.HISTORY, HttpLogin(wait=wait, timeout=timeout))
         self.changefeed, self._zone = changefeed, zone
         self._cache = _HistoryCache()
 
@@ -111,7 +111,7 @@ class HistoryTables(HttpClient):
         state = self._read_sealed()
         self.changefeed, self._zone = state.name, self._zone or state.zone
         if not state.marked:
-            begin = f"warning: --history: changefeed {state.name} has no watermarks;"
+            begin = f"warning: {Hint.HISTORY}: changefeed {state.name} has no watermarks;"
             print(begin, "DDL that it has not read is not known", file=sys.stderr)
         return self
 
@@ -242,7 +242,7 @@ class HistoryTables(HttpClient):
         name = self.changefeed or (next(iter(by_name)) if len(by_name) == 1 else None)
         if name is None or name not in by_name:
             names = ", ".join(sorted(by_name)) or "none"
-            details = f"--history {self.name}: which changefeed? Say --changefeed NAME; there are: {names}"
+            details = f"{Hint.HISTORY} {self.name}: which changefeed? Say {Hint.CHANGEFEED}; there are: {names}"
             raise SetupError("USAGE", details=details)
         feed = by_name[name]
         marked = any(partition["watermark"] is not None for partition in feed.get("partitions", ()))

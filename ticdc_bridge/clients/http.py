@@ -23,7 +23,7 @@ from typing import Any, Final, Self, TypeVar, cast
 from urllib.parse import quote, unquote, urljoin, urlsplit, urlunsplit
 
 from ticdc_bridge.schemas.model.credentials import mask_credentials, mask_url
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of, without_number
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class HttpClient:
         option: what the URL was given by, for messages.
     """
 
-    def __init__(self, url: str, option: str = "registry", login: HttpLogin = HttpLogin()) -> None:
+    def __init__(self, url: str, option: Hint | str = "registry", login: HttpLogin = HttpLogin()) -> None:
         try:
             split_url = urlsplit(url)
             good = (
@@ -113,7 +113,8 @@ class HttpClient:
             good = False
         if not good:
             needed = "http://host:port or https://… is needed (escape / and @ in a password)"
-            raise SetupError("USAGE", details=f"{option} {mask_url(url)!r}: {needed}")
+            where = option.of(repr(mask_url(url))) if isinstance(option, Hint) else f"{option} {mask_url(url)!r}"
+            raise SetupError("USAGE", details=f"{where}: {needed}")
         self.name = urlunsplit(
             (split_url.scheme, split_url.netloc.rpartition("@")[2], split_url.path.rstrip("/"), "", "")
         )

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from ticdc_bridge.schemas.model.credentials import mask_settings
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.event import Message
 
 SLICE: Final = 0.25
@@ -340,7 +340,8 @@ def largest_messages(settings: Mapping[str, str], topics: Iterable[str]) -> dict
 # ---- writing
 def same_topic_error(topic: str) -> str:
     """Says that a rule for topics names the one that is read."""
-    return f"--topic: the rule gives {topic}, the topic that is read: the job would read what it wrote; name other ones"
+    wrong = "the topic that is read: the job would read what it wrote; name other ones"
+    return f"{Hint.TOPIC}: the rule gives {topic}, {wrong}"
 
 
 class TopicWriter:

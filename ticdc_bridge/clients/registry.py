@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.codec.avro_references import Reference, ReferringSchem
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.inputs.schema_files import AVRO, FileSchemas, Name, RegisteredSchema, name_of, not_avro_error
 from ticdc_bridge.schemas.inputs.subject_names import is_of_topic, record_name, without_context
-from ticdc_bridge.schemas.model.errors import SetupError, WireError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.ports import EITHER, ApicurioId, SchemaId, apicurio_id
 
 _MISSING_FOR, _KNOWN_FOR = 5.0, 60.0  # seconds
@@ -66,7 +66,7 @@ class HttpSchemas(HttpClient):
     """
 
     def __init__(self, url: str, wait: float = 5.0, timeout: float = 10.0) -> None:
-        super().__init__(url, "--registry", HttpLogin(wait=wait, timeout=timeout))
+        super().__init__(url, Hint.REGISTRY, HttpLogin(wait=wait, timeout=timeout))
         self._cache = _RegistryCache()
 
     def __setstate__(self, state: dict[str, Any]) -> None:

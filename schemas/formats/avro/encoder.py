@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.formats.avro.schema import BEFORE, CHECKSUM, EXTENSION
 from ticdc_bridge.schemas.formats.avro.values import RecordReader, RowWriter, field_writer, row_writer
 from ticdc_bridge.schemas.formats.base import Context, complete_before, refuse_changed, required_commit_ts
 from ticdc_bridge.schemas.formats.framing import frame
-from ticdc_bridge.schemas.model.errors import LossyError, SetupError, WireError
+from ticdc_bridge.schemas.model.errors import Hint, LossyError, SetupError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from ticdc_bridge.schemas.model.names import avro_subject, sanitise_name
 from ticdc_bridge.schemas.model.options import Options
@@ -106,9 +106,8 @@ class AvroEncoder:
         if not isinstance(event, RowChange):
             return self._out_of_band(event, origin)
         if origin.topic is None:
-            raise WireError(
-                "USAGE", details="Avro needs a topic for its subjects, and the message has none: give --topic"
-            )
+            details = f"Avro needs a topic for its subjects, and the message has none: give {Hint.TOPIC}"
+            raise WireError("USAGE", details=details)
         if event.format != "avro":
             refuse_changed(event, self._options)
         keyspace = event.extra.get("keyspace") if event.format == "avro" else None

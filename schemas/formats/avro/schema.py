@@ -8,7 +8,7 @@ from typing import Any
 from ticdc_bridge.schemas.codec.go_text import go_json
 from ticdc_bridge.schemas.formats.definitions import unknown_sizes_error, unknown_type_error
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table
@@ -113,7 +113,7 @@ def _default(column: Column, options: Options) -> Any:
     """A column's default as TiCDC writes it: numbers as numbers, bytes as base64 text, all else as text."""
     value, kind = column.default, column.type.kind
     if column.default_unzoned:
-        details = "the zone of its TIMESTAMP default is not known; say it with --ddl-time-zone"
+        details = f"the zone of its TIMESTAMP default is not known; say it with {Hint.DDL_TIME_ZONE}"
         raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()

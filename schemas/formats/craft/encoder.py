@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.formats.craft.layout import (
     write_rows,
 )
 from ticdc_bridge.schemas.formats.definitions import unknown_type_error
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table, Value, require_text
@@ -180,7 +180,7 @@ class CraftEncoder:
         try:
             if kind in (Kind.ENUM, Kind.SET) and not column.elements:
                 if f"{cell_values.ENUM_NUMBER}:{column.name}" not in event.flags:
-                    details = f"the elements of this {kind.name} are not known; give a table definition (--ddl)"
+                    details = f"the elements of this {kind.name} are not known; give a table definition ({Hint.DDL})"
                     raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
                 return uvarint(integer(require_text(value), 64, unsigned=True))
             if kind is Kind.FLOAT and f"{cell_values.FLOAT_DAMAGED}:{column.name}" in event.flags:

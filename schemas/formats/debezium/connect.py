@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.codec.avro import decimal_size
 from ticdc_bridge.schemas.codec.avro_schema import FieldError, SchemaField, SchemaType
 from ticdc_bridge.schemas.codec.json_exact import Number
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.errors import Hint, LossyError, WireError
 from ticdc_bridge.schemas.model.event import Row, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.reasons import reason_of
@@ -244,7 +244,7 @@ def _integer(to: ConnectForm, text: str, flag: Flag) -> Any:
     if to.signed64 != "told":
         details = (
             f"{text} is written as a negative int64 and nothing in the message says that it is unsigned: "
-            f"{to.signed64}, or --on-lossy flag"
+            f"{to.signed64}, or {Hint.ON_LOSSY_FLAG}"
         )
         to.lose("unsigned_wrapped", details, flag)
     return number - (1 << 64)
@@ -270,7 +270,7 @@ def _decimal(to: ConnectForm, text: str, flag: Flag) -> Any:
         assert to.column.scale is not None
         return _unscaled_bytes(values.unscaled_decimal(text, to.column.length, to.column.scale))
     if not values.survives_double(text):
-        details = f"{text} has more digits than a double keeps; use --on-lossy flag to write it rounded"
+        details = f"{text} has more digits than a double keeps; use {Hint.ON_LOSSY_FLAG} to write it rounded"
         to.lose("lossy_decimal", details, flag)
     return float(text)
 
@@ -288,7 +288,7 @@ def _bit(to: ConnectForm, value: Value, _flag: Flag) -> Any:
 def _text(to: ConnectForm, value: str | bytes, flag: Flag) -> str:
     if isinstance(value, bytes):
         if not to.raw_text:
-            details = "the text is not UTF-8, and JSON is; --on-lossy flag writes U+FFFD for such bytes"
+            details = f"the text is not UTF-8, and JSON is; {Hint.ON_LOSSY_FLAG} writes U+FFFD for such bytes"
             to.lose("invalid_utf8", details, flag)
         return value.decode("utf-8", "surrogateescape" if to.raw_text or to.own else "replace")
     return value
@@ -325,7 +325,7 @@ def _date_writer(convert: Callable[[ConnectForm, str, Flag], Any]) -> Callable[[
 
     def write(to: ConnectForm, text: str, flag: Flag) -> Any:
         if is_zero_date(text):
-            to.lose("zero_date", f"{text} has no number in Debezium; --on-lossy flag writes NULL or 0", flag)
+            to.lose("zero_date", f"{text} has no number in Debezium; {Hint.ON_LOSSY_FLAG} writes NULL or 0", flag)
             return None if to.column.nullable else convert(to, "1970-01-01" + " 00:00:00" * (len(text) > 10), flag)
         if text[:2] == "00":
             to.lose("year_adjusted", f"{text}: Debezium moves years below 100 to 1970..2069", flag)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ticdc_bridge.schemas.codec.json_exact import name_other_form
+from ticdc_bridge.schemas.model.errors import Hint
 
 _ROWS_ONLY = "it holds no row; read the topics of the tables only"
 
@@ -138,7 +139,7 @@ def other_connector(connector: str) -> str:
     """Who wrote a message of this `source.connector`, and with which format it is read."""
     formats = READ_BY.get(connector)
     if formats:
-        return f"source.connector is {connector!r}: read it with --format {' or '.join(formats)}"
+        return f"source.connector is {connector!r}: read it with {Hint.FORMAT.of(' or '.join(formats))}"
     return f"source.connector is {connector[:40]!r}: {MYSQL_ONLY}"
 
 

@@ -39,7 +39,7 @@ from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE, check_size, frame,
 from ticdc_bridge.schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from ticdc_bridge.schemas.formats.other_fields import members_of, members_text, other_fields
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import LossyError, WireError
+from ticdc_bridge.schemas.model.errors import Hint, LossyError, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from ticdc_bridge.schemas.model.names import sanitise_name, topic_subject
 from ticdc_bridge.schemas.model.options import Options
@@ -617,7 +617,7 @@ class DebeziumAvroEncoder:
 
     def _row(self, event: RowChange, origin: Message) -> Message:
         if origin.topic is None:
-            details = "Debezium Avro needs a topic for its subjects, and the message has none: give --topic"
+            details = f"Debezium Avro needs a topic for its subjects, and the message has none: give {Hint.TOPIC}"
             raise WireError("USAGE", details=details)
         refuse_changed(event, self._options)
         extra = ticdc_extra(event)

@@ -10,7 +10,7 @@ from functools import partial
 from ticdc_bridge.schemas.codec import go_text
 from ticdc_bridge.schemas.codec.sql_text import text_or_bytes
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import LossyError
+from ticdc_bridge.schemas.model.errors import Hint, LossyError
 from ticdc_bridge.schemas.model.table import Column, Value, require_bytes, require_text
 from ticdc_bridge.schemas.model.types import Kind
 
@@ -213,7 +213,7 @@ def _w_string(name: str, style: Style, is_binary: bool, is_base64: bool, value: 
     if style.raw:
         return style.string(text)
     if not style.lossy:
-        details = "the text is not UTF-8, and JSON is; --on-lossy flag writes U+FFFD for such bytes"
+        details = f"the text is not UTF-8, and JSON is; {Hint.ON_LOSSY_FLAG} writes U+FFFD for such bytes"
         raise LossyError("LOSSY_VALUE", column=name, details=details)
     flag(f"invalid_utf8:{name}")
     if not style.classic:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_location
@@ -63,7 +63,7 @@ class Deltalake:
         if "://" in self.path and (url is None or not url.store.deltalake):
             details = (
                 f"delta:{self.path}: by deltalake merge writes to folders and to s3://, gs:// and abfs:// alone;"
-                " --engine delta-spark writes there"
+                f" {Hint.ENGINE} delta-spark writes there"
             )
             raise SetupError("USAGE", details=details)
         if bad := sorted(_MISTAKEN & {*self._location}):
@@ -89,7 +89,7 @@ class Deltalake:
         if names := sorted(features & _NOT_WRITTEN):
             details = (
                 f"the table has {', '.join(names)}, which deltalake can't write: delta-spark made it, go on with"
-                " --engine delta-spark, or start again in another place"
+                f" {Hint.ENGINE} delta-spark, or start again in another place"
             )
             raise SetupError("STOPPED", where=self.location, details=details)
         return self.properties()
@@ -117,7 +117,7 @@ class Deltalake:
         from deltalake import DeltaTable, Schema
 
         if clustered_by:
-            details = f"{self.location}: deltalake can't cluster a table: --engine delta-spark, or --partition-by"
+            details = f"{self.location}: deltalake can't cluster a table: {Hint.ENGINE} delta-spark, or --partition-by"
             raise SetupError("USAGE", details=details)
         fields = [json.loads(_field(column).to_json()) for column in columns]
         schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import widens
 from ticdc_bridge.spark_jobs.io.locations import split_iceberg_name
@@ -109,7 +109,9 @@ class SparkIceberg(SqlTable):
 
     def column_type(self, kind: str) -> str:
         if kind.startswith("interval"):
-            details = f"{self.location}: Iceberg has no type for intervals: leave out --time interval (TIME is text)"
+            details = (
+                f"{self.location}: Iceberg has no type for intervals: leave out {Hint.TIME} interval (TIME is text)"
+            )
             raise SetupError("USAGE", details=details)
         return _STORED.get(kind, kind)
 

@@ -40,7 +40,7 @@ from ticdc_bridge.spark_jobs.arrow.lines import LineReader
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
 from ticdc_bridge.spark_jobs.io.message_files import message_of_row
 from ticdc_bridge.spark_jobs.io.parquet import HEADERS
-from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
+from ticdc_bridge.spark_jobs.pipeline.arguments import hints_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
@@ -78,9 +78,10 @@ def _same(batch: Any, config: CodecConfig) -> int:
     config = replace(config, damaged_topics=set())
     for found in batch.to_pylist():
         message = message_of_row(found)
-        result = decode_message(decoder, message)
+        with hints_in_python("decode"):
+            result = decode_message(decoder, message)
         summary.count(result, message.topic)
-        want += all_rows(result_in_python(result, "decode"), message)
+        want += all_rows(result, message)
     wanted = _sorted(pa.RecordBatch.from_pylist(want, schema=_CHANGES).to_pylist())
     got = _sorted([row for made in DecodeBatches(config, _CHANGES)([batch]) for row in made.to_pylist()])
     assert len(got) == len(wanted)
@@ -119,7 +120,8 @@ def _same_lines(messages: list[Message], config: CodecConfig) -> int:
     """One batch as lines, both ways; how many of the messages the kernels took."""
     decoder, summary, want = config.decoder(), Summary(), list[list[str]]()
     for message in messages:
-        result = decode_message(decoder, message)
+        with hints_in_python("decode"):
+            result = decode_message(decoder, message)
         summary.count(result, message.topic)
         want.append([json_line(line) for line in plain_lines(result, message)])
     reader, reported, got, taken = (

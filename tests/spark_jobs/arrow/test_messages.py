@@ -29,7 +29,7 @@ from ticdc_bridge.spark_jobs.arrow.input_batches import messages_of_lines
 from ticdc_bridge.spark_jobs.arrow.messages import RowFinder
 from ticdc_bridge.spark_jobs.arrow.worker_functions import TranscodeBatches
 from ticdc_bridge.spark_jobs.io.message_files import message_line, message_of_row
-from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
+from ticdc_bridge.spark_jobs.pipeline.arguments import hints_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
@@ -112,9 +112,10 @@ def _same(batch: Any, read: CodecConfig, write: CodecConfig, topic: str | None) 
     want: list[dict[str, Any]] = []
     for found in batch.to_pylist():
         message = message_of_row(found)
-        result = transcode_message(decoder, encoder, message, topic)
+        with hints_in_python("transcode"):
+            result = transcode_message(decoder, encoder, message, topic)
         summary.count(result, message.topic)
-        want += message_rows(result_in_python(result, "transcode"), message)
+        want += message_rows(result, message)
     made = TranscodeBatches(read, write, topic, _MESSAGES)([batch])
     got = [row for some in made for row in some.to_pylist()]
     assert len(got) == len(want)

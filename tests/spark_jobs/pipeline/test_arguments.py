@@ -12,56 +12,88 @@ import pytest
 
 from tests.support.golden import WIDE, Golden
 from tests.support.table import check_rows
-from ticdc_bridge import Decoder, Encoder, schemas
-from ticdc_bridge.schemas.model.errors import WireError
-from ticdc_bridge.spark_jobs.pipeline.arguments import _PARAMETERS, Function, named_by_parameters
+from ticdc_bridge import Decoder, Encoder, clients, schemas
+from ticdc_bridge.schemas.model.errors import Hint
+from ticdc_bridge.spark_jobs.pipeline import arguments
+from ticdc_bridge.spark_jobs.pipeline.arguments import Function, hints_in_python, rows_with_parameter_names
 
-TEXTS: list[tuple[Function, str, str]] = [
-    ("decode", "give a table definition (--ddl)", "give a table definition (ddl=)"),
-    ("decode", "(--ddl, --history)", "(ddl=, history=)"),
-    ("decode", "--on-lossy flag writes it", 'on_lossy="flag" writes it'),
-    ("transcode", "--on-lossy flag writes it", 'options={"on_lossy": "flag"} writes it'),
-    ("encode", "--on-lossy flag writes it", 'options={"on_lossy": "flag"} writes it'),
-    ("Encoder", "--on-lossy flag writes it", 'on_lossy="flag" writes it'),
-    ("decode", "set table (--from-options)", "set table (options=)"),
-    ("transcode", "set table (--from-options)", "set table (from_options=)"),
-    ("decode", "read it with --format open or craft", "read it with format=open or craft"),
-    ("transcode", "read it with --format open or craft", "read it with from_format=open or craft"),
-    ("Decoder", "--schemas 'a b': no file", "registry='a b': no file"),
-    ("transcode", "say it with --ddl-time-zone", "say it with ddl_time_zone="),
-    ("decode", "'--ddl' is no number", "'--ddl' is no number"),  # a text of the message
-    ("decode", "a--ddl and --ddls", "a--ddl and --ddls"),
+WORDS: list[tuple[Function, Hint, str]] = [
+    ("decode", Hint.DDL, "ddl="),
+    ("decode", Hint.ON_LOSSY_FLAG, 'on_lossy="flag"'),
+    ("transcode", Hint.ON_LOSSY_FLAG, 'options={"on_lossy": "flag"}'),
+    ("encode", Hint.ON_LOSSY_FLAG, 'options={"on_lossy": "flag"}'),
+    ("Encoder", Hint.ON_LOSSY_FLAG, 'on_lossy="flag"'),
+    ("decode", Hint.READ_OPTIONS, "options="),
+    ("transcode", Hint.READ_OPTIONS, "from_options="),
+    ("transcode", Hint.DDL_TIME_ZONE, "ddl_time_zone="),
 ]  # fmt: skip
+VALUES: list[tuple[Function, Hint, str, str]] = [
+    ("decode", Hint.FORMAT, "open or craft", "format=open or craft"),
+    ("transcode", Hint.FORMAT, "open or craft", "from_format=open or craft"),
+    ("Decoder", Hint.SCHEMAS, "'a b'", "registry='a b'"),
+    ("decode", Hint.TYPES, "exact", 'types="exact"'),
+]
 
 
-def test_texts() -> None:
-    def check(row: tuple[Function, str, str]) -> None:
-        function, text, wanted = row
-        error = named_by_parameters(WireError("EMPTY_RECORD", details=text), function)
-        assert type(error) is WireError
-        assert (error.code, error.detail) == ("EMPTY_RECORD", wanted)
+def test_words() -> None:
+    def check(row: tuple[Function, Hint, str]) -> None:
+        function, hint, wanted = row
+        with hints_in_python(function):
+            assert f"{hint}" == wanted
+        assert f"{hint}" == hint.value
 
-    check_rows(TEXTS, check)
+    def check_value(row: tuple[Function, Hint, str, str]) -> None:
+        function, hint, value, wanted = row
+        with hints_in_python(function):
+            assert hint.of(value) == wanted
+        assert hint.of(value) == f"{hint.value} {value}"
 
-
-def _texts(path: Path) -> Iterator[str]:
-    """The texts of a module, without its docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    docs = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
+    check_rows(WORDS, check)
+    check_rows(VALUES, check_value)
 
 
-def test_every_option_that_codecs_name_has_a_parameter() -> None:
-    names = {name.split()[0] for name in _PARAMETERS}
+def test_rows_of_a_worker_have_its_words_and_their_reader_others() -> None:
+    rows = rows_with_parameter_names("transcode", (f"{Hint.FORMAT}" for _ in range(2)))
+    assert [(row, f"{Hint.FORMAT}") for row in rows] == [("from_format=", "--format")] * 2
+
+
+def test_every_hint_has_a_parameter() -> None:
+    with hints_in_python("decode"):
+        assert [hint for hint in Hint if "--" in f"{hint}"] == []
+
+
+def _statements(path: Path) -> Iterator[ast.AST]:
+    """A module's nodes that run when it is imported."""
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        yield (node := waiting.pop())
+        if isinstance(node, ast.FunctionDef):
+            waiting += [*node.decorator_list, node.args]
+        elif not isinstance(node, ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _is_hint(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Hint"
+
+
+def test_texts_name_hints_when_they_are_made() -> None:
     folder = Path(schemas.__file__).parent
 
     def check(path: Path) -> None:
-        options = {option for text in _texts(path) for option in re.findall(r"(?<![\w-])--[a-z][\w-]+", text)}
-        assert options <= names
+        texts = [node for node in _statements(path) if isinstance(node, ast.JoinedStr | ast.Call)]
+        assert [ast.unparse(text) for text in texts if any(_is_hint(node) for node in ast.walk(text))] == []
+        if path.is_relative_to(folder):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            constants = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in docs)
+            values = [n.value for n in constants if isinstance(n.value, str)]
+            assert [text for text in values if re.search(r"(?<![\w-])--[a-z]", text)] == []
 
-    check_rows([p for piece in ("codec", "formats", "model", "plain") for p in (folder / piece).rglob("*.py")], check)
+    kinds = [folder / name for name in ("codec", "formats", "model", "plain")]
+    paths = [*kinds, Path(arguments.__file__).parents[1], Path(clients.__file__).parent]
+    files = [path for each in paths for path in each.rglob("*.py") if path.name != "errors.py"]
+    check_rows(files, check)
 
 
 def test_one_message_at_a_time() -> None:

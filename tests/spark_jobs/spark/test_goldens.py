@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.arrow.change_schema import SKIPPED, change_schema
 from ticdc_bridge.spark_jobs.arrow.worker_functions import DecodeBatches
-from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
+from ticdc_bridge.spark_jobs.pipeline.arguments import hints_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines
 
@@ -63,7 +63,8 @@ class _Case:
     def plain(self) -> Iterator[dict[str, Any]]:
         decoder = replace(self.side, damaged_topics=set()).decoder()  # what others proved is not known
         for message in self.messages:
-            result = result_in_python(decode_message(decoder, message), "decode")
+            with hints_in_python("decode"):
+                result = decode_message(decoder, message)
             yield from json.loads(json.dumps(plain_lines(result, replace(message, headers=()))))
 
 

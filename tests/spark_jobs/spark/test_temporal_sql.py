@@ -24,7 +24,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.pipeline.arguments import result_in_python
+from ticdc_bridge.spark_jobs.pipeline.arguments import hints_in_python
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
@@ -53,7 +53,8 @@ def _expected(config: CodecConfig, view: TableView, messages: list[Message]) -> 
     decoder, out = replace(config, view=view).decoder(), []
     columns = [c for c in view.table.columns if not c.virtual]
     for number, message in enumerate(messages):
-        result = result_in_python(decode_message(decoder, message), "decode")
+        with hints_in_python("decode"):
+            result = decode_message(decoder, message)
         if result.error is not None:
             error_text = (result.error.code, result.error.detail, message.key, message.value)
             out.append({"offset": number, "row": 0, "error": error_text})

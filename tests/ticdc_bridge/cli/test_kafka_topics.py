@@ -14,7 +14,7 @@ from tests.support.command_line import parse_job
 from tests.support.golden import Golden
 from tests.ticdc_bridge.cli.test_decode import AVRO, BAD, _avro, _file, _lines, _transcode
 from ticdc_bridge.cli import main
-from ticdc_bridge.cli.decode import Decode
+from ticdc_bridge.cli.jobs.decode import Decode
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.spark_jobs.io.message_files import read_messages
 

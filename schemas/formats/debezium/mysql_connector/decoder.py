@@ -37,7 +37,7 @@ from ticdc_bridge.schemas.formats.debezium.side_messages import (
 )
 from ticdc_bridge.schemas.formats.framing import check_size, json_body, names_schema, unframe_field
 from ticdc_bridge.schemas.formats.other_fields import other_fields
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
 from ticdc_bridge.schemas.model.names import quote_name, topic_subject
 from ticdc_bridge.schemas.model.ports import SchemaId
@@ -380,7 +380,7 @@ class DebeziumMysqlDecoder:
             # as stream processors write it: whose row it is, the options have to say
             table = self._flattened.table({}, headers, content.message.topic)
             if table is None:
-                raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_NAME_IT}")
+                raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_name_it()}")
             event = self._rows.read(content.parts(table._asdict()), None, _times(content.payload))
             event.untimed = True
             self._memory.add(content.message, event, bare_deletes=False)
@@ -388,7 +388,11 @@ class DebeziumMysqlDecoder:
         row = self._flattened.read(payload, headers, message.topic)
         beside = "" if row and (row.added or headers) else auxiliary_message(payload)
         if row is None or beside:
-            raise ValueError(beside or name_other_form(payload, "debezium") or _NO_EVENT)
+            no_event = (
+                "neither an envelope nor a schema change of Debezium; for a flattened row, add op, db and table"
+                f" (add.fields), or set table or table_from_topic ({Hint.READ_OPTIONS})"
+            )
+            raise ValueError(beside or name_other_form(payload, "debezium") or no_event)
         return self._flattened_row(content, row)
 
     def _row(self, content: _Content, source: dict[str, Any]) -> Event:
@@ -408,7 +412,7 @@ class DebeziumMysqlDecoder:
     def _flattened_row(self, content: _Content, row: FlattenedRow) -> RowChange:
         """A row as ExtractNewRecordState leaves it. Without its operation it is an upsert, flag `op_unknown`."""
         if row.table is None:
-            raise ValueError(f"a flattened row, and nothing says of which table; {_NAME_IT}")
+            raise ValueError(f"a flattened row, and nothing says of which table; {_name_it()}")
         image = {name: content.payload[name] for name in row.columns}
         schema = content.schema
         if schema is not None:
@@ -447,7 +451,7 @@ class DebeziumMysqlDecoder:
         if table is None:
             table, by_topic = self._memory.only_table(message.topic), True
         if table is None:
-            details = f"a null value says that a row was deleted, and nothing says of which table: {_NAME_IT}"
+            details = f"a null value says that a row was deleted, and nothing says of which table: {_name_it()}"
             raise WireError("EMPTY_RECORD", details=details)
         try:
             event = self._deleted_row(table, key)
@@ -479,7 +483,7 @@ class DebeziumMysqlDecoder:
         elif handle_key and columns.keys() > set(handle_key):  # a router or a transform added to the key
             columns = {name: value for name, value in columns.items() if name in handle_key}
         if not columns:
-            advice = f", nor can it be read as {', '.join(handle_key)}" if handle_key else "; give --ddl"
+            advice = f", nor can it be read as {', '.join(handle_key)}" if handle_key else f"; give {Hint.DDL}"
             details = f"a null value says that a row of {table} was deleted, and its key names no columns{advice}"
             raise WireError("EMPTY_RECORD", details=details)
         if key.schema is not None:
@@ -593,14 +597,13 @@ _ENVELOPE = frozenset(("before", "after", "source", "transaction", "op", "ts_ms"
 _FRAMES = (b"\x00", b"\x03")  # Confluent's header, AWS Glue's: no JSON begins so
 _INTEGER_SIZES = (2, 4)  # of Connect's ShortConverter and IntegerConverter: shorter than a header
 _OBJECT = re.compile(rb"\s*\{\s*(?:[\"}]|\Z)")
-_NAME_IT = (
-    "add table and db to the rows or headers (add.fields, add.headers), or set table or table_from_topic "
-    "(--from-options)"
-)
-_NO_EVENT = (
-    "neither an envelope nor a schema change of Debezium; for a flattened row, add op, db and table (add.fields), or "
-    "set table or table_from_topic (--from-options)"
-)
+
+
+def _name_it() -> str:
+    return (
+        "add table and db to the rows or headers (add.fields, add.headers), or set table or table_from_topic "
+        f"({Hint.READ_OPTIONS})"
+    )
 
 
 class _RecentSchemas:

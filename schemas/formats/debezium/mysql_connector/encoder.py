@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.formats.debezium.mysql_connector import schema as publ
 from ticdc_bridge.schemas.formats.framing import frame
 from ticdc_bridge.schemas.formats.other_fields import members_of
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
@@ -147,7 +147,7 @@ class ConnectorEncoder:
         id_ = TableId(event.db, event.table)
         version = self._context.tables.at(id_, event.commit_ts) if self._context.tables else None
         if version is None and not self._options.debezium_disable_schema:
-            details = f"the columns of {id_} are not known; give a table definition (--ddl)"
+            details = f"the columns of {id_} are not known; give a table definition ({Hint.DDL})"
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
         plan = self._plan(version.table if version else Table(id_, ()), (), None, origin.topic)
         payload = self._payload(event, self._ddl_source(event, origin), "t", None, None)
@@ -279,7 +279,7 @@ class ConnectorEncoder:
 
     def _avro(self, schema: dict[str, Any], subject: str) -> Serialise:
         if subject.startswith("None-"):
-            details = "Avro needs a topic for its subjects, and the message has none: give --topic"
+            details = f"Avro needs a topic for its subjects, and the message has none: give {Hint.TOPIC}"
             raise WireError("USAGE", details=details)
         text = publish.avro_text(schema)
         write, id_ = avro_schema.writer(avro_schema.parse_schema(text)), self._context.schemas.id_of(subject, text)

@@ -32,7 +32,7 @@ from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import (
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumDialect, Read
 from ticdc_bridge.schemas.formats.debezium.values import json_number, json_string
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Value
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
@@ -196,7 +196,7 @@ _UNKNOWN_UNIT = "unknown"
 
 def _text_only(column: Column, read_text: Read, value: Any) -> tuple[Value, str]:
     if isinstance(value, Number):
-        details = "without schema nothing says in which unit it is: set time_precision_mode (--from-options)"
+        details = f"without schema nothing says in which unit it is: set time_precision_mode ({Hint.READ_OPTIONS})"
         raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     return read_text(value)
 
@@ -440,7 +440,7 @@ def _is_precise(column: Column, mode: str, value: Any) -> bool:
     text = json_string(value)
     digits, base = fields.passes(values.check_decimal, text), fields.passes(values.base64_bytes, text)
     if digits and base:
-        details = f"{text[:40]!r} is a number, and base64 of one: set decimal_handling_mode (--from-options)"
+        details = f"{text[:40]!r} is a number, and base64 of one: set decimal_handling_mode ({Hint.READ_OPTIONS})"
         raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     return base
 
@@ -475,7 +475,7 @@ def _binary(column: Column, mode: str, connect: str, value: Any) -> tuple[Value,
     if not images:
         raise ValueError(f"{text[:40]!r} is not binary text")
     if len(images) > 1:
-        details = f"{text[:40]!r} can be base64 and hexadecimal: set binary_handling_mode (--from-options)"
+        details = f"{text[:40]!r} can be base64 and hexadecimal: set binary_handling_mode ({Hint.READ_OPTIONS})"
         raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     return images.pop(), ""
 

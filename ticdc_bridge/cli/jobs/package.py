@@ -56,7 +56,7 @@ class Package(JobCommand):
 
 
 def _files() -> Iterator[tuple[Path, str]]:
-    package = Path(__file__).absolute().parents[1]
+    package = Path(__file__).absolute().parents[2]
     for folder, folders, names in os.walk(package, followlinks=True):
         folders[:] = [name for name in folders if name not in ("__pycache__", "service")]
         for name in names:
