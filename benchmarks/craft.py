@@ -118,17 +118,17 @@ def _transcoding(format_: str, table: Table, events: Sequence[RowChange], rounds
 
     def write() -> list[bytes]:
         out: list[bytes] = []
-        for _, fast, rest in codecs.parts(batch):
+        for _, fast, rest in codecs.process_batch(batch):
             if len(rest) > len(messages) // 100:
                 raise RuntimeError(f"{len(rest)} messages were left to Python")
             out += fast.values.to_pylist() if fast is not None else []
         return out
 
-    one_by_one = [m.value for message in messages for m in codecs.one(message).out]
+    one_by_one = [m.value for message in messages for m in codecs.process_message(message).out]
     if not set(write()) <= set(one_by_one):
         raise RuntimeError("the kernels write other bytes")
-    ours = timed(lambda: list(codecs.parts(batch)), rounds) / len(messages) * 1e6
-    theirs = timed(lambda: [codecs.one(message) for message in messages], 1) / len(messages) * 1e6
+    ours = timed(lambda: list(codecs.process_batch(batch)), rounds) / len(messages) * 1e6
+    theirs = timed(lambda: [codecs.process_message(message) for message in messages], 1) / len(messages) * 1e6
     return Figure(f"craft.transcode.{format_}.cpu-vs-messages", ours, "us/row", "less", theirs, _TRANSCODE, "to craft")
 
 

@@ -220,13 +220,13 @@ def _new_text_cache() -> BoundedCache[Any, Any]:
 class AvroReader:
     """Programs are compiled once per schema id (`schemas.columnar.rows.RowsReader`).
 
-    bare: messages whose events carry more than a row (a checksum, a keyspace) are taken too, without that; else they
-    are left. compiled: shared with other readers of the context's zone.
+    without_extra: messages whose events carry more than a row (a checksum, a keyspace) are taken too, without that;
+    else they are left. compiled: shared with other readers of the context's zone.
     """
 
-    def __init__(self, context: Context, bare: bool = False, compiled: CompiledSchemas | None = None) -> None:
+    def __init__(self, context: Context, without_extra: bool = False, compiled: CompiledSchemas | None = None) -> None:
         self._context = context
-        self._bare = bare
+        self._without_extra = without_extra
         self._compiled = compiled or CompiledSchemas(context.options.time_zone)
         self._programs: BoundedCache[tuple[int, str, str | None], RecordSteps | None] = BoundedCache(100_000)
         self._newest = NewestRecords(context.schemas, self._compiled.record)
@@ -238,7 +238,7 @@ class AvroReader:
         count = len(values.valid)
         if not COMPILED or not count:
             return RowsBuilder(ChunkMemory()).rows(), np.arange(count)
-        value, key, programs = self._parts(values, keys, topics)
+        value, key, programs = self._message_fields(values, keys, topics)
         rows, cells, data = _run(value, key, programs)
         shape = np.full(len(rows.message), -1, np.int64)
         shapes: dict[int, tuple[int, RowShape]] = {}  # by object: one stands for all that are equal
@@ -259,7 +259,7 @@ class AvroReader:
         return _build_rows(_rearrange_cells(rows, cells, moves), shape, used, data, count)
 
     # ---- programs
-    def _parts(
+    def _message_fields(
         self, values: Binaries, keys: Binaries, topics: Topics
     ) -> tuple[kernel.MessageField, kernel.MessageField, list[RecordSteps]]:
         """Values and keys with the programs of their schema ids on their topics, and these programs."""
@@ -320,7 +320,7 @@ class AvroReader:
             else:
                 key, topic = divmod(-1 - entry, names)
                 kind = self._delete(programs[key], topics.names[topic])
-            if kind is not None and (self._bare or not kind.extra):
+            if kind is not None and (self._without_extra or not kind.extra):
                 yield index, kind
 
     def _upsert(self, value: RecordSteps, key: RecordSteps | None) -> RecordPair | None:
@@ -400,7 +400,7 @@ def _run(
         np.empty(text, np.uint8), np.empty(96, np.uint8), np.empty(8, np.uint64), np.zeros(kernel.STATES, np.int64)
     )
     row_count, used = kernel.read(value, key, base, start, read_steps, rows, scratch)
-    read_rows = kernel.ReadRows._make([*(field[:row_count] for field in rows[:-2]), rows.place, rows.length])
+    read_rows = kernel.ReadRows._make([*(field[:row_count] for field in rows[:-2]), rows.start, rows.length])
     scratch_size = int(scratch.state[kernel.SCRATCH])
     data = value.data
     if alone or scratch_size:
@@ -411,11 +411,11 @@ def _run(
 def _rearrange_cells(rows: kernel.ReadRows, cells: int, moves: list[tuple[Any, Any]]) -> kernel.ReadRows:
     """moves: rows, and where each of their new cells is among the old (-1: absent)."""
     if not moves:
-        return rows._replace(place=rows.place[:cells], length=rows.length[:cells])
+        return rows._replace(start=rows.start[:cells], length=rows.length[:cells])
     image_counts = [int((rows.after[index] >= 0).sum() + (rows.before[index] >= 0).sum()) for index, _ in moves]
     more = sum(image * len(source) for image, (_, source) in zip(image_counts, moves, strict=True))
     rows = rows._replace(
-        place=np.concatenate([rows.place[:cells], np.empty(more, np.int64)]),
+        start=np.concatenate([rows.start[:cells], np.empty(more, np.int64)]),
         length=np.concatenate([rows.length[:cells], np.empty(more, np.int64)]),
     )
     for index, source in moves:
@@ -428,13 +428,13 @@ def _build_rows(
 ) -> tuple[Rows, Any]:
     if (shape < 0).any():
         index = np.flatnonzero(shape >= 0)
-        rows = kernel.ReadRows._make([*(array[index] for array in rows[:-2]), rows.place, rows.length])
+        rows = kernel.ReadRows._make([*(array[index] for array in rows[:-2]), rows.start, rows.length])
         shape = shape[index]
     left = np.ones(count, np.bool_)
     left[rows.message] = False
     flags = {"op_unknown": rows.unknown} if rows.unknown.any() else {}
     result = Rows(
         shapes, rows.message, shape, rows.commit_ts, rows.op, rows.after, rows.before, np.ones(len(shape), np.int64),
-        rows.place, rows.length, data, flags,
+        rows.start, rows.length, data, flags,
     )  # fmt: skip
     return result, np.flatnonzero(left)

@@ -131,7 +131,7 @@ class AvroWriter:
     def _run(self, rows: Rows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
         """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""
         count, options = len(program), self._options
-        arrays = (program, commit_ts, rows.op, rows.after, rows.before, rows.step, rows.place, rows.length, rows.data)
+        arrays = (program, commit_ts, rows.op, rows.after, rows.before, rows.step, rows.start, rows.length, rows.data)
         plain = kernel.WriteRows(*(freeze(np.ascontiguousarray(array)) for array in arrays))
         modes = kernel.WriteOptions(
             options.avro_include_before_value,

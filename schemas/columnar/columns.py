@@ -118,14 +118,14 @@ def _slice_columns(rows: Rows, first: Any, step: Any, offsets: Any) -> tuple[lis
     lengths = [rows.length[span] for span in spans]
     if not present.all():
         lengths = [np.where(present, length, ABSENT) for length in lengths]
-    return [rows.place[span] for span in spans], lengths
+    return [rows.start[span] for span in spans], lengths
 
 
 def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, starts: Any) -> tuple[Any, Any]:
     from ticdc_bridge.schemas.columnar.kernels import columns as kernel
 
     index, length = (np.empty((starts.shape[1], len(first)), np.int64) for _ in range(2))
-    arrays = (first, step, shape, starts, rows.place, rows.length)
+    arrays = (first, step, shape, starts, rows.start, rows.length)
     first, step, shape, starts, *cells = (freeze(np.ascontiguousarray(array, np.int64)) for array in arrays)
     kernel.by_column(first, step, shape, starts, cells[0], cells[1], index, length)
     return index, length

@@ -75,21 +75,21 @@ class CraftTableReader:
     def _fill(self, data: Any, scan: Any, rows: int, index: Any, memory: ChunkMemory, bad: Any) -> RowChunk:
         count = len(self.columns)
         sent = scan.lengths[count:, :rows] != -2
-        key_only = (scan.side[:rows] == 2) & ~sent.all(axis=0)
+        key_only = (scan.image_bits[:rows] == 2) & ~sent.all(axis=0)
         if key_only.any():  # some other columns than the key's: the decoder says what that is
             keys = np.array([c.handle_key for c in self.columns], np.bool_)
             bad[key_only & (sent != keys[:, None]).any(axis=0)] = 1
-        craft_cells.fill(data, scan.places, scan.lengths, rows, self._slots, bad)
+        craft_cells.fill(data, scan.starts, scan.lengths, rows, self._slots, bad)
         flags: dict[str, Any] = {}
         for slot, column in enumerate(self.columns * 2):
             if column.type.kind in (Kind.ENUM, Kind.SET):
-                numbered = name_numbers(column, scan.places[slot, :rows], scan.lengths[slot, :rows], memory)
+                numbered = name_numbers(column, scan.starts[slot, :rows], scan.lengths[slot, :rows], memory)
                 if numbered.any():
                     flag = f"enum_number:{column.name}"
                     flags[flag] = flags.get(flag, False) | numbered
         return RowChunk(
-            index[scan.message[:rows]], scan.commit_ts[:rows], scan.partition[:rows], scan.side[:rows], key_only,
-            scan.places, scan.lengths, flags,
+            index[scan.message[:rows]], scan.commit_ts[:rows], scan.partition[:rows], scan.image_bits[:rows], key_only,
+            scan.starts, scan.lengths, flags,
         )  # fmt: skip
 
 

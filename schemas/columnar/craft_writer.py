@@ -121,7 +121,7 @@ def _write(
     pieces = (commit_ts, image_counts, None, group, rows.after, rows.before, rows.step)
     arrays = [short if piece is None else piece[chosen] for piece in pieces]
     plain = kernel.RowsToWrite._make(
-        [*(freeze(np.ascontiguousarray(a, np.int64)) for a in arrays), freeze(rows.place), freeze(rows.length),
+        [*(freeze(np.ascontiguousarray(a, np.int64)) for a in arrays), freeze(rows.start), freeze(rows.length),
          freeze(rows.data)]
     )  # fmt: skip
     numbers, lengths = (np.zeros((count, 2 * columns), np.int64) for _ in range(2))

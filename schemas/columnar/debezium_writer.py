@@ -295,7 +295,7 @@ class _Batch:
         unknown = rows.commit_ts == NO_COMMIT_TS
         self._flags = {"commit_ts_unknown": unknown}
         commit_ts = np.ascontiguousarray(np.where(unknown, ~np.maximum(timestamps, 0), rows.commit_ts), np.int64)
-        arrays = (unset, commit_ts, rows.after, rows.before, rows.step, rows.place, rows.length)
+        arrays = (unset, commit_ts, rows.after, rows.before, rows.step, rows.start, rows.length)
         self._cells = kernel.JsonRows._make(
             [*(freeze(np.ascontiguousarray(array, np.int64)) for array in arrays),
              freeze(np.ascontiguousarray(rows.data, np.uint8))]
@@ -363,8 +363,8 @@ class _Batch:
             lists.append([indexes.get(c.name, -1) for c in unsized_columns(shape.table)][:_MOST_UNSIZED])
         if not any(lists):
             return None
-        ends = np.cumsum([len(places) for places in lists], dtype=np.int64)
-        columns = np.array([index for places in lists for index in places], np.int64)
+        ends = np.cumsum([len(numbers) for numbers in lists], dtype=np.int64)
+        columns = np.array([number for numbers in lists for number in numbers], np.int64)
         sizes = np.zeros(self._count, np.int64)
         kernel.mark_unsized(
             self._cells,
@@ -383,7 +383,7 @@ class _Batch:
         keys, values = self._first_room(programs.table)
         ends = np.zeros((2, self._count + 1), np.int64)
         left = np.ones(self._count, np.bool_)
-        notes = np.empty((len(rows.place), 2), np.int64)
+        notes = np.empty((len(rows.start), 2), np.int64)
         state = np.zeros(kernel.VALUE_NEED + 1, np.int64)
         at = 0
         while True:
@@ -406,7 +406,7 @@ class _Batch:
         """Room for the literals, and for values as they mostly are; more is made when it is needed."""
         program = self._program[self._program >= 0]
         sizes = table[program][:, [kernel.KEY_SIZE, kernel.VALUE_SIZE]].sum(axis=0)
-        values = int(sizes[1]) + 24 * len(self._cells.place) + 2 * len(self._cells.data) + 64 * self._count
+        values = int(sizes[1]) + 24 * len(self._cells.start) + 2 * len(self._cells.data) + 64 * self._count
         return np.empty(int(sizes[0]) + 64 * self._count + _ROOM, np.uint8), np.empty(values + _ROOM, np.uint8)
 
     def _note(self, notes: Any) -> None:

@@ -99,7 +99,7 @@ class _Sample:
     key_values: list[SampleValue]
     value: str
     row_values: list[SampleValue]
-    side: int
+    image_bits: int
     images: Mapping[str, tuple[bytes, ...]]
 
 
@@ -241,7 +241,7 @@ class TemplateReader(ABC):
                 taken_mask[positions.message[:count]] = True
                 yield RowChunk(
                     positions.message[:count], positions.commit_ts[:count], positions.partition[:count],
-                    positions.side[:count], np.zeros(count, np.bool_), offset, length,
+                    positions.image_bits[:count], np.zeros(count, np.bool_), offset, length,
                 )  # fmt: skip
 
     def _finish(self, start: Any, length: Any, rows: int, memory: ChunkMemory) -> None:
@@ -289,7 +289,7 @@ class TemplateReader(ABC):
             return False
         pieces = [[], []] if sample.key is None else [list(_pieces(sample.key, sample.key_values)), []]
         pieces[1] = list(_pieces(sample.value, sample.row_values))
-        signature = (sample.key is None, sample.side, *map(tuple, pieces))
+        signature = (sample.key is None, sample.image_bits, *map(tuple, pieces))
         if signature in self._samples:
             return False
         self._samples.add(signature)
@@ -304,7 +304,7 @@ class TemplateReader(ABC):
                     self._text += text
                 self._steps.append((kind, start, len(self._text)))
             bounds.append(len(self._steps))
-        self._heads.append((bounds[0], bounds[1], bounds[2], sample.key is not None, sample.side))
+        self._heads.append((bounds[0], bounds[1], bounds[2], sample.key is not None, sample.image_bits))
         self._plan = self._built_images = None
         return True
 
@@ -314,10 +314,13 @@ class TemplateReader(ABC):
         A compressed value, which its decoder reads too, has no places at all.
         """
         width = len(self.columns)
-        wanted_slots = [*range(width * (sample.side & 1)), *range(width, width + width * (sample.side >> 1 & 1))]
-        places = [*sample.key_values, *sample.row_values]
-        slots = sorted(p.slot for p in places if p.kind not in (ANY, COMMIT, COUNT, PARTITION))
-        return slots == wanted_slots and sum(p.kind == COMMIT for p in places) == 1
+        wanted_slots = [
+            *range(width * (sample.image_bits & 1)),
+            *range(width, width + width * (sample.image_bits >> 1 & 1)),
+        ]
+        values = [*sample.key_values, *sample.row_values]
+        slots = sorted(p.slot for p in values if p.kind not in (ANY, COMMIT, COUNT, PARTITION))
+        return slots == wanted_slots and sum(p.kind == COMMIT for p in values) == 1
 
     def _build_plan(self) -> Any:
         if self._plan is None:
@@ -351,5 +354,5 @@ def _pieces(text: str, sample_values: list[SampleValue]) -> Iterator[tuple[int, 
 
 
 def _image_bits(row: RowChange) -> int:
-    """Which sides a row has, as `RowChunk.side` says it."""
+    """Which sides a row has, as `RowChunk.image_bits` says it."""
     return (row.after is not None) + 2 * (row.before is not None) + 4 * (row.op == "u" and row.before is None)

@@ -27,7 +27,7 @@ def plain_texts(rows: Rows) -> Binaries:
     """
     from ticdc_bridge.schemas.columnar.kernels import plain_lines as kernel
 
-    count = len(rows.place)
+    count = len(rows.start)
     ends = np.cumsum([len(s.columns) for s in rows.shapes], dtype=np.int64)
     kinds = np.array([_kind(column) for shape in rows.shapes for column in shape.columns], np.uint8)
     shape, step = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.shape, rows.step))
@@ -37,7 +37,7 @@ def plain_texts(rows: Rows) -> Binaries:
             shape, freeze(np.ascontiguousarray(first, np.int64)), step, freeze(ends), freeze(kinds), cells
         ):
             raise ValueError("a row has cells that are not there")
-    start, length = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.place, rows.length))
+    start, length = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.start, rows.length))
     data = freeze(np.ascontiguousarray(rows.data, np.uint8))
     out = np.empty(kernel.text_room(freeze(cells), length, len(data)), np.uint8)
     offsets, valid = np.zeros(count + 1, np.int64), np.zeros(count, np.bool_)

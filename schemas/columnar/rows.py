@@ -29,7 +29,7 @@ NO_COMMIT_TS = -1
 
 
 class CellForm(IntEnum):
-    """Forms of a cell's `place`. SPAN: its first byte in `Rows.data`, of `length` bytes; else the value itself."""
+    """Forms of a cell's `start`. SPAN: its first byte in `Rows.data`, of `length` bytes; else the value itself."""
 
     INT = 0  # int64
     UINT = 1  # uint64, as the int64 of the same bits
@@ -86,7 +86,7 @@ class Rows:
 
     message (int64): index of the row's message in the batch. shape (int64): index in `shapes`. commit_ts (int64): a
     TSO, or NO_COMMIT_TS. op (uint8): ord of "c", "u" or "d". after, before (int64): the row's first cell, -1: none;
-    step (int64, from 1 on): the distance of its cells. place, length (int64, one element a cell): see Form and NULL,
+    step (int64, from 1 on): the distance of its cells. start, length (int64, one element a cell): see Form and NULL,
     ABSENT; the length of what is no span is 8. data (uint8): what spans point into. flags: by name, which rows (bool)
     the decoder flags so.
     """
@@ -99,7 +99,7 @@ class Rows:
     after: Any
     before: Any
     step: Any
-    place: Any
+    start: Any
     length: Any
     data: Any
     flags: Mapping[str, Any] = field(default_factory=dict)
@@ -224,12 +224,12 @@ _FEW = 32
 CELLS = 120_000
 """Of one side of a chunk's rows: what was found is still in the cache when it is read."""
 
-_OPS = (0, ord("c"), ord("d"), ord("u"), 0, ord("u"))  # by `RowChunk.side`
+_OPS = (0, ord("c"), ord("d"), ord("u"), 0, ord("u"))  # by `RowChunk.image_bits`
 
 
 @dataclass(frozen=True, slots=True)
 class MessageBuffers:
-    """Keys and values of messages: uint8 buffers, and int64 places of each; a first place of -1: there is none."""
+    """Keys and values of messages: uint8 buffers, and int64 positions of each; a first of -1: there is none."""
 
     keys: Any
     key_first: Any
@@ -251,7 +251,7 @@ class ChunkMemory:
         self.data[: self.used] = np.frombuffer(messages, np.uint8)
 
     def new_cells(self, slots: int, room: int) -> tuple[Any, Any]:
-        """(place, length) of a chunk."""
+        """(start, length) of a chunk."""
         start, length = np.empty((2, slots, room), np.int64)
         return start, length
 
@@ -275,18 +275,18 @@ class ChunkMemory:
 class RowChunk:
     """Rows of one table in message order; numpy arrays, one element a row unless said otherwise.
 
-    message: its index in the batch. side: 1 new only (c), 2 old only (d), 3 both (u), 5 new only of an update (u).
-    partition: the physical table's id, -1 for none. key_only: a delete of which the message has its key alone.
-    place, length: int64 [new columns, then old ones][row], as `Rows` has them; there may be room for more rows.
+    message: its index in the batch. image_bits: 1 new only (c), 2 old only (d), 3 both (u), 5 new only of an update
+    (u). partition: the physical table's id, -1 for none. key_only: a delete of which the message has its key alone.
+    start, length: int64 [new columns, then old ones][row], as `Rows` has them; there may be room for more rows.
     flags: by name, which rows.
     """
 
     message: Any
     commit_ts: Any
     partition: Any
-    side: Any
+    image_bits: Any
     key_only: Any
-    place: Any
+    start: Any
     length: Any
     flags: dict[str, Any] = field(default_factory=dict)
 
@@ -297,7 +297,7 @@ class RowsBuilder:
     def __init__(self, memory: ChunkMemory) -> None:
         self.memory = memory
         self._shapes: dict[int, tuple[int, RowShape]] = {}
-        self._chunks: list[tuple[Any, ...]] = []  # message … step, place, length
+        self._chunks: list[tuple[Any, ...]] = []  # message … step, start, length
         self._cells = 0
         self._flags: dict[str, list[tuple[int, Any]]] = {}
         self._count = 0
@@ -305,19 +305,19 @@ class RowsBuilder:
     def add(self, chunk: RowChunk, shape: RowShape, key_only: RowShape | None = None) -> None:
         """Rows with all columns of the shape. key_only: the shape of deletes by their keys alone."""
         count = len(chunk.message)
-        slots, room = chunk.place.shape
+        slots, room = chunk.start.shape
         at = self._cells + np.arange(count)
-        after = np.where(chunk.side & 1, at, -1)
-        before = np.where(chunk.side & 2, at + slots // 2 * room, -1)
+        after = np.where(chunk.image_bits & 1, at, -1)
+        before = np.where(chunk.image_bits & 2, at + slots // 2 * room, -1)
         of = np.full(count, self._number(shape), np.int64)
         if key_only is not None and chunk.key_only.any():
             of[chunk.key_only] = self._number(key_only)
-        op = np.array(_OPS, np.uint8)[chunk.side]
+        op = np.array(_OPS, np.uint8)[chunk.image_bits]
         rows = (chunk.message, of, chunk.commit_ts, op, after, before, np.full(count, room, np.int64))
-        self._chunks.append((*rows, chunk.place.reshape(-1), chunk.length.reshape(-1)))
+        self._chunks.append((*rows, chunk.start.reshape(-1), chunk.length.reshape(-1)))
         for name, mask in chunk.flags.items():
             self._flags.setdefault(name, []).append((self._count, mask))
-        self._cells += chunk.place.size
+        self._cells += chunk.start.size
         self._count += count
 
     def _number(self, shape: RowShape) -> int:
@@ -327,28 +327,31 @@ class RowsBuilder:
         if not self._chunks:
             none = np.zeros(0, np.int64)
             self._chunks.append((none, none, none, np.zeros(0, np.uint8), *(none,) * 5))
-        columns = [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in zip(*self._chunks, strict=True)]
+        columns = [
+            arrays[0] if len(arrays) == 1 else np.concatenate(arrays) for arrays in zip(*self._chunks, strict=True)
+        ]
         flags = {name: np.zeros(self._count, np.bool_) for name in self._flags}
         for name, pieces in self._flags.items():
-            for start, mask in pieces:
-                flags[name][start : start + len(mask)] |= mask
+            for first, mask in pieces:
+                flags[name][first : first + len(mask)] |= mask
         if len(self._chunks) > 1:
             order = np.argsort(columns[0], kind="stable")
             columns[:-2] = [column[order] for column in columns[:-2]]
             flags = {name: mask[order] for name, mask in flags.items()}
         shapes = tuple(shape for _, shape in self._shapes.values())
-        message, of, commit_ts, op, after, before, step, place, length = columns
+        message, of, commit_ts, op, after, before, step, start, length = columns
         data = freeze(self.memory.data[: self.memory.used])
-        return Rows(shapes, message, of, commit_ts, op, after, before, step, place, length, data, flags)
+        return Rows(shapes, message, of, commit_ts, op, after, before, step, start, length, data, flags)
 
 
-def name_numbers(column: Column, place: Any, length: Any, memory: ChunkMemory) -> Any:
-    """ENUM's indices and SET's masks in `place` become spans of their names; of the numbers, where these are not known.
+def name_numbers(column: Column, position: Any, length: Any, memory: ChunkMemory) -> Any:
+    """ENUM's indices and SET's masks in `position` become spans of their names; of the numbers, where these are
+    not known.
 
     Out: which rows have a number as their text.
     """
     valid = length >= 0
-    numbers = place * valid
+    numbers = position * valid
     if not column.elements or column.type.kind is Kind.SET:
         distinct, _, which = find_distinct(numbers.view(np.uint64))
         names = [
@@ -362,6 +365,6 @@ def name_numbers(column: Column, place: Any, length: Any, memory: ChunkMemory) -
     texts = [name.encode() for name in names]
     sizes = np.array([len(text) for text in texts], np.int64)
     start = memory.add(b"".join(texts))
-    place[:] = (np.cumsum(sizes) - sizes + start)[which]
+    position[:] = (np.cumsum(sizes) - sizes + start)[which]
     length[:] = np.where(valid, sizes[which], length)
     return valid & (not column.elements)

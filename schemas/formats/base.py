@@ -60,7 +60,7 @@ class Encoder(Protocol):
 class FieldPosition:
     """Where one field of a message stands: `raw` is at `offset` of `part` ("key" or "value").
 
-    row: the event it is of, counted from 0. side: "before", "after", "key", or "" for what is no column. name: the
+    row: the event it is of, counted from 0. image: "before", "after", "key", or "" for what is no column. name: the
     column's, as the message has it. wire: the field's type on the wire. value: what it says, where it is no column.
     """
 
@@ -68,7 +68,7 @@ class FieldPosition:
     offset: int
     raw: bytes
     wire: str
-    side: str
+    image: str
     name: str
     row: int = 0
     value: str = ""
@@ -123,7 +123,7 @@ class Format:
     writes: it has an encoder.
     protocols: what TiCDC calls it in `protocol=` of a sink URI; none where TiCDC does not write it, or calls it by
     another format's name.
-    own_topics: its encoder has `topic_of`.
+    names_topics: its encoder has `topic_of`.
     in_order: a message may need what an earlier one told, so that one decoder must read all of a stream.
     """
 

@@ -95,8 +95,8 @@ def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> Tab
         return version
     columns = tuple(replace(c, name=new_names.get(c.name, c.name)) for c in table.columns)
     indexes = tuple(replace(i, columns=tuple(new_names.get(n, n) for n in i.columns)) for i in table.indexes)
-    own = id_ if is_renamed else table.id
-    return replace(version, table=replace(table, id=own, columns=columns, indexes=indexes))
+    table_id = id_ if is_renamed else table.id
+    return replace(version, table=replace(table, id=table_id, columns=columns, indexes=indexes))
 
 
 def same_type(column: Column, sent: Column) -> bool:

@@ -1,9 +1,9 @@
 """Wire formats: each reads messages into change events and writes change events into messages.
 
 A new format is one folder and one row of FORMATS, or a `Format` that another distribution names under its entry points
-`ticdc_bridge.formats`. What may come on top, each in a table of its own: how it is told
-apart (`inspect.format_detection`), where its fields are (`inspect.field_positions`), what it loses (`inspect.losses`),
-readers and writers of batches (`schemas.columnar`).
+`ticdc_bridge.formats`. What may come on top, each in a table of its own: how it is detected
+(`inspect.format_detection`), where its fields are (a decoder's `trace`, or `inspect.explain`), what it loses
+(`inspect.losses`), readers and writers of batches (`schemas.columnar`).
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ _ID_HEADERS: Mapping[str, tuple[tuple[str, Callable[[bytes], SchemaId]], ...]] =
 _UNREAD_HEADERS = ("artifactId", "contentHash")
 """What Apicurio's serialisers may name a schema by beside its ids."""
 SCHEMA_HEADERS: Mapping[str, tuple[str, ...]] = {
-    part: (*(name for name, _ in ids), *(f"{_APICURIO}{part}.{name}" for name in (*_UNREAD_HEADERS, "encoding")))
-    for part, ids in _ID_HEADERS.items()
+    field: (*(name for name, _ in ids), *(f"{_APICURIO}{field}.{name}" for name in (*_UNREAD_HEADERS, "encoding")))
+    for field, ids in _ID_HEADERS.items()
 }
 """By part of the message, the headers that say which schema it has, or how its bare body is written."""
 

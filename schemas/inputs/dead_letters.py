@@ -8,7 +8,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 
 REASON, DETAIL, ORIGIN, ATTEMPT = "bridge.reason", "bridge.detail", "bridge.origin", "bridge.attempt"
-OURS = frozenset((REASON, DETAIL, ORIGIN, ATTEMPT))
+ERROR_HEADERS = frozenset((REASON, DETAIL, ORIGIN, ATTEMPT))
 
 
 def dead_letter(error: WireError, origin: Message) -> Message:
@@ -21,7 +21,7 @@ def dead_letter(error: WireError, origin: Message) -> Message:
 
 def dead_letter_of(code: str, detail: str, origin: Message) -> Message:
     """The message as the dead letter of an error with this code and detail."""
-    headers = tuple(h for h in origin.headers if h[0] not in OURS)
+    headers = tuple(h for h in origin.headers if h[0] not in ERROR_HEADERS)
     tries = attempts(origin)
     here = "/".join("-" if piece is None else str(piece) for piece in (origin.topic, origin.partition, origin.offset))
     where = (dict(origin.headers).get(ORIGIN) if tries else None) or here.encode("utf-8", "replace")

@@ -247,7 +247,9 @@ def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
     if config is None:
         return {}
     module = config.split(maxsplit=1)[0] if config.split() else ""
-    jaas_options = {name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _OPTION.findall(config)}
+    jaas_options = {
+        name: re.sub(r"\\(.)", r"\1", quoted) or unquoted for name, quoted, unquoted in _OPTION.findall(config)
+    }
     for login_module, options, _ in _LOGINS.values():
         if module == login_module:
             return {setting: jaas_options[name] for name, setting in options.items() if name in jaas_options}

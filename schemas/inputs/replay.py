@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Protocol
 
-from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ORIGIN, OURS, REASON, attempts
+from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ERROR_HEADERS, ORIGIN, REASON, attempts
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import Message
 
@@ -49,7 +49,7 @@ class LetterFilter:
 
 @dataclass
 class ReplayCounts:
-    """Counts of one run. topics: of what was sent. told: the first letters that failed too often, for people."""
+    """Counts of one run. topics: of what was sent. reported: the first letters that failed too often, for people."""
 
     read: int = 0
     sent: int = 0
@@ -57,7 +57,7 @@ class ReplayCounts:
     tired: int = 0
     unread: int = 0
     topics: Counter[str | None] = field(default_factory=Counter)
-    told: list[WireError] = field(default_factory=list)
+    reported: list[WireError] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
@@ -67,7 +67,7 @@ class ReplayCounts:
         out = [f"dead letters read {self.read}", f"sent again {self.sent}"]
         out += [f"left out, {why} {count}" for why, count in sorted(self.left.items())]
         if self.tired:
-            out += [f"{error.code}: {error.detail}" for error in self.told]
+            out += [f"{error.code}: {error.detail}" for error in self.reported]
             out.append(f"left out, failed too often {self.tired}")
         if self.unread:
             out.append(f"no dead letters (lines that are no messages) {self.unread}")
@@ -128,11 +128,11 @@ def _choose_message(
         why = "it failed again since (a later letter is here)"
     elif why is None and tries >= choice.max_attempts:
         done.tired += 1
-        if len(done.told) < _MAX_REPORTED:
+        if len(done.reported) < _MAX_REPORTED:
             headers = dict(letter.headers)
             where, reason = ((headers.get(name) or b"-").decode("utf-8", "replace") for name in (ORIGIN, REASON))
             details = f"{where} failed {tries} times (--max-attempts {choice.max_attempts}), the last time by {reason}"
-            done.told.append(WireError("TOO_MANY_ATTEMPTS", details=details))
+            done.reported.append(WireError("TOO_MANY_ATTEMPTS", details=details))
         return None
     elif why is None and identity is not None and identity in sent:
         why = "the same letter again"
@@ -163,7 +163,7 @@ def original_message(letter: Message, to_origin: bool = True) -> Message:
 
     to_origin: with the topic and partition that it came from, else as the dead letter has them.
     """
-    headers = tuple(h for h in letter.headers if h[0] not in OURS or h[0] in (ATTEMPT, ORIGIN))
+    headers = tuple(h for h in letter.headers if h[0] not in ERROR_HEADERS or h[0] in (ATTEMPT, ORIGIN))
     message = replace(letter, headers=headers, offset=None)
     where = (dict(letter.headers).get(ORIGIN) or b"").decode("utf-8", "replace").rsplit("/", 2)
     if not to_origin or len(where) != 3:

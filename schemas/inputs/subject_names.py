@@ -30,11 +30,11 @@ class ByRecord:
         return self._schemas.newest(subject)
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
-        topic, dash, part = subject.rpartition("-")
+        topic, dash, field = subject.rpartition("-")
         record = json.loads(schema)
-        if isinstance(record, dict) and dash and part in ("key", "value"):
+        if isinstance(record, dict) and dash and field in ("key", "value"):
             name = record_name(record)
-            suffix = "-key" if part == "key" and "connect.name" not in record else ""  # Debezium's records have one
+            suffix = "-key" if field == "key" and "connect.name" not in record else ""  # Debezium's records have one
             subject = f"{topic}-{name}{suffix}" if self._with_topic else name + suffix
         # Debezium's records of DDL and watermarks have their names as subjects already.
         return self._schemas.id_of(subject, schema)

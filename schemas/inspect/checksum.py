@@ -29,7 +29,7 @@ class Check:
     computed: (order, CRC32) of every order tried. unverified: why it can't be computed, "" where it could.
     """
 
-    side: str
+    image: str
     expected: int | str
     computed: tuple[tuple[str, int], ...] = ()
     order: str | None = None
@@ -44,9 +44,9 @@ class Check:
 
     def __str__(self) -> str:
         if self.unverified:
-            return f"checksum of {self.side} can't be computed: {self.unverified}"
+            return f"checksum of {self.image} can't be computed: {self.unverified}"
         tried = ", ".join(f"{crc} in {order} order" for order, crc in self.computed)
-        return f"checksum of {self.side}: the message says {self.expected}, the columns give {tried}"
+        return f"checksum of {self.image}: the message says {self.expected}, the columns give {tried}"
 
 
 def verify(event: RowChange) -> list[Check]:

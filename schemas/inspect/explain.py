@@ -325,7 +325,7 @@ def _event(event: Event, question: ExplainRequest, name: str, fields: list[Field
         return report
     report["types_from"] = _types_from(event, question.context.tables)
     report["fields"] = list(_fields(event, fields, others))
-    report["beside"] = [{**_position(f), "name": f.name, "value": f.value} for f in fields if not f.side]
+    report["beside"] = [{**_position(f), "name": f.name, "value": f.value} for f in fields if not f.image]
     return report
 
 
@@ -341,7 +341,7 @@ def _types_from(event: RowChange, tables: TableSource | None) -> str:
 
 
 def _fields(event: RowChange, fields: list[FieldPosition], others: dict[str, _OtherFormat]) -> Iterable[dict[str, Any]]:
-    by_column = {(f.side, f.name): f for f in fields}
+    by_column = {(f.image, f.name): f for f in fields}
     for image, row in (("before", event.before), ("after", event.after)):
         for name, value in (row or {}).items():
             column = event.table.by_name.get(name)
@@ -438,9 +438,9 @@ def _columns_in(name: str, decoder: Decoder, messages: list[Message], event: Eve
         return texts
     for message in messages:
         for field in traces(name, decoder, message, [event]):
-            if field.side == "key" and message.value is not None:
+            if field.image == "key" and message.value is not None:
                 continue
-            image = field.side if field.side != "key" else "before"
+            image = field.image if field.image != "key" else "before"
             if (event.before if image == "before" else event.after) is not None:
                 is_json = field.wire.startswith("JSON")
                 shown = _shorten(field.raw.decode("utf-8", "replace")) if is_json else "0x" + _hex(field.raw)

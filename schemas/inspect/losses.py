@@ -27,7 +27,7 @@ FAMILY = ("debezium", "debezium-avro", *CONNECTORS)
 JSON_DOUBLE = ("debezium", "debezium/noschema", "debezium/ext", "debezium-mysql/double")
 BY_NUMBER = ("open", "open-tiflow", "craft")
 EXACT = ("avro", *BY_NUMBER, "debezium-avro", *CONNECTORS)
-BARE = ("debezium/noschema", "debezium-mysql/noschema")
+WITHOUT_SCHEMA = ("debezium/noschema", "debezium-mysql/noschema")
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ OF_TARGET: tuple[Loss, ...] = (
          of=lambda column: (column.length or 64) > 8),
     Loss(14, "an element whose escaped text is that of another element", FAMILY[1:], "", "", "INVALID_VALUE",
          (Kind.ENUM,)),
-    Loss(OTHER, "every value whose type neither a schema nor a definition gives", BARE, "cell", "untyped",
+    Loss(OTHER, "every value whose type neither a schema nor a definition gives", WITHOUT_SCHEMA, "cell", "untyped",
          undefined=True, becomes=_is_untyped),
     # ---- names, keys, whole rows
     Loss(22, "names: every character but letters, digits and `_` becomes `_`", ("avro",), "name", undefined=True),

@@ -108,10 +108,10 @@ class Options:
     csv_binary_encoding_method: str = "base64"
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any], **ours: Any) -> Options:
+    def of(cls, settings: Mapping[str, Any], **overrides: Any) -> Options:
         """Options from a mapping such as a golden's `options`. SetupError USAGE for unknown or unusable ones."""
         defaults = {f.name: f.default for f in fields(cls)}
-        chosen = {k: v for k, v in {**settings, **ours}.items() if k not in _IGNORED}
+        chosen = {k: v for k, v in {**settings, **overrides}.items() if k not in _IGNORED}
         for name, value in chosen.items():
             if name not in defaults:
                 raise SetupError("USAGE", details=f"option {name!r} is not known; known: {', '.join(sorted(defaults))}")

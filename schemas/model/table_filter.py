@@ -85,12 +85,12 @@ def _name(text: str, pattern: str, flags: int) -> tuple[re.Pattern[str], str]:
         raise PatternError(f"pattern {pattern!r}: {error}") from None
 
 
-def _join_names(parts: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     """Parts as one expression. What follows a `*` is taken where it fits first and never looked for again, so that
     matching takes no exponential time; only the last `*` has to reach the end.
     """
     pieces: list[list[str]] = [[]]
-    for name in parts:
+    for name in names:
         if name == _ANY:
             pieces.append([])
         else:

@@ -54,7 +54,8 @@ _INT64 = _Rule(lambda value: type(value) is int and -(1 << 63) <= value < 1 << 6
 _TEXT = _Rule(_is_text, "a text")
 _OTHERS = {
     OTHER_FIELDS: _Rule(
-        lambda v: _all_values(v, lambda part: isinstance(part, dict)), "an object of objects by part of the message"
+        lambda v: _all_values(v, lambda members: isinstance(members, dict)),
+        "an object of objects by part of the message",
     )
 }
 _OPEN = {
@@ -106,7 +107,7 @@ def _is_encodable(value: Any) -> bool:
 
 
 _OPS = ("c", "u", "d", "r")
-_BY_NUMBER = ("open", "open-tiflow", "craft", "canal-json")  # whose messages do not tell the length of a BIT
+_BIT_WITHOUT_LENGTH = ("open", "open-tiflow", "craft", "canal-json")  # whose messages do not tell the length of a BIT
 
 
 _POSITION = (("topic", str, "a text"), ("partition", int, "a whole number"), ("offset", int, "a whole number"))
@@ -233,7 +234,7 @@ class PlainDecoder:
             raise WireError("INVALID_VALUE", column=strange, details=details)
         table_version = fields.get("table_version")
         flags = _elements(table, flags, before, after)
-        self._held.check(table, (before, after), flags, version is None, format_ in _BY_NUMBER)
+        self._held.check(table, (before, after), flags, version is None, format_ in _BIT_WITHOUT_LENGTH)
         return RowChange(
             format_, table, op, commit_ts, before, after, tuple(key),
             FORMATS[format_].zone or self._context.options.time_zone,

@@ -69,7 +69,7 @@ def changefeeds(call: Called) -> Response:
     history, table = call.services.history, (call.text("db"), call.text("table"))
     with call.registry.store.read():
         feeds = history.changefeeds(TableId(*table) if all(table) else None)
-        numbers, positions = history.numbers(), history.places()
+        numbers, positions = history.numbers(), history.partitions()
     return call.answer([shapes.changefeed(feed, numbers[feed.name], positions.get(feed.name, {})) for feed in feeds])
 
 

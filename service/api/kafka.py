@@ -131,7 +131,9 @@ def _changefeed_of(call: ApiCall, topic: str) -> str | None:
     """The changefeed whose history comes from a topic; else the only one there is; else none."""
     history = call.services.history
     following = [
-        name for name, partitions in history.places().items() if any(topic == partition[0] for partition in partitions)
+        name
+        for name, partitions in history.partitions().items()
+        if any(topic == partition[0] for partition in partitions)
     ]
     names = following or [changefeed.name for changefeed in history.changefeeds()]
     return names[0] if len(names) == 1 else None

@@ -18,7 +18,7 @@ from ticdc_bridge.service.history.table_schemas import TableSchemaCache
 from ticdc_bridge.service.registry.names import normalize_subject
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.registry.view import RegistryView
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 
 if TYPE_CHECKING:
     from ticdc_bridge.service.changefeed.settings import ChangefeedSettings

@@ -128,7 +128,7 @@ def overview(entry: SubjectOverview) -> Json:
             for row in entry.versions
         ],
         "compatibilityLevel": entry.level,
-        "ownCompatibilityLevel": entry.own_level,
+        "ownCompatibilityLevel": entry.has_level,
         "mode": entry.mode,
-        "ownMode": entry.own_mode,
+        "ownMode": entry.has_mode,
     }

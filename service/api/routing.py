@@ -212,12 +212,12 @@ Called = Annotated[ApiCall, Depends(call)]
 """The parameter of every function that answers by the registry's rules."""
 
 
-async def run_in_time(work: Coroutine[Any, Any, T], patience: Deadline) -> T:
-    """Returns what `work` gives. Raises what it raises, and STORE_TIMEOUT when the time is over; `work` then goes on.
+async def run_in_time(coroutine: Coroutine[Any, Any, T], patience: Deadline) -> T:
+    """Returns what `coroutine` gives. Raises what it raises, and STORE_TIMEOUT when the time is over; it then goes on.
 
     A thread that waits for the database can't be stopped; what it finds out comes too late for this request.
     """
-    task = asyncio.ensure_future(work)
+    task = asyncio.ensure_future(coroutine)
     try:
         while True:
             done, _ = await asyncio.wait([task], timeout=patience.seconds_left + _GRACE)

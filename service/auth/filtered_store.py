@@ -24,7 +24,7 @@ from ticdc_bridge.service.registry.model import (
     VersionRow,
 )
 from ticdc_bridge.service.registry.names import BELOW_ALL, SERVER, context_of, normalize_subject, prefix_of, qualify
-from ticdc_bridge.service.registry.ports import Collect, Listener, Part, ReadAhead, Store, StoreReader, StoreWriter
+from ticdc_bridge.service.registry.ports import Collect, Listener, ReadAhead, ReadKey, Store, StoreReader, StoreWriter
 
 T = TypeVar("T")
 
@@ -286,21 +286,21 @@ class ListenerGroup:
         with self._lock:
             self._all = ()
 
-    def before_change(self, parts: Collection[Part]) -> None:
+    def before_change(self, keys: Collection[ReadKey]) -> None:
         with self._lock:
             self._open += 1
             listeners = [listener for listener in self._all if id(listener) not in self._late]
         for listener in listeners:
-            listener.before_change(parts)
+            listener.before_change(keys)
 
-    def after_change(self, parts: Collection[Part]) -> None:
+    def after_change(self, keys: Collection[ReadKey]) -> None:
         with self._lock:
             listeners, late = self._all, frozenset(self._late)
         for listener in listeners:
             if id(listener) in late:
                 listener.forget()
             else:
-                listener.after_change(parts)
+                listener.after_change(keys)
         with self._lock:
             self._open -= 1
             if not self._open:

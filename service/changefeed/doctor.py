@@ -370,7 +370,7 @@ RULES: Final = (
     DoctorRule("large-canal", "error",
          # TiCDC asks the sink URI alone whether the extension is on, when it checks this.
          lambda p: p.uses("canal-json") and not _handles_large(p, "none") and not (
-             p.feed.extension and (not p.feed.scheme or p.feed.given.get(_EXTENSION) == "sink-uri")),
+             p.feed.extension and (not p.feed.scheme or p.feed.origins.get(_EXTENSION) == "sink-uri")),
          "large-message-handle-option with canal-json needs the TiDB extension, and TiCDC looks for it in the sink URI "
          "only: it refuses the changefeed",
          "Add enable-tidb-extension=true to the sink URI, even where the file has it", "ticdc pkg/config/sink.go"),
@@ -383,7 +383,7 @@ RULES: Final = (
          "TiCDC knows no compression {what}: it compresses nothing, and says so in its log only",
          f"Set compression to one of {', '.join(_COMPRESSIONS)}", "ticdc pkg/sink/kafka/sarama_config.go"),
     DoctorRule("small-messages", "warning",
-         lambda p: p.feed.is_given("max-message-bytes") and p.feed.get("max-message-bytes") < 1 << 20
+         lambda p: p.feed.is_set("max-message-bytes") and p.feed.get("max-message-bytes") < 1 << 20
          and _handles_large(p, "none"),
          "max-message-bytes is below 1 MiB and large rows are not handled: the changefeed stops at a larger row",
          "Raise max-message-bytes (and the topic's max.message.bytes), or use claim-check", _AVRO_FILE),
@@ -473,7 +473,7 @@ RULES: Final = (
          "insecure-skip-verify: anyone between TiCDC and Kafka can read and change rows", "Give the CA (ca=…) instead",
          "ticdc pkg/sink/kafka/options.go"),
     DoctorRule("password-in-uri", "warning",
-         lambda p: p.feed.given.get("sink.kafka-config.sasl-password") == "sink-uri",
+         lambda p: p.feed.origins.get("sink.kafka-config.sasl-password") == "sink-uri",
          "The sink URI holds the SASL password: it is in shell histories and process lists", "Put it into the file",
          "ticdc pkg/sink/kafka/options.go"),
     # ---- rows
@@ -492,19 +492,19 @@ RULES: Final = (
          "enable-tidb-extension does nothing with this protocol", "Leave it out", _CODEC),
     DoctorRule("row-key-ignored", "warning",
          lambda p: bool(p.feed.get("output-row-key")) and not (
-             p.uses("canal-json") and p.feed.extension and p.feed.given.get(_ROW_KEY) == "sink-uri"),
+             p.uses("canal-json") and p.feed.extension and p.feed.origins.get(_ROW_KEY) == "sink-uri"),
          "output-row-key does nothing here: TiCDC reads it from the sink URI only, for canal-json with the TiDB "
          "extension", "Write it into the sink URI beside enable-tidb-extension=true, or leave it out", _CODEC),
     DoctorRule("registry-unused", "warning",
          lambda p: p.uses("open", "craft", "simple", "canal-json") and (p.registry is not None or p.feed.uses_glue),
          "The schema registry is not used with this protocol", "Leave it out", _CODEC),
     DoctorRule("avro-settings-ignored", "info",
-         lambda p: [name for path in p.feed.given if (name := path.rpartition(".")[2]).startswith("avro-")]
+         lambda p: [name for path in p.feed.origins if (name := path.rpartition(".")[2]).startswith("avro-")]
          if p.protocol and not p.uses(*AVRO) else [],
          "Settings of Avro that do nothing with this protocol: {what}", "Leave them out", _CODEC),
     DoctorRule("login-ignored", "warning",
          lambda p: [name for name in ("sasl-user", "sasl-password")
-                    if p.feed.is_given(name) and not p.feed.get("sasl-mechanism")],
+                    if p.feed.is_set(name) and not p.feed.get("sasl-mechanism")],
          "TiCDC does not log in with {what}: no sasl-mechanism is given", "Set sasl-mechanism, such as PLAIN", _KAFKA),
     DoctorRule("scheme-without-tls", "warning",
          lambda p: p.feed.scheme == "kafka+ssl" and not (p.feed.get("enable-tls") or p.feed.get("ca")),
@@ -531,7 +531,7 @@ RULES: Final = (
          "consistent.level {what} is none that TiCDC knows: it keeps no redo log, and says nothing",
          "Write level = 'eventual', or leave it out", "ticdc pkg/redo/config.go"),
     DoctorRule("other-sinks", "info",
-         lambda p: [path for path in p.feed.given if path.startswith(OTHER_SINKS)]
+         lambda p: [path for path in p.feed.origins if path.startswith(OTHER_SINKS)]
          + ["safe-mode"] * bool(p.feed.get("safe-mode")) if p.feed.on_kafka else [],
          "Settings of other sinks that do nothing with Kafka: {what}", "Leave them out", "ticdc pkg/config/sink.go"),
 )  # fmt: skip
@@ -574,7 +574,7 @@ def examine(patient: DoctorInput) -> list[Finding]:
         named = [] if answer is True else answer
         what = ", ".join(named[:5]) + (f" and {len(named) - 5} more" if len(named) > 5 else "")
         text, fix = rule.text.replace("{what}", what), rule.fix.replace("{what}", what)
-        lines = lines_named(f"{text} {fix}", patient.feed.given)
+        lines = lines_named(f"{text} {fix}", patient.feed.origins)
         fix += f". Set now: {', '.join(lines)}" if lines else ""
         findings.append(Finding(rule.id, rule.severity, text, fix, rule.source))
     return sorted(findings, key=lambda f: ORDER.index(f.severity))

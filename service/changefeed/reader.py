@@ -98,14 +98,14 @@ def read(
         reader.take_setting(path, value)
     uri = reader.take_uri(sink_uri) if sink_uri else None
     made = ("config", "sink-uri") if sink_uri == cloud_uri else ("config",)
-    reader.given |= {path: location for path, location in positions.items() if reader.given.get(path) in made}
+    reader.origins |= {path: location for path, location in positions.items() if reader.origins.get(path) in made}
     return replace(reader.build_settings(uri, keyspace, time_zone), ticdc_version=ticdc_version)
 
 
 def read_files(sink_uri: str | None, config: str | None, **more: str | None) -> ChangefeedSettings:
     """As `read`, with the name of the file; None is what is not given. SetupError USAGE when it can't be read."""
-    given = {name: text or "" for name, text in more.items()}
-    return read(sink_uri or "", read_config(config) if config else "", **given)
+    texts = {name: text or "" for name, text in more.items()}
+    return read(sink_uri or "", read_config(config) if config else "", **texts)
 
 
 def read_config(path: str) -> str:
@@ -147,7 +147,7 @@ class _Reader:
         self.answer: Mapping[str, Any] = document if inner else {}
         self.document: dict[str, Any] = document[inner] if inner else document
         self.values: dict[str, Any] = {}
-        self.given: dict[str, str] = {}
+        self.origins: dict[str, str] = {}
         self.lists: dict[str, list[Mapping[str, Any]]] = {}
         self.problems: list[Problem] = []
 
@@ -175,7 +175,7 @@ class _Reader:
             elif not _has_form(form, value):
                 self.add_error(f"the file has {path} of another form: {_FORMS[form]} is needed", line_in_file(path))
             elif not self.is_json:  # what TiCDC answers has every setting
-                self.given[path] = "config"
+                self.origins[path] = "config"
             return
         if path in LISTS:
             self.lists[path] = self._members(path, value)
@@ -192,7 +192,7 @@ class _Reader:
             return
         read = self._check_value(key, value, f"the file has {key.name}", line_in_file(path))
         if read is not None:
-            self.values[path], self.given[path] = read, "config"
+            self.values[path], self.origins[path] = read, "config"
 
     def _members(self, path: str, value: Any) -> list[Mapping[str, Any]]:
         members = value if isinstance(value, list) else [value]
@@ -201,12 +201,12 @@ class _Reader:
             self.add_error(f"the file has {path} that is no list of tables; write [[{path}]]", line_in_file(path))
         for number, member in enumerate(tables, 1):
             for name, entry in member.items():
-                form, place = LISTS[path].get(name), f"{path}.{number}.{name}"
+                form, member_path = LISTS[path].get(name), f"{path}.{number}.{name}"
                 if form is None:
-                    self.add_unknown(f"[[{path}]] has {name}", place)
+                    self.add_unknown(f"[[{path}]] has {name}", member_path)
                 elif not _has_form(form, entry):
                     text = f"[[{path}]] has {name} of another form: {_FORMS[form]} is needed"
-                    self.add_error(text, line_in_file(place))
+                    self.add_error(text, line_in_file(member_path))
         return tables
 
     def _check_value(self, key: Key, value: Any, where: str, line: str) -> Any:
@@ -269,7 +269,7 @@ class _Reader:
                 return
             text = f"the sink URI says {name}={_show(key, text)}, the file {_show(key, before)}: the URI's value holds"
             self.add_problem("warning", text, f"Take out {line_in_file(key.path)}, or change {line_in_uri(name)}")
-        self.values[key.path], self.given[key.path] = value, "sink-uri"
+        self.values[key.path], self.origins[key.path] = value, "sink-uri"
 
     def _of_text(self, key: Key, text: str) -> Any:
         where, line = f"the sink URI has {key.uri}", line_in_uri(key.uri)
@@ -293,7 +293,7 @@ class _Reader:
         protocol = PROTOCOLS.get(protocol_name.lower(), "")
         if protocol_name and not protocol:
             text = f"protocol {protocol_name[:40]!r} is not known: {', '.join(sorted(PROTOCOLS))}"
-            self.add_error(text, line_of(BY_URI["protocol"], self.given))
+            self.add_error(text, line_of(BY_URI["protocol"], self.origins))
         topic, scheme = "", ""
         if uri is not None:
             scheme, topic = uri.scheme.lower(), unquote(uri.path.strip("/"))
@@ -314,7 +314,7 @@ class _Reader:
             topic=topic,
             protocol=protocol,
             values=self.values,
-            given=self.given,
+            origins=self.origins,
             dispatchers=tuple(self._dispatchers(sensitive)),
             selectors=tuple(self._selectors(sensitive)),
             event_filters=tuple(self.lists.get("filter.event-filters", ())),
@@ -460,9 +460,9 @@ def _uri(kafka: Object) -> str:
     }
     if protocol != "AVRO":
         parameters = {name: value for name, value in parameters.items() if not name.startswith("avro-")}
-    given = {name: value for name, value in parameters.items() if value not in (None, "")}
+    query = {name: value for name, value in parameters.items() if value not in (None, "")}
     hosts = _at(kafka, "network.publicEndpoints") or "tidb-cloud"
-    return f"kafka://{hosts}/{_at(kafka, partitions + 'defaultTopic') or ''}?{urlencode(given)}"
+    return f"kafka://{hosts}/{_at(kafka, partitions + 'defaultTopic') or ''}?{urlencode(query)}"
 
 
 def _lower(value: Any) -> str:
@@ -484,7 +484,7 @@ def _file(kafka: Object, filter_: Object) -> dict[str, Any]:
     if url and _at(kafka, "dataFormat.protocol") == "AVRO":
         sink["schema-registry"] = url
     glue = _at(kafka, _AVRO + "awsGlueSchemaRegistry") or {}
-    named = {ours: glue[theirs] for theirs, ours in _GLUE.items() if glue.get(theirs)}
+    named = {setting: glue[key] for key, setting in _GLUE.items() if glue.get(key)}
     if named and _at(kafka, "dataFormat.protocol") == "AVRO":
         sink["kafka-config"] = {"glue-schema-registry-config": named}
     document: dict[str, Any] = {"sink": sink}

@@ -37,10 +37,10 @@ from ticdc_bridge.service.changefeed.settings import (
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+")
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION_TERM = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _LEAST_FLUSH: Final = 50
 _MOST_BATCH: Final = 8192
-_BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_UNESCAPED_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _STORAGE = re.compile(r"(?:s3|ks3|gs|gcs|azure|azblob)://[^/?]+|(?:local|file|hdfs)://|(?![A-Za-z][\w+.-]*://).+")
 _REDO_LOCATION = re.compile(r"(?:blackhole[\w.+-]*|local|nfs|s3|gcs|gs|azblob|azure|file|noop)://")
 Member = Mapping[str, Any]
@@ -49,14 +49,14 @@ Member = Mapping[str, Any]
 
 def problems(settings: ChangefeedSettings, lists: Mapping[str, Sequence[Member]]) -> Iterator[Problem]:
     """Of merged settings. lists: the file's lists of tables, by path."""
-    values, given, protocol = settings.values, settings.given, settings.protocol
+    values, origins, protocol = settings.values, settings.origins, settings.protocol
     for key in KEYS:
-        text = _not_taken(key, values[key.path], given, protocol) if key.path in values else ""
+        text = _not_taken(key, values[key.path], origins, protocol) if key.path in values else ""
         if text:
-            yield Problem("error", text, f"Change {line_of(key, given)}")
+            yield Problem("error", text, f"Change {line_of(key, origins)}")
     for rule in _RULES:
         if rule.when(settings):
-            yield Problem("error", rule.text, fix_of(rule.names, given))
+            yield Problem("error", rule.text, fix_of(rule.names, origins))
     for number, filter_ in enumerate(lists.get("filter.event-filters", ()), 1):
         yield from _located("filter.event-filters", number, "error", _of_event_filter(filter_))
     for number, dispatcher in enumerate(lists.get("sink.dispatchers", ()), 1):
@@ -76,7 +76,7 @@ def read_query(uri: SplitResult) -> tuple[str, list[Problem]]:
     """The query of a sink URI as Go reads it, and what it drops in silence."""
     kept, found = list[str](), list[Problem]()
     for pair in uri.query.split("&"):
-        if ";" not in pair and not _BARE_PERCENT.search(pair):
+        if ";" not in pair and not _UNESCAPED_PERCENT.search(pair):
             kept.append(pair)
             continue
         name = pair.partition("=")[0][:80]
@@ -95,18 +95,18 @@ def seconds(text: str) -> float | None:
         return 0.0
     if not _DURATION.fullmatch(text):
         return None
-    total = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    total = sum(float(number) * _UNITS[unit] for number, unit in _DURATION_TERM.findall(text))
     return -total if text.startswith("-") else total
 
 
-def _not_taken(key: Key, value: Any, given: Mapping[str, str], protocol: str) -> str:
+def _not_taken(key: Key, value: Any, origins: Mapping[str, str], protocol: str) -> str:
     """Why TiCDC refuses a value; "" when it takes it."""
     if key.protocols and protocol and protocol not in key.protocols:
         if key.alone and value not in ("", key.default):
             return f"{key.name}: TiCDC takes it with protocol {' or '.join(key.protocols)} only"
         return ""
     if key.choices and value not in key.choices:
-        where = {"sink-uri": "the sink URI has ", "config": "the file has "}.get(given[key.path], "")
+        where = {"sink-uri": "the sink URI has ", "config": "the file has "}.get(origins[key.path], "")
         return f"{where}{key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
     # Why TiCDC refuses a value; "" when it takes it.
     if key.pattern and isinstance(value, str):

@@ -253,10 +253,10 @@ _NAMES: Final = {key.path.rpartition(".")[2]: key for key in KEYS if "-" in key.
 _NAME = re.compile(r"[a-z][\w-]*")
 
 
-def line_of(key: Key, given: Mapping[str, str]) -> str:
+def line_of(key: Key, origins: Mapping[str, str]) -> str:
     """given: settings by path → "sink-uri", "config", or in words where else they stand. A setting that is not given:
     where the file would have it."""
-    path = given.get(key.path, "config")
+    path = origins.get(key.path, "config")
     return {"sink-uri": line_in_uri(key.uri), "config": line_in_file(key.path)}.get(path, path)
 
 
@@ -273,20 +273,20 @@ def line_in_file(path: str) -> str:
     return f"{name} = … under [{table}] of the file" if table else f"{name} = … at the top of the file"
 
 
-def fix_of(names: Iterable[str], given: Mapping[str, str]) -> str:
+def fix_of(names: Iterable[str], origins: Mapping[str, str]) -> str:
     """What to change of settings that do not go together. names: of the URI, or paths."""
     keys = [BY_URI.get(name) or BY_PATH[name] for name in names]
-    lines = [line_of(key, given) for key in keys if key.path in given]
-    missing = [line_in_file(key.path) for key in keys if key.path not in given]
+    lines = [line_of(key, origins) for key in keys if key.path in origins]
+    missing = [line_in_file(key.path) for key in keys if key.path not in origins]
     pieces = [f"change {' and '.join(lines)}" if lines else "", f"add {' and '.join(missing)}" if missing else ""]
     text = ", or ".join(piece for piece in pieces if piece)
     return text[:1].upper() + text[1:]
 
 
-def lines_named(text: str, given: Mapping[str, str]) -> list[str]:
+def lines_named(text: str, origins: Mapping[str, str]) -> list[str]:
     """Where the settings that a text names stand now, as far as they are given."""
     keys = [_NAMES[name] for name in _NAME.findall(text) if name in _NAMES]
-    return [line_of(key, given) for key in dict.fromkeys(keys) if key.path in given]
+    return [line_of(key, origins) for key in dict.fromkeys(keys) if key.path in origins]
 
 
 MAX_TOPIC: Final = 249
@@ -377,7 +377,7 @@ class ChangefeedSettings:
     """A changefeed's settings.
 
     values: by the path of the file, as far as anything is set. scheme, topic: of the sink URI. protocol: a name of
-    `PROTOCOLS`' right side; "" where none is given. given: settings by path → "sink-uri" or
+    `PROTOCOLS`' right side; "" where none is given. origins: settings by path → "sink-uri" or
     "config", or in words where else they stand.
     keyspace: TiCDC's name of the namespace that changefeeds are in. time_zone: of TiCDC's server, in which Avro
     and Open write TIMESTAMP; "" where not said. ticdc_version: of TiCDC, which narrows its known faults; "" for any.
@@ -388,7 +388,7 @@ class ChangefeedSettings:
     topic: str = ""
     protocol: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
-    given: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
     dispatchers: tuple[Dispatcher, ...] = ()
     selectors: tuple[ColumnSelector, ...] = ()
     event_filters: tuple[Mapping[str, Any], ...] = ()
@@ -403,9 +403,9 @@ class ChangefeedSettings:
         key = BY_URI.get(name) or BY_PATH[name]
         return self.values.get(key.path, key.default)
 
-    def is_given(self, name: str) -> bool:
+    def is_set(self, name: str) -> bool:
         key = BY_URI.get(name) or BY_PATH[name]
-        return key.path in self.given
+        return key.path in self.origins
 
     @property
     def on_kafka(self) -> bool:
@@ -421,7 +421,7 @@ class ChangefeedSettings:
 
     @property
     def uses_glue(self) -> bool:
-        return any(path.startswith("sink.kafka-config.glue-schema-registry-config.") for path in self.given)
+        return any(path.startswith("sink.kafka-config.glue-schema-registry-config.") for path in self.origins)
 
     @property
     def checksums(self) -> bool:

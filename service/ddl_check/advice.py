@@ -87,11 +87,11 @@ def _of_columns(
         yield Advice("allow-null", text, (nullable,), True)
     without = [c for c in strict if not c.has_default_value and not c.virtual]
     if without and all(c.type.kind in _EXAMPLES and c.type.name not in _NO_DEFAULT for c in without):
-        given = attempt({c.name.lower(): f"NOT NULL DEFAULT {_EXAMPLES[c.type.kind]}" for c in without})
-        if given:
+        with_defaults = attempt({c.name.lower(): f"NOT NULL DEFAULT {_EXAMPLES[c.type.kind]}" for c in without})
+        if with_defaults:
             names = ", ".join(f"`{c.name}`" for c in without)
             text = f"Give {names} a default: readers fill it into rows that are in the topic already"
-            yield Advice("give-default", text, (given,), True)
+            yield Advice("give-default", text, (with_defaults,), True)
     decimals = [c for c in strict if c.type.kind is Kind.DECIMAL]
     if decimals and target.options.avro_decimal_handling_mode == "precise":
         text = (
@@ -119,7 +119,7 @@ def _window(verdict: SubjectVerdict, url: str) -> Advice:
     level = _shell(json.dumps({"compatibility": verdict.rehearsal.level}))
     back = (
         f"curl -X PUT {_JSON} -d {level} {base}/config/{subject}"
-        if verdict.rehearsal.own_level
+        if verdict.rehearsal.has_level
         else f"curl -X DELETE {base}/config/{subject}"
     )
     text = (

@@ -299,26 +299,26 @@ def _as_tidb_has_them(
     """The catalog and the changes with TiDB's own tables after the statement, and where ours are others."""
     made, notes = list[TableChange](), list[str]()
     for change in table_changes:
-        ours, theirs = change.after, tables.get(change.id.folded)
-        if ours is not None and theirs is not None:
-            theirs, ours = replace(theirs, id=ours.id), _filled(ours, theirs)
-            if theirs != ours:
-                names = [c.name for c in ours.columns if theirs.by_name.get(c.name) != c]
-                names += [c.name for c in theirs.columns if c.name not in ours.by_name]
+        computed, actual = change.after, tables.get(change.id.folded)
+        if computed is not None and actual is not None:
+            actual, computed = replace(actual, id=computed.id), _filled(computed, actual)
+            if actual != computed:
+                names = [c.name for c in computed.columns if actual.by_name.get(c.name) != c]
+                names += [c.name for c in actual.columns if c.name not in computed.by_name]
                 what = ", ".join(f"`{name}`" for name in names) or "keys, order of columns or options"
-                notes.append(f"{ours.id}: TiDB's table after the statement, which counts, is not ours: {what}")
-            after, change = after.with_table(theirs), replace(change, after=theirs)
+                notes.append(f"{computed.id}: TiDB's table after the statement, which counts, is not ours: {what}")
+            after, change = after.with_table(actual), replace(change, after=actual)
         made.append(change)
     return after, made, notes
 
 
-def _filled(ours: Table, theirs: Table) -> Table:
+def _filled(table: Table, actual: Table) -> Table:
     """A table with TiDB's character sets where its definition told none."""
-    columns = [(c, theirs.by_name.get(c.name, c)) for c in ours.columns]
+    columns = [(c, actual.by_name.get(c.name, c)) for c in table.columns]
     return replace(
-        ours,
-        charset=ours.charset or theirs.charset,
-        collate=ours.collate or theirs.collate,
+        table,
+        charset=table.charset or actual.charset,
+        collate=table.collate or actual.collate,
         columns=tuple(
             replace(c, charset=c.charset or existing.charset, collate=c.collate or existing.collate)
             for c, existing in columns

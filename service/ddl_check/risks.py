@@ -352,13 +352,13 @@ def _deeds(change: TableChange, feed: ChangefeedSettings) -> Iterator[Deed]:
     details = change.before.details if change.before else None
     if change.rows == "truncated" and details is not None and details.partitioned_by is not None:
         yield "truncates partitions"
-    if change.is_renamed and change.is_one_of_many:
+    if change.is_renamed and change.has_several_pairs:
         yield "renames several"
-    if change.is_bare and change.is_renamed and change.before and change.before.id.db != change.id.db:
+    if change.lacks_database and change.is_renamed and change.before and change.before.id.db != change.id.db:
         yield "renames across databases"
     if change.like is not None and not feed.replicates(change.like):
         yield "copies a filtered table"
-    if change.like is not None and change.is_bare and change.like.db != change.id.db:
+    if change.like is not None and change.lacks_database and change.like.db != change.id.db:
         yield "copies across databases"
 
 

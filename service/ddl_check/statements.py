@@ -92,7 +92,7 @@ class Session:
         words = self._words(sql)
         if not words or words[0].upper != "SET":
             return []
-        return [entry for piece in _parts(words[1:]) if (entry := self._assignment(piece))]
+        return [entry for piece in _split_at_commas(words[1:]) if (entry := self._assignment(piece))]
 
     def permits(self, number: int, text: str) -> bool:
         """True if a variable that is set lets TiDB run what it refuses else with this error."""
@@ -172,17 +172,17 @@ class Session:
         return replace(self, prepared={**others, name.lower(): text} if text else others)
 
 
-def _parts(words: Sequence[Token]) -> Iterator[list[Token]]:
+def _split_at_commas(words: Sequence[Token]) -> Iterator[list[Token]]:
     """What stands between the commas that are in no parentheses."""
-    part, depth = list[Token](), 0
+    piece, depth = list[Token](), 0
     for token in words:
         depth += (token.upper == "(") - (token.upper == ")")
         if token.upper == "," and not depth:
-            yield part
-            part = []
+            yield piece
+            piece = []
         else:
-            part.append(token)
-    yield part
+            piece.append(token)
+    yield piece
 
 
 def unknown_mode_set(assignments: Sequence[Assignment]) -> str:

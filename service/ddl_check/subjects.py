@@ -426,7 +426,7 @@ def _reason(change: TableChange, entry: Rehearsal, schema: str, part: str) -> st
     return f"Compatible under {entry.level} with version {entry.newest.version}, the newest registered one."
 
 
-_PARTS = re.compile(r"errorType:'(?P<type>[A-Z_]+)', description:'(?P<words>.*?)', additionalInfo:'(?P<info>[^']*)'")
+_CAUSE = re.compile(r"errorType:'(?P<type>[A-Z_]+)', description:'(?P<words>.*?)', additionalInfo:'(?P<info>[^']*)'")
 _PATH = re.compile(r"path:? '(?P<path>/[^']*)'")
 _FIELD = re.compile(r"^/fields/(\d+)(?:/|$)")
 _KINDS = re.compile(r"reader type: (\w+) not compatible with writer type: (\w+)")
@@ -459,7 +459,7 @@ def explain_refusal(change: TableChange, entry: Rehearsal, schema: str, part: st
 
 
 def _message(change: TableChange, message: str, level: str, schema: str, newest: str) -> str:
-    match = _PARTS.search(message)
+    match = _CAUSE.search(message)
     if match is None:
         return ""
     words, info = match["words"], match["info"]

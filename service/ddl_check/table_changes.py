@@ -21,8 +21,8 @@ class TableChange:
     """One table before and after a statement; None where there is none. renames: columns, by their old name.
 
     rows: what happens to rows without a row event: "", or `truncated`, `partitions dropped`, `partitions exchanged`,
-    `recovered`. like: the table that CREATE TABLE … LIKE copies. is_one_of_many: RENAME TABLE has several pairs.
-    is_bare: the statement leaves out the database of a table that it renames or copies.
+    `recovered`. like: the table that CREATE TABLE … LIKE copies. has_several_pairs: RENAME TABLE has several pairs.
+    lacks_database: the statement leaves out the database of a table that it renames or copies.
     """
 
     before: Table | None
@@ -30,8 +30,8 @@ class TableChange:
     renames: dict[str, str] = field(default_factory=dict)
     rows: str = ""
     like: TableId | None = None
-    is_one_of_many: bool = False
-    is_bare: bool = False
+    has_several_pairs: bool = False
+    lacks_database: bool = False
 
     @property
     def id(self) -> TableId:
@@ -111,11 +111,11 @@ def changes(catalog: Catalog, statement: ddl.Statement, db: str) -> tuple[Catalo
             # By the columns' names as the table has them; another case of letters is no other name.
             renames = {c.name: names.get(c.name.lower(), c.name) for c in (was.columns if was is not None else ())}
             renames = {old: new for old, new in renames.items() if old.lower() != new.lower()}
-            table_changes.append(TableChange(was, now, renames, rows, like, many, _is_bare(statement)))
+            table_changes.append(TableChange(was, now, renames, rows, like, many, _lacks_database(statement)))
     return after, table_changes
 
 
-def _is_bare(statement: ddl.Statement) -> bool:
+def _lacks_database(statement: ddl.Statement) -> bool:
     match statement:
         case ddl.RenameTables():
             return any(not old.db for old, _ in statement.pairs)

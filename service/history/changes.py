@@ -159,8 +159,8 @@ def column_text(column: Column) -> str:
     if isinstance(default, bytes):
         words.append(f"DEFAULT x'{default.hex()}'")
     elif default is not None:
-        bare = column.default_is_expr or column.type.kind is Kind.BIT
-        words.append(f"DEFAULT {default if bare else quote_text(default)}")
+        is_unquoted = column.default_is_expr or column.type.kind is Kind.BIT
+        words.append(f"DEFAULT {default if is_unquoted else quote_text(default)}")
     if column.on_update:
         words.append(f"ON UPDATE {column.on_update}")
     if column.auto_increment:

@@ -303,7 +303,7 @@ def owners(subject: str, tables: list[TableId]) -> list[TableId]:
 
 def is_of(history: HistoryReader, changefeed: str, table: TableId, subject: str) -> bool:
     """True if a subject with a schema of the table is not that of another one, which Avro names alike."""
-    names = ({own, *_named_alike(subject, own)} for own in table)
+    names = ({name, *_named_alike(subject, name)} for name in table)
     others = [id_ for id_ in map(TableId._make, product(*names)) if id_.folded != table.folded]
     known = [id_ for id_ in others if history.version_at(changefeed, *id_) is not None]
     return table in owners(subject, [table, *known])
@@ -313,7 +313,7 @@ def _named_alike(subject: str, name: str) -> Iterator[str]:
     """The parts of a subject's name that Avro would name as it names this."""
     form, size = sanitise_name(name).lower(), len(name)
     pieces = (subject[start : start + size] for start in range(len(subject) - size + 1))
-    return (part for part in pieces if sanitise_name(part).lower() == form)
+    return (text for text in pieces if sanitise_name(text).lower() == form)
 
 
 def links(

@@ -245,7 +245,9 @@ def _with_unseen_metadata(stored: StoredVersion, digest: Any) -> StoredVersion:
     content = stored.content
     empty: Metadata = {}
     if content.metadata is None and digest:
-        seen, other = (identity(content.text, content.references, part, content.rule_set) for part in (None, empty))
+        seen, other = (
+            identity(content.text, content.references, metadata, content.rule_set) for metadata in (None, empty)
+        )
         if digest == guid(other) != guid(seen):
             return replace(stored, content=replace(content, metadata=empty))
     return stored

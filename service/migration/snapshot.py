@@ -123,9 +123,9 @@ class SchemaComparison:
             return True
         if not same_schema(replace(stored.content, text=""), replace(other.content, text="")):
             return False
-        mine, _ = _identify(self._registry, stored, self._source)
-        theirs, _ = _identify(self._registry, other, self._target)
-        return mine.identity == theirs.identity
+        original, _ = _identify(self._registry, stored, self._source)
+        copied, _ = _identify(self._registry, other, self._target)
+        return original.identity == copied.identity
 
 
 def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tuple[Content, bool]:

@@ -140,7 +140,7 @@ def read_metadata(value: Any) -> dict[str, Any] | None:
         }
     except (AttributeError, TypeError) as error:
         raise BrokenRecord(f"metadata: {error}") from None
-    return {name: part for name, part in read.items() if part}
+    return {name: member for name, member in read.items() if member}
 
 
 def read_config(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -194,7 +194,7 @@ def schema_record(stored: StoredVersion) -> TopicRecord:
         "metadata": content.metadata, "ruleSet": content.rule_set, "schema": content.text, "deleted": stored.deleted,
     }  # fmt: skip
     # Metadata without anything in it is not the same as none: it counts in the schema's identity.
-    full = {name: part for name, part in value.items() if part is not None and part != []}
+    full = {name: member for name, member in value.items() if member is not None and member != []}
     key = {"keytype": "SCHEMA", "subject": stored.subject, "version": stored.version, "magic": 1}
     return _record(key, full, stored.ts)
 

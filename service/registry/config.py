@@ -281,7 +281,7 @@ FORWARD: Final = "FORWARD"
 MODES: Final = (READWRITE, "READONLY", "READONLY_OVERRIDE", IMPORT, FORWARD)
 
 _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
-_GIVEN_IDS: Final = (IMPORT, FORWARD)
+_MODES_WITH_IDS: Final = (IMPORT, FORWARD)
 
 
 def find_mode(tx: StoreReader, subject: str | None) -> str:
@@ -296,7 +296,7 @@ def nearest_mode(subject: str | None, stored: Mapping[str, str]) -> str:
 
 def takes_ids(mode: str) -> bool:
     """True if schemas come with their ids, unchecked."""
-    return mode in _GIVEN_IDS
+    return mode in _MODES_WITH_IDS
 
 
 def check_register(mode: str, subject: str, schema_id: int | None) -> None:

@@ -43,7 +43,7 @@ def read_rule_set(value: Any) -> RuleSet | None:
 
 
 def _rule(value: Mapping[str, Any]) -> dict[str, Any]:
-    full = {**_DEFAULTS, **{name: part for name, part in value.items() if part is not None}}
+    full = {**_DEFAULTS, **{name: member for name, member in value.items() if member is not None}}
     read = {name: reader(full[name]) for name, reader in _FIELDS.items() if full.get(name)}
     return read | {"disabled": full.get("disabled") is True}
 

@@ -29,17 +29,17 @@ from ticdc_bridge.service.registry.model import (
     VersionRow,
 )
 
-Part = tuple[str, ...]
-ANYTHING: Final[Part] = ("anything",)
-"""Changes with every write (the store adds it): lists, counts, and whatever has no part of its own."""
-CONTEXTS: Final[Part] = ("contexts",)
+ReadKey = tuple[str, ...]
+ANYTHING: Final[ReadKey] = ("anything",)
+"""Changes with every write (the store adds it): lists, counts, and whatever has no key of its own."""
+CONTEXTS: Final[ReadKey] = ("contexts",)
 
 
 @dataclass(slots=True)
 class ReadSet:
-    """The parts that a request read, whether it went on to write, and the path of the route that answered it."""
+    """The keys of what a request read, whether it went on to write, and the path of the route that answered it."""
 
-    parts: set[Part] = field(default_factory=set)
+    keys: set[ReadKey] = field(default_factory=set)
     wrote: bool = False
     route: str = ""
 
@@ -49,12 +49,12 @@ current_reads: ContextVar[ReadSet | None] = ContextVar("reads", default=None)
 
 
 class Listener(Protocol):
-    """Told of each change. From `before_change` to `after_change` it must not trust what it reads about these parts."""
+    """Told of each change. From `before_change` to `after_change` it must not trust what it reads about these keys."""
 
-    def before_change(self, parts: Collection[Part]) -> None:
-        """These parts are about to change."""
+    def before_change(self, keys: Collection[ReadKey]) -> None:
+        """What these keys stand for is about to change."""
 
-    def after_change(self, parts: Collection[Part]) -> None:
+    def after_change(self, keys: Collection[ReadKey]) -> None:
         """The change is there for every reader, or was given up."""
 
     def forget(self) -> None:

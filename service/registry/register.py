@@ -307,21 +307,21 @@ def replace_deleted(tx: StoreWriter, subject: str, version: int, schema_id: int 
     tx.remove(subject, [version])
 
 
-def assign_id(tx: StoreWriter, context: str, given_id: int | None, content: Content) -> int:
+def assign_id(tx: StoreWriter, context: str, requested_id: int | None, content: Content) -> int:
     """The id of a schema: the one given, or the one that the context has for it, or a new one.
 
     Raises ID_TAKEN, as Confluent does, where another schema has its identity.
     """
-    existing_id = tx.id_of(context, content) if given_id is None else None
+    existing_id = tx.id_of(context, content) if requested_id is None else None
     if existing_id is not None:
         existing = tx.schema(context, existing_id) if content.references or content.metadata else None
         if existing is not None and not content.has_members_of(existing):
             raise RegistryError("ID_TAKEN", id=existing_id, context=prefix_of(context))
         return existing_id
-    schema_id = check_limit(tx.new_id(context), "schema id") if given_id is None else given_id
-    is_new = given_id is None or tx.schema(context, given_id) is None
-    if given_id is not None:
-        tx.use_id(context, given_id)
+    schema_id = check_limit(tx.new_id(context), "schema id") if requested_id is None else requested_id
+    is_new = requested_id is None or tx.schema(context, requested_id) is None
+    if requested_id is not None:
+        tx.use_id(context, requested_id)
     if is_new:
         tx.put_schema(context, schema_id, content)
     return schema_id

@@ -208,15 +208,15 @@ def remove(tx: StoreWriter, subject: str, rows: list[VersionRow], *, permanent: 
 class SubjectOverview:
     """versions: all, soft-deleted ones too, ascending; those of the subject that is meant, where this is an alias.
 
-    level, mode: in force. own_level, own_mode: they come from the subject's own config, its own mode.
+    level, mode: in force. has_level, has_mode: they come from the subject's own config, its own mode.
     """
 
     subject: str
     versions: list[ListedVersion]
     level: str
-    own_level: bool
+    has_level: bool
     mode: str
-    own_mode: bool
+    has_mode: bool
 
 
 def find_subjects(

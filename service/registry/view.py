@@ -31,7 +31,7 @@ _CANDIDATES: Final = 200
 class Rehearsal:
     """What a registration would get, nothing written.
 
-    level: the compatibility level in force; own_level: it is the subject's own config. newest: the newest undeleted
+    level: the compatibility level in force; has_level: it is the subject's own config. newest: the newest undeleted
     version. same: the version that has this schema already. refusal: code of `schemas.model.errors`, "" when it would
     be readable; messages: the registry's own words about it. warnings: what an readable schema changes unseen by the
     rules (logical types). content: what would be stored, where the schema can be read and is no repeat.
@@ -43,7 +43,7 @@ class Rehearsal:
     refusal: str = ""
     messages: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    own_level: bool = False
+    has_level: bool = False
     content: Content | None = None
 
 
@@ -69,7 +69,7 @@ class RegistryView:
                 check_subject(subject)
                 name, rules = config.resolve_subject(registry, tx, subject)
                 setting = tx.configs([name]).get(name, {})
-                rehearsal = Rehearsal(rules.level.name, tx.latest(name), own_level=LEVEL in setting)
+                rehearsal = Rehearsal(rules.level.name, tx.latest(name), has_level=LEVEL in setting)
                 new, options = NewSchema(text=schema), register.RegisterOptions()
                 repeat = register.find_repeat(registry, tx, name, new, rules, options)
                 if repeat is not None:

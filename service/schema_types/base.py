@@ -141,19 +141,19 @@ _TAGS: Final = "confluent:tags"
 """The property that holds the tags of a part of an Avro or JSON schema."""
 
 
-def tags_in(part: Any, path: str, kind: str) -> Iterator[TaggedEntity]:
+def tags_in(node: Any, path: str, kind: str) -> Iterator[TaggedEntity]:
     """The tags in the JSON of a part, if it has any."""
-    tags = part.get(_TAGS) if isinstance(part, dict) else None
+    tags = node.get(_TAGS) if isinstance(node, dict) else None
     if isinstance(tags, list) and tags:
         yield TaggedEntity(path, kind, tuple(map(str, tags)))
 
 
 def changed_tags(add: Tags, remove: Tags) -> Iterator[tuple[str, str, list[str], set[str]]]:
     """(kind, path, tags to add, tags to remove) of each part that is named."""
-    for part in dict.fromkeys((entry.kind, entry.path) for entry in (*add, *remove)):
-        added = [tag for entry in add if (entry.kind, entry.path) == part for tag in entry.tags]
-        removed = {tag for entry in remove if (entry.kind, entry.path) == part for tag in entry.tags}
-        yield *part, list(dict.fromkeys(added)), removed
+    for entity in dict.fromkeys((entry.kind, entry.path) for entry in (*add, *remove)):
+        added = [tag for entry in add if (entry.kind, entry.path) == entity for tag in entry.tags]
+        removed = {tag for entry in remove if (entry.kind, entry.path) == entity for tag in entry.tags}
+        yield *entity, list(dict.fromkeys(added)), removed
 
 
 def change_tags_in(find: Callable[[str, str], Any], add: Tags, remove: Tags) -> None:
@@ -162,14 +162,14 @@ def change_tags_in(find: Callable[[str, str], Any], add: Tags, remove: Tags) -> 
     Raises ValueError for a part that is not there.
     """
     for kind, path, added, removed in changed_tags(add, remove):
-        part = find(kind, path)
-        if not isinstance(part, dict):
+        node = find(kind, path)
+        if not isinstance(node, dict):
             raise ValueError(f"No matching path '{path}' found in the schema")
-        tags = part.get(_TAGS)
+        tags = node.get(_TAGS)
         kept = dict.fromkeys([*(map(str, tags) if isinstance(tags, list) else ()), *added])
-        part[_TAGS] = [tag for tag in kept if tag not in removed]
-        if not part[_TAGS]:
-            del part[_TAGS]
+        node[_TAGS] = [tag for tag in kept if tag not in removed]
+        if not node[_TAGS]:
+            del node[_TAGS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.server.settings import STRICT, Settings
 from ticdc_bridge.service.store import SqlStore, open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.metrics import Reports, TrackerMetrics, tracker_forms
 from ticdc_bridge.service.ui import router as ui_router
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from ticdc_bridge.service.registry.config import VERSION, properties
 from ticdc_bridge.service.registry.model import Content, StoredVersion, StoredWarning, VersionRow
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT
-from ticdc_bridge.service.registry.ports import Part, ReadAhead
+from ticdc_bridge.service.registry.ports import ReadAhead, ReadKey
 from ticdc_bridge.service.store import statements
 from ticdc_bridge.service.store.dialects import WriteSession
 from ticdc_bridge.service.store.rows import Row, schema_row, version_of_row, version_row
@@ -55,12 +55,12 @@ class NewRows:
 class JointTransaction(Transaction):
     """Keeps the promises of `ports.StoreWriter`, for one work after the other: each ends with `keep` or `drop`."""
 
-    def __init__(self, session: WriteSession, changes: set[Part], ahead: ReadAhead) -> None:
+    def __init__(self, session: WriteSession, changes: set[ReadKey], ahead: ReadAhead) -> None:
         super().__init__(session.connection, changes)
         self._session = session
         self._asked = False
         """True if the work at hand has asked the database itself."""
-        self._kept, self._own = NewRows(), NewRows()
+        self._kept, self._new = NewRows(), NewRows()
         """Rows of the works before, and of the work at hand."""
         self._subjects: dict[str, SubjectRows] = {}
         self._configs: dict[str, dict[str, Any] | None] = {}
@@ -76,24 +76,24 @@ class JointTransaction(Transaction):
 
     def keep(self) -> None:
         """The work at hand is done."""
-        kept, changes = self._kept, self._own
+        kept, changes = self._kept, self._new
         kept.schemas += changes.schemas
         kept.versions += changes.versions
         kept.warnings += changes.warnings
         kept.last_ids |= changes.last_ids
-        self._own, self._asked = NewRows(), False
+        self._new, self._asked = NewRows(), False
 
     def drop(self) -> None:
         """The work at hand failed: nothing of it stays. Raises NotUndone where that can't be said."""
         if self._asked:
             raise NotUndone
-        for row in self._own.schemas:
+        for row in self._new.schemas:
             self._ids[row["context"], row["identity"], row["kind"]] = None
-        self._own = NewRows()
+        self._new = NewRows()
 
     def write(self) -> None:
         """Write what is kept here."""
-        sql, kept, changes = self._connection, self._kept, self._own
+        sql, kept, changes = self._connection, self._kept, self._new
         last_ids = kept.last_ids | changes.last_ids
         schemas, versions = kept.schemas + changes.schemas, kept.versions + changes.versions
         if not (versions or schemas or last_ids):
@@ -110,7 +110,7 @@ class JointTransaction(Transaction):
         self._session.write_together(texts)
         self._last_ids |= last_ids
         warnings = kept.warnings + changes.warnings
-        self._kept, self._own = NewRows(), NewRows()
+        self._kept, self._new = NewRows(), NewRows()
         for warned in warnings:
             super().put_warning(warned)
 
@@ -180,7 +180,7 @@ class JointTransaction(Transaction):
             self._subjects[subject].candidates.sort(key=lambda entry: -entry[0].version)
         self._contents = frozenset(identities), frozenset(likenesses)
 
-    def _note(self, keys: Collection[Part]) -> None:
+    def _note(self, keys: Collection[ReadKey]) -> None:
         """Forgets what was read ahead: something is written past the rows that are kept here."""
         super()._note(keys)
         self._subjects, self._configs, self._modes, self._ids = {}, {}, {}, {}
@@ -234,7 +234,7 @@ class JointTransaction(Transaction):
         return self._ids[key]
 
     def max_id(self, context: str) -> int:
-        for rows in (self._own, self._kept):
+        for rows in (self._new, self._kept):
             if context in rows.last_ids:
                 return rows.last_ids[context]
         if context not in self._last_ids:
@@ -247,14 +247,14 @@ class JointTransaction(Transaction):
         if context not in self._last_ids:
             super()._count(context, number)
         elif number > self.max_id(context):
-            self._own.last_ids[context] = number
+            self._new.last_ids[context] = number
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
         key = (context, content.identity, content.kind)
         if self._ids.get(key, 0) is not None:  # by an import, one content may have several ids
             super().put_schema(context, schema_id, content)
             return
-        self._own.schemas.append(schema_row(context, schema_id, content))
+        self._new.schemas.append(schema_row(context, schema_id, content))
         self._ids[key] = schema_id
         self._changes.add(id_key(context, schema_id))
 
@@ -263,8 +263,8 @@ class JointTransaction(Transaction):
         if context != DEFAULT_CONTEXT or content.references:
             super().put_version(context, subject, version, schema_id, content, ts)
             return
-        self._own.versions.append(version_row(context, subject, version, schema_id, ts))
+        self._new.versions.append(version_row(context, subject, version, schema_id, ts))
         self._changes |= {subject_key(subject), id_key(context, schema_id)}
 
     def put_warning(self, warned: StoredWarning) -> None:
-        self._own.warnings.append(warned)
+        self._new.warnings.append(warned)

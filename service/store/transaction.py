@@ -20,7 +20,7 @@ from ticdc_bridge.service.registry.model import (
     VersionRow,
 )
 from ticdc_bridge.service.registry.names import DEFAULT_CONTEXT, qualify
-from ticdc_bridge.service.registry.ports import ANYTHING, CONTEXTS, Part, current_reads
+from ticdc_bridge.service.registry.ports import ANYTHING, CONTEXTS, ReadKey, current_reads
 from ticdc_bridge.service.store import statements
 from ticdc_bridge.service.store.rows import content_of, schema_row, version_of_row, version_row
 from ticdc_bridge.service.store.tables import (
@@ -37,12 +37,12 @@ from ticdc_bridge.service.store.tables import (
 )
 
 
-def subject_key(subject: str) -> Part:
+def subject_key(subject: str) -> ReadKey:
     """The versions of a subject."""
     return "subject", subject
 
 
-def id_key(context: str, schema_id: int) -> Part:
+def id_key(context: str, schema_id: int) -> ReadKey:
     """An id, and the versions that hold it."""
     return "id", context, str(schema_id)
 
@@ -50,12 +50,12 @@ def id_key(context: str, schema_id: int) -> Part:
 class Transaction:
     """Reader and Writer on one SQL connection."""
 
-    def __init__(self, connection: Connection, changes: set[Part] | None = None) -> None:
+    def __init__(self, connection: Connection, changes: set[ReadKey] | None = None) -> None:
         """`changes`: None to read only; else what this transaction changes is added to it."""
         self._connection = connection
-        self._changes: set[Part] = set() if changes is None else changes
+        self._changes: set[ReadKey] = set() if changes is None else changes
         reads = current_reads.get()
-        self._reads: set[Part] = set() if reads is None else reads.parts
+        self._reads: set[ReadKey] = set() if reads is None else reads.keys
         if reads is not None and changes is not None:
             reads.wrote = True
 
@@ -247,7 +247,7 @@ class Transaction:
 
     # ---- writing
 
-    def _note(self, keys: Collection[Part]) -> None:
+    def _note(self, keys: Collection[ReadKey]) -> None:
         """These parts are about to change."""
         self._changes.update(keys)
 

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import seconds_left
-from ticdc_bridge.service.registry.ports import ANYTHING, Collect, Listener, Part, ReadAhead
+from ticdc_bridge.service.registry.ports import ANYTHING, Collect, Listener, ReadAhead, ReadKey
 from ticdc_bridge.service.store.dialects import Dialect, WriteSession
 from ticdc_bridge.service.store.joint_transaction import JointTransaction
 from ticdc_bridge.service.store.tables import LAYOUT
@@ -33,7 +33,7 @@ class SharedTransaction:
     """A transaction that several writers share."""
 
     members: int = 0
-    changes: set[Part] = field(default_factory=set)
+    changes: set[ReadKey] = field(default_factory=set)
     done: bool = False
     error: BaseException | None = None
 
@@ -82,7 +82,7 @@ class WriteQueue:
     ) -> list[T | Exception]:
         """All works as one part of the transaction. Raises what undoes all of them."""
         outcomes: list[T | Exception] = []
-        changes: set[Part] = set()
+        changes: set[ReadKey] = set()
         with savepoint(self._session):
             transaction = JointTransaction(self._session, changes, ahead)
             for function in works:
@@ -100,7 +100,7 @@ class WriteQueue:
     @contextmanager
     def _open_transaction(self, shared: SharedTransaction) -> Iterator[Transaction]:
         """One writer's part of a shared transaction: all of it or, if it raises, nothing."""
-        changes: set[Part] = set()
+        changes: set[ReadKey] = set()
         with savepoint(self._session):
             yield Transaction(self._session.connection, changes)
         shared.changes |= changes | ({ANYTHING} if changes else set())

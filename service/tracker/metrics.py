@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.service.registry.deadline import Outage
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.progress import Progress
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ticdc_bridge.service.history.model import Batch
 from ticdc_bridge.service.history.table_schemas import tables_by_avro_name
 from ticdc_bridge.service.registry.ports import Store
 from ticdc_bridge.service.registry.view import StoreSchemas
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.events import MAY_LACK_WATERMARKS
 from ticdc_bridge.service.tracker.progress import Progress
@@ -57,11 +57,11 @@ class Tracker:
         sent = (changefeed.settings or ChangefeedSettings()).sent_table
         tables = partial(tables_by_avro_name, history, name)
         self._observer = RowValidator(name, partial(history.version_at, name), sent, tables)
-        offsets = history.places().get(name, {})
+        offsets = history.partitions().get(name, {})
         claims = ClaimFolder.of(changefeed.claim_check_dir) if changefeed.claim_check_dir else None
         context = Context(schemas, None, Options.of({}, time_zone=changefeed.time_zone), claims)
         self._reader = EventReader(name, changefeed.format, context, self._observer, self.progress, offsets)
-        self._source.start({place: offset for place, (offset, _) in offsets.items()})
+        self._source.start({partition: offset for partition, (offset, _) in offsets.items()})
 
     def stop(self) -> None:
         self._stopping.set()

@@ -244,7 +244,7 @@ def static(name: str, media_type: str) -> Response:
     return Response(content, headers={**_HEADERS, "Cache-Control": "max-age=300"}, media_type=media_type)
 
 
-def part(request: Request, name: str) -> str:
+def path_parameter(request: Request, name: str) -> str:
     """A part of the path, decoded once."""
     return unquote(request.path_params[name], errors="replace")
 

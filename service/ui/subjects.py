@@ -29,7 +29,7 @@ from ticdc_bridge.service.ui.pages import (
     go,
     number_of,
     page,
-    part,
+    path_parameter,
     pretty_json,
     segment,
 )
@@ -96,7 +96,7 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 @router.get("/{subject}")
 async def show(request: Request) -> Response:
-    return await subject_page(request, part(request, "subject"))
+    return await subject_page(request, path_parameter(request, "subject"))
 
 
 async def subject_page(request: Request, subject: str, **more: Any) -> Response:
@@ -124,7 +124,7 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
 
 @router.get("/{subject}/versions/{version}")
 async def show_version(request: Request) -> Response:
-    api, subject, version = ApiClient(request), part(request, "subject"), part(request, "version")
+    api, subject, version = ApiClient(request), path_parameter(request, "subject"), path_parameter(request, "version")
     answer = await api.need("subjects", subject, "versions", version, deleted=True)
     using = await api.get("subjects", answer["subject"], "versions", str(answer["version"]), "referencedby")
     context = context_of(answer["subject"])
@@ -177,7 +177,7 @@ def _type(kind: Any) -> str:
 
 @router.get("/{subject}/diff")
 async def diff(request: Request) -> Response:
-    api, subject = ApiClient(request), part(request, "subject")
+    api, subject = ApiClient(request), path_parameter(request, "subject")
     numbers = await api.need("subjects", subject, "versions", deleted=True)
     right = request.query_params.get("to") or str(numbers[-1])
     left = request.query_params.get("from") or str(numbers[-2] if len(numbers) > 1 else numbers[-1])
@@ -213,7 +213,7 @@ _DIFFERENCE: Final = re.compile(
 
 @router.post("/{subject}/check")
 async def check(request: Request) -> Response:
-    api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
+    api, subject, fields = ApiClient(request), path_parameter(request, "subject"), await form(request)
     pasted = {name: fields.get(name, text) for name, text in NOTHING_PASTED.items()}
     body: dict[str, Any] = {"schema": pasted["schema"], "schemaType": pasted["kind"]}
     if pasted["references"].strip():
@@ -262,7 +262,7 @@ async def change_mode(request: Request) -> Response:
 
 async def _of_subject(request: Request, what: str, name: str, field: str) -> Response:
     """Sets what the form's field says; nothing there takes the subject's own setting away."""
-    subject, fields = part(request, "subject"), await form(request)
+    subject, fields = path_parameter(request, "subject"), await form(request)
     answer = await _set(request, (what, subject), name, fields.get(field, ""), fields.get("force") == "1")
     if not answer.is_ok:
         return await subject_page(request, subject, status=answer.status, said=answer.problem)
@@ -271,7 +271,7 @@ async def _of_subject(request: Request, what: str, name: str, field: str) -> Res
 
 @server.post("/{what}")
 async def change_server(request: Request) -> Response:
-    what, fields = part(request, "what"), await form(request)
+    what, fields = path_parameter(request, "what"), await form(request)
     if what not in ("compatibility", "mode"):
         raise FormError(f"The server has no setting {what[:100]!r}.")
     path = "config" if what == "compatibility" else what
@@ -290,7 +290,7 @@ async def _set(request: Request, path: tuple[str, ...], name: str, value: str, f
 
 @router.get("/{subject}/delete")
 async def ask_to_delete(request: Request) -> Response:
-    return await _confirm(request, part(request, "subject"), request.query_params.get("version", ""))
+    return await _confirm(request, path_parameter(request, "subject"), request.query_params.get("version", ""))
 
 
 async def _confirm(request: Request, subject: str, version: str, problem: str = "", status: int = 200) -> Response:
@@ -313,7 +313,7 @@ async def _confirm(request: Request, subject: str, version: str, problem: str = 
 
 @router.post("/{subject}/delete")
 async def delete(request: Request) -> Response:
-    api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
+    api, subject, fields = ApiClient(request), path_parameter(request, "subject"), await form(request)
     version, permanent = fields.get("version", ""), fields.get("permanent") == "1"
     if fields.get("name") != subject:
         return await _confirm(
@@ -336,7 +336,7 @@ _AROUND: Final = 3
 _LONGEST: Final = 2000
 _ALIKE: Final = 0.4
 
-Parts = list[tuple[str, bool]]
+Fragments = list[tuple[str, bool]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,16 +354,16 @@ class DiffRow:
     hidden: int = 0
 
     @property
-    def parts(self) -> tuple[Parts, Parts]:
+    def fragments(self) -> tuple[Fragments, Fragments]:
         """Pieces of both texts, and whether a piece is another one on the other side; a line made anew is whole."""
-        unmarked: tuple[Parts, Parts] = ([(self.left, False)], [(self.right, False)])
+        unmarked: tuple[Fragments, Fragments] = ([(self.left, False)], [(self.right, False)])
         if self.kind != "changed" or max(len(self.left), len(self.right)) > _LONGEST:
             return unmarked
         matcher = SequenceMatcher(None, self.left, self.right, autojunk=False)
         if matcher.ratio() < _ALIKE:
             return unmarked
-        left: Parts = []
-        right: Parts = []
+        left: Fragments = []
+        right: Fragments = []
         for tag, i, j, k, m in matcher.get_opcodes():
             left += [(self.left[i:j], tag != "equal")] if i < j else []
             right += [(self.right[k:m], tag != "equal")] if k < m else []
@@ -382,9 +382,9 @@ def in_two_columns(left: str, right: str) -> list[DiffRow]:
     for _, i, j, k, m in blocks:
         for x, y in zip_longest(range(i, j), range(k, m)):
             kind = "new" if x is None else "gone" if y is None else "same" if a[x] == b[y] else "changed"
-            left_side = (None, "") if x is None else (x + 1, a[x])
-            right_side = (None, "") if y is None else (y + 1, b[y])
-            rows.append(DiffRow(kind, *left_side, *right_side))
+            left_cell = (None, "") if x is None else (x + 1, a[x])
+            right_cell = (None, "") if y is None else (y + 1, b[y])
+            rows.append(DiffRow(kind, *left_cell, *right_cell))
     return rows
 
 

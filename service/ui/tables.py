@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui.pages import ApiClient, PageRouter, go, number_of, page, part, segment
+from ticdc_bridge.service.ui.pages import ApiClient, PageRouter, go, number_of, page, path_parameter, segment
 
 router = PageRouter("/ui/tables")
 
@@ -82,7 +82,7 @@ async def differences(request: Request) -> Response:
 @router.get("/{db}/{table}")
 async def show(request: Request) -> Response:
     """The newest versions, each with what it changed."""
-    api, db, table = ApiClient(request), part(request, "db"), part(request, "table")
+    api, db, table = ApiClient(request), path_parameter(request, "db"), path_parameter(request, "table")
     feed, start = request.query_params.get("changefeed") or None, number_of(request.query_params.get("from", "")) or 0
     if feed is None and (response := await _choose_changefeed(api, db, table)) is not None:
         return response
@@ -126,7 +126,7 @@ def _query(**fields: str) -> str:
 @router.get("/{db}/{table}/at")
 async def at(request: Request) -> Response:
     """The table as it was for a row with this commit_ts (or time)."""
-    api, db, table = ApiClient(request), part(request, "db"), part(request, "table")
+    api, db, table = ApiClient(request), path_parameter(request, "db"), path_parameter(request, "table")
     query = request.query_params
     when, feed = query.get("when", "").strip(), query.get("changefeed") or None
     if not when:

@@ -21,7 +21,7 @@ from ticdc_bridge.service.ui.pages import (
     go,
     number_of,
     page,
-    part,
+    path_parameter,
     segment,
 )
 
@@ -57,7 +57,7 @@ async def list_topics(request: Request) -> Response:
 @router.get("/{topic}")
 async def show(request: Request) -> Response:
     """The last messages of a topic, the newest first."""
-    api, topic, query = ApiClient(request), part(request, "topic"), request.query_params
+    api, topic, query = ApiClient(request), path_parameter(request, "topic"), request.query_params
     count = number_of(query.get("last", ""))
     wanted = {
         "last": _COUNTS[1] if count is None else max(count, 1),
@@ -138,7 +138,7 @@ async def list_dead_letter_topics(request: Request) -> Response:
 @dead_letter_router.get("/{topic}")
 async def show_letters(request: Request) -> Response:
     """The letters of a topic by reason."""
-    topic, query = part(request, "topic"), request.query_params
+    topic, query = path_parameter(request, "topic"), request.query_params
     counts = {name: number_of(query.get(name, "")) for name in _REPLAY_COUNTS}
     done = counts if counts["sent"] is not None else None
     return await _topic_page(request, topic, done=done)
@@ -160,7 +160,7 @@ async def _topic_page(request: Request, topic: str, **more: Any) -> Response:
 @dead_letter_router.post("/{topic}/replay")
 async def replay(request: Request) -> Response:
     """First what would be sent, with a question; then, confirmed, sent."""
-    api, topic, sent = ApiClient(request), part(request, "topic"), await form_fields(request)
+    api, topic, sent = ApiClient(request), path_parameter(request, "topic"), await form_fields(request)
     fields = dict(sent)
     reasons = [text for name, text in sent if name == "reason"]
     is_confirmed = fields.get("confirmed") == "1"

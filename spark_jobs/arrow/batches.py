@@ -38,8 +38,8 @@ FEW = 32
 """In batches with fewer messages the kernels' fixed costs are more than what they save."""
 
 
-def instantiate(place: str, config: CodecConfig, **more: Any) -> Any:
-    module, _, name = place.partition(":")
+def instantiate(path: str, config: CodecConfig, **more: Any) -> Any:
+    module, _, name = path.partition(":")
     return getattr(import_module(module), name)(config.context(), **more)
 
 
@@ -75,8 +75,8 @@ def merge_rows(
 
 
 # ---------------------------------------------------------------------------------------------- into kernels
-def reader_of(config: CodecConfig, bare: bool = False, complete: bool = False) -> RowsReader:
-    """bare: without what an Avro message has beside its row, which is of account to Avro's own encoder only.
+def reader_of(config: CodecConfig, without_extra: bool = False, complete: bool = False) -> RowsReader:
+    """without_extra: without what an Avro message has beside its row, which is of account to Avro's own encoder only.
 
     complete: what other messages have beside their rows can be told (schemas.columnar.plain_lines), and their columns'
     order is.
@@ -86,7 +86,8 @@ def reader_of(config: CodecConfig, bare: bool = False, complete: bool = False) -
         from ticdc_bridge.schemas.columnar.avro_reader import CompiledSchemas
 
         zone = config.options.time_zone
-        more = {"bare": bare, "compiled": get_cached((CompiledSchemas, zone), lambda: CompiledSchemas(zone))}
+        compiled = get_cached((CompiledSchemas, zone), lambda: CompiledSchemas(zone))
+        more = {"without_extra": without_extra, "compiled": compiled}
     reader: RowsReader = instantiate(READERS[config.format], config, **more)
     return reader
 
@@ -275,9 +276,9 @@ def leave_out(rows: Rows, chosen: TableChoice, slow: Any, summary: Summary | Non
 class BatchReader(ABC):
     """One task's decoders, plain and compiled. Not for several threads at once."""
 
-    def __init__(self, config: CodecConfig, fits: bool, place: frozenset[str]) -> None:
-        """fits: whether the compiled ones read what the side does. place: columns that a batch of messages needs."""
-        self._config, self._fits, self._place = config, fits, place
+    def __init__(self, config: CodecConfig, fits: bool, needed: frozenset[str]) -> None:
+        """fits: whether the compiled ones read what the side does. needed: columns that a batch of messages needs."""
+        self._config, self._fits, self._needed = config, fits, needed
         self._table = table_columns_of(config)
 
     @cached_property
@@ -285,19 +286,19 @@ class BatchReader(ABC):
         decoder, verify, chosen = self._config.decoder(), self._config.verify_checksum, self._config.chosen
         return lambda message: decode_message(decoder, message, verify, chosen=chosen)
 
-    def one(self, message: Message) -> MessageResult:
+    def process_message(self, message: Message) -> MessageResult:
         """A message by the plain codec."""
         result: MessageResult = self._plain(message)
         return result
 
-    def parts(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Any, Any]]:
+    def process_batch(self, batch: Any, summary: Summary | None = None) -> Iterator[tuple[Any, Any, Any]]:
         """A batch with Kafka's columns, or of lines (spark_jobs.arrow.input_batches), which get them → parts of it, in
         order: (messages, what kernels made, indices of the rest).
 
         Messages that the kernels took are counted in `summary`; the rest (int64) is left to the caller.
         """
         names = set(batch.schema.names)
-        if not self._fits or batch.num_rows < FEW or not (names >= self._place or "line" in names):
+        if not self._fits or batch.num_rows < FEW or not (names >= self._needed or "line" in names):
             yield batch, None, np.arange(batch.num_rows)
             return
         batch = messages_of_lines(batch)
@@ -309,8 +310,8 @@ class BatchReader(ABC):
                 yield batch, None, np.arange(1)
                 return
             half = batch.num_rows // 2
-            yield from self.parts(batch.slice(0, half), summary)
-            yield from self.parts(batch.slice(half), summary)
+            yield from self.process_batch(batch.slice(0, half), summary)
+            yield from self.process_batch(batch.slice(half), summary)
             return
         yield batch, output, np.flatnonzero(slow)
 

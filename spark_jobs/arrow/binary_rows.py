@@ -46,7 +46,7 @@ def binary_rows(
     if size < 0:
         raise ValueError("rows of more than 2 GiB in one batch")
     out, bad = np.empty(size + BLOCK, np.uint8), np.zeros(count, np.uint8)
-    kernel.put_rows(freeze(rows.data), begin, apart, of, layout, freeze(rows.place), length, ends, out, bad)
+    kernel.put_rows(freeze(rows.data), begin, apart, of, layout, freeze(rows.start), length, ends, out, bad)
     present = first >= 0
     validity = None if present.all() else pa.py_buffer(np.packbits(present, bitorder="little"))
     buffers = [validity, pa.py_buffer(ends), pa.py_buffer(out[:size])]
@@ -57,7 +57,7 @@ def _step(column: Column) -> tuple[int, int, int]:
     """How the column's cells become values of a row (`schemas.columnar.kernels.spark_rows`)."""
     name = spark_type(column)
     if bits := INTEGER_BITS.get(name):
-        return kernel.WHOLE, integer_limits(bits, unsigned=False)[1], -1 if bits == 64 else (1 << bits) - 1
+        return kernel.INTEGER, integer_limits(bits, unsigned=False)[1], -1 if bits == 64 else (1 << bits) - 1
     if name.startswith("decimal("):
         precision, scale = map(int, name[8:-1].split(","))
         if column.type.kind is not Kind.DECIMAL:

@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.model.ports import SchemaSource
 from ticdc_bridge.spark_jobs.arrow import batches as cells
 from ticdc_bridge.spark_jobs.arrow.batches import BatchReader, several_flags
 from ticdc_bridge.spark_jobs.arrow.binary_rows import binary_rows
-from ticdc_bridge.spark_jobs.arrow.table_columns import LEFT, OURS
+from ticdc_bridge.spark_jobs.arrow.table_columns import LEFT, OF_TABLE
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
@@ -76,7 +76,7 @@ class ChangeReader(BatchReader):
         config = self._config
         if self._is_typed and config.tables is None:  # a table's other columns are of no account to a delete by its key
             config = replace(config, schemas=_NoNewest(config.schemas))  # type: ignore[arg-type]
-        return cells.reader_of(config, bare=True)  # a change event says nothing beside the row
+        return cells.reader_of(config, without_extra=True)  # a change event says nothing beside the row
 
     def _build_output(
         self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None
@@ -99,15 +99,15 @@ class ChangeReader(BatchReader):
     def _names(self, rows: Rows, chosen: Any) -> dict[str, Any]:
         """The columns that say of which table a row is, and whose key it has."""
         view = self.view
-        ours = [view is None or view.has(s.table.id) for s in rows.shapes]
-        ids = [view.table.id if view and of else s.table.id for s, of in zip(rows.shapes, ours, strict=True)]
+        in_view = [view is None or view.has(s.table.id) for s in rows.shapes]
+        ids = [view.table.id if view and of else s.table.id for s, of in zip(rows.shapes, in_view, strict=True)]
         of_shape: dict[str, list[Any]] = {
-            "kind": ["row" if of else "other" for of in ours],
+            "kind": ["row" if of else "other" for of in in_view],
             "db": [id_.db for id_ in ids], "table": [id_.table for id_ in ids],
             "key": [list(s.key) for s in rows.shapes],
         }  # fmt: skip
         if self._key is not None:
-            of_shape = {name: [None if of else v for v, of in zip(values, ours, strict=True)]
+            of_shape = {name: [None if of else v for v, of in zip(values, in_view, strict=True)]
                         for name, values in of_shape.items()}  # fmt: skip
         shape = pa.array(rows.shape[chosen])
         columns = {n: pa.array(values, self._schema.field(n).type).take(shape) for n, values in of_shape.items()}
@@ -128,27 +128,27 @@ class ChangeReader(BatchReader):
     def _structs(self, rows: Rows, slow: Any) -> _BuildImages:
         table = self._table
         assert table is not None
-        status, positions = table.place(rows, self._key)
+        status, positions = table.locate(rows, self._key)
         slow[rows.message[status == LEFT]] = True
-        ours = np.flatnonzero((status == OURS) & ~slow[rows.message])
-        bad, images = np.zeros(len(ours), np.bool_), dict[str, Any]()
+        of_table = np.flatnonzero((status == OF_TABLE) & ~slow[rows.message])
+        bad, images = np.zeros(len(of_table), np.bool_), dict[str, Any]()
         # Spark's own rows where nothing is added to them, and no value is looked at.
         binary = BINARY["after"] in self._schema.names and not table.adds_defaults(rows) and not table.view.types.kinds
         for name in BINARY:
             first = getattr(rows, name)
             if not binary:
                 kind = self._schema.field(name).type
-                images[name] = table.build_struct(rows, first, ours, positions, kind, bad)
-            elif (first[ours] >= 0).any():
-                cells_of_image = rows.shape[ours], first[ours], rows.step[ours]
+                images[name] = table.build_struct(rows, first, of_table, positions, kind, bad)
+            elif (first[of_table] >= 0).any():
+                cells_of_image = rows.shape[of_table], first[of_table], rows.step[of_table]
                 images[BINARY[name]], unfit = binary_rows(rows, *cells_of_image, table.columns, positions)
                 bad |= unfit
-        slow[rows.message[ours[bad]]] = True
+        slow[rows.message[of_table[bad]]] = True
         numbers = np.full(len(status), -1)
-        numbers[ours] = np.arange(len(ours))
+        numbers[of_table] = np.arange(len(of_table))
 
         def build_images(chosen: Any) -> dict[str, Any]:
-            if len(chosen) == len(ours) and (chosen == ours).all():
+            if len(chosen) == len(of_table) and (chosen == of_table).all():
                 return images
             which = numbers[chosen]
             return {name: image.take(pa.array(which, mask=which < 0)) for name, image in images.items()}

@@ -38,7 +38,7 @@ class LineBatch:
     """
 
     origin: Any
-    part: Any
+    number: Any
     lines: Any
 
 

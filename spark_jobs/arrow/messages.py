@@ -64,12 +64,12 @@ _NOT = frozenset([("debezium", "debezium"), ("craft", "craft")])
 class KernelOutput:
     """What the kernels wrote, in message order.
 
-    origin (int64): each one's message in the batch; part (int32): its number among what that message gave; keys and
+    origin (int64): each one's message in the batch; number (int32): its number among what that message gave; keys and
     values: Arrow arrays in binary; to: where each goes.
     """
 
     origin: Any
-    part: Any
+    number: Any
     keys: Any
     values: Any
     to: Topics
@@ -116,7 +116,7 @@ class Transcoder(BatchReader):
 
     @cached_property
     def _reader(self) -> RowsReader:
-        return reader_of(self._config, bare=self._write.format != "avro")
+        return reader_of(self._config, without_extra=self._write.format != "avro")
 
     @cached_property
     def _writer(self) -> RowsWriter:

@@ -31,7 +31,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import READ, TableView, default
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
-OURS, OTHERS, LEFT = 0, 1, 2
+OF_TABLE, OTHERS, LEFT = 0, 1, 2
 """What rows of a shape are: the table's, another table's, or for the plain codec to read."""
 _DAY = r"-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])"
 _CLOCK = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?$"
@@ -62,7 +62,7 @@ class TableColumns:
         return format_named(self._config.format).zone or self._config.options.time_zone
 
     # ---- shapes
-    def place(self, rows: Rows, key: tuple[str, ...] | None = None) -> tuple[Any, Any]:
+    def locate(self, rows: Rows, key: tuple[str, ...] | None = None) -> tuple[Any, Any]:
         """(what each row is: OURS, OTHERS or LEFT; where the cells of each shape are among the columns).
 
         key: the names of the key that our rows have; None: any.
@@ -92,7 +92,7 @@ class TableColumns:
             return LEFT, none
         fits = all(c.name not in types or widens(spark_type(c), types[c.name]) for c in shape.columns)
         positions = cells_of(shape, self.columns) if fits and (key is None or shape.key == key) else None
-        return (LEFT, none) if positions is None else (OURS, positions)
+        return (LEFT, none) if positions is None else (OF_TABLE, positions)
 
     def adds_defaults(self, rows: Rows) -> bool:
         """True if some of the rows may get a default for a column that they lack."""
@@ -145,15 +145,15 @@ class TableColumns:
 
         ValueError as of `read_columns`.
         """
-        status, positions = self.place(rows)
+        status, positions = self.locate(rows)
         odd = np.array([self._has_other_texts(shape) for shape in rows.shapes], bool)[rows.shape]
-        wrong = (status == LEFT) | (odd & (status == OURS))
-        ours = np.flatnonzero((status == OURS) & ~wrong)
-        bad = np.zeros(len(ours), np.bool_)
+        wrong = (status == LEFT) | (odd & (status == OF_TABLE))
+        of_table = np.flatnonzero((status == OF_TABLE) & ~wrong)
+        bad = np.zeros(len(of_table), np.bool_)
         for first in (rows.before, rows.after):
-            if len(ours) and (first[ours] >= 0).any():
-                self.build_image(rows, rows.shape[ours], (first[ours], rows.step[ours]), positions, bad)
-        wrong[ours[bad]] = True
+            if len(of_table) and (first[of_table] >= 0).any():
+                self.build_image(rows, rows.shape[of_table], (first[of_table], rows.step[of_table]), positions, bad)
+        wrong[of_table[bad]] = True
         return wrong
 
     def _has_other_texts(self, shape: RowShape) -> bool:
@@ -163,7 +163,7 @@ class TableColumns:
         if shape.table.id != table.id or (added and not {c.name for c in self.columns} <= shape.table.by_name.keys()):
             return True
         steps = self.view.conversion_of(shape.table, older=True, tables=self._config.tables).steps
-        return any((step.own.type.kind, step.new.type.kind) != (Kind.INTEGER, Kind.INTEGER) for step in steps)
+        return any((step.source.type.kind, step.new.type.kind) != (Kind.INTEGER, Kind.INTEGER) for step in steps)
 
     def _cast_times(self, column: Column, texts: Any, kind: Any) -> Any:
         """Texts of times that fit → the view's type of them."""

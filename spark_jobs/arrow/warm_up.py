@@ -20,7 +20,7 @@ from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 
-_Given = ParamSpec("_Given")
+_Arguments = ParamSpec("_Arguments")
 
 
 # ---- a table of one column of each type and a row of it
@@ -64,11 +64,11 @@ _TABLE = Table(TableId("a", "b"), _COLUMNS)
 _TABLES = {"debezium": Table(TableId("a", "b"), tuple(c for c in _COLUMNS if c.name != "decimal as text"))}
 
 
-def _reports_slow_steps(warm: Callable[_Given, bool]) -> Callable[_Given, bool]:
+def _reports_slow_steps(warm: Callable[_Arguments, bool]) -> Callable[_Arguments, bool]:
     @wraps(warm)
-    def warm_and_tell(*given: _Given.args, **named: _Given.kwargs) -> bool:
+    def warm_and_tell(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> bool:
         with report_slow_steps("compiling kernels, once for this machine"):
-            return warm(*given, **named)
+            return warm(*arguments, **named)
 
     return warm_and_tell
 
@@ -101,7 +101,7 @@ def warm_transcode(read: str, write: str) -> bool:
     if not can_transcode(read, write):
         return False
     reading, batch = _sample(read)
-    for _ in Transcoder(reading, CodecConfig(write, _Schemas(), _OPTIONS)).parts(batch):
+    for _ in Transcoder(reading, CodecConfig(write, _Schemas(), _OPTIONS)).process_batch(batch):
         pass
     return True
 
@@ -121,7 +121,7 @@ def warm_changes(read: str, in_view: bool = False) -> bool:
     if not (COMPILED and read in columnar.READERS):
         return False
     reading, batch = _sample(read)
-    rows, _, _ = cells.read_rows(cells.reader_of(reading, bare=True), batch)
+    rows, _, _ = cells.read_rows(cells.reader_of(reading, without_extra=True), batch)
     plain_texts(rows)
     return not in_view or warm_table_rows(read)
 
@@ -138,7 +138,7 @@ def warm_lines(read: str) -> bool:
     from ticdc_bridge.spark_jobs.arrow.lines import LineReader
 
     reading, batch = _sample(read, with_positions=True)
-    for _ in LineReader(reading).parts(batch):
+    for _ in LineReader(reading).process_batch(batch):
         pass
     return True
 
@@ -159,7 +159,7 @@ def warm_table_rows(read: str) -> bool:
 
 
 def read_sample_rows(read: str, binary: bool = False) -> Iterator[tuple[Any, Any, Any]]:
-    """The sample's messages as typed rows of its table (`ChangeReader.parts`). binary: as Spark's own rows."""
+    """The sample's messages as typed rows of its table (`ChangeReader.process_batch`). binary: as Spark's own rows."""
     import pyarrow
 
     from ticdc_bridge.spark_jobs.arrow.change_schema import change_schema
@@ -172,7 +172,7 @@ def read_sample_rows(read: str, binary: bool = False) -> Iterator[tuple[Any, Any
     schema = change_schema(row_type(view.visible_columns))
     for name in BINARY.values() if binary else ():
         schema = schema.append(pyarrow.field(name, pyarrow.binary()))
-    return ChangeReader(replace(reading, view=view), schema, ("id",)).parts(batch)
+    return ChangeReader(replace(reading, view=view), schema, ("id",)).process_batch(batch)
 
 
 def _sample(read: str, with_positions: bool = False) -> tuple[CodecConfig, Any]:

@@ -31,14 +31,14 @@ class DecodeBatches:
     schema, key: as of spark_jobs.arrow.changes.ChangeReader.
     """
 
-    side: CodecConfig
+    config: CodecConfig
     schema: Any
     key: tuple[str, ...] | None = None
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         from ticdc_bridge.spark_jobs.arrow.changes import ChangeReader
 
-        reader = ChangeReader(self.side, self.schema, self.key)
+        reader = ChangeReader(self.config, self.schema, self.key)
         rows = partial(all_rows, view=reader.view)
         made = _process_batches(reader, batches, self.schema, rows, lambda fast, _: fast.rows)
         return rows_with_parameter_names("decode", made)
@@ -76,12 +76,12 @@ def _process_batches(
 
     def read_row(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         message = message_of_row(row)
-        result = codecs.one(message)
+        result = codecs.process_message(message)
         warn_of_mismatches(result)
         return rows(result, message)
 
     for batch in batches:
-        for chunk, fast, rest in codecs.parts(batch):
+        for chunk, fast, rest in codecs.process_batch(batch):
             yield merge_in_order(
                 chunk, rest, schema, read_row, None if fast is None else build(fast, chunk), fast and fast.origin
             )
@@ -109,8 +109,8 @@ def rescue(config: CodecConfig, table: Table, kind: Any) -> Callable[[Any, Any, 
             with hints_in_python("decode"):
                 result = decode_message(decoder, message)
             row = next(change_rows(result, message, view))
-            ours = row["kind"] in ("error", "watermark") or view.has(TableId(row["db"], row["table"]))
-            out.append(row if ours else {"kind": "other"})
+            is_kept = row["kind"] in ("error", "watermark") or view.has(TableId(row["db"], row["table"]))
+            out.append(row if is_kept else {"kind": "other"})
         structs: pa.Array[Any] = pa.array(out, kind)
         return structs
 

@@ -68,8 +68,8 @@ def archived_schemas(files: Iterable[Path]) -> list[ArchivedSchema]:
         topic, partition, _ = origin_of(path)
         record = container.record.props
         found.setdefault((f"{topic}-value", container.id), (container.schema, container.record))
-        place = (topic, partition) if partition >= 0 else ()
-        sequences.setdefault((record.get("namespace"), record["name"], *place), {})[container.id] = None
+        partition_key = (topic, partition) if partition >= 0 else ()
+        sequences.setdefault((record.get("namespace"), record["name"], *partition_key), {})[container.id] = None
     age = dict.fromkeys((id_ for _, id_ in found), 0)
     for _ in age:  # as many times as the longest chain of "came after" can be
         for ids in sequences.values():

@@ -253,16 +253,18 @@ class DeadLetters:
     """--dead-letter FILE | kafka:TOPIC. A file is made only when there is something to put into it."""
 
     def __init__(self, location: str, kafka: KafkaClient) -> None:
-        self.place, self._kafka = location, kafka
+        self.location, self._kafka = location, kafka
         self._is_file = topic_of_location(location) is None and location != "-"
         self._sink: Sink | None = None if self._is_file else message_sink(location, kafka)
         if self._is_file:
             partial_path_of(path_of(location))
 
     def write(self, error: WireError, origin: Message) -> None:
-        has_lines, letter = self._is_file and not self.place.endswith(".parquet"), dead_letter(error, origin)
+        has_lines, letter = self._is_file and not self.location.endswith(".parquet"), dead_letter(error, origin)
         if self._sink is None:
-            self._sink = _MessageLines(path_of(self.place)) if has_lines else message_sink(self.place, self._kafka)
+            self._sink = (
+                _MessageLines(path_of(self.location)) if has_lines else message_sink(self.location, self._kafka)
+            )
         if has_lines and isinstance(self._sink, _MessageLines):
             self._sink.write_text(json_line({**message_line(letter), "code": error.code, "detail": error.detail}))
         else:
@@ -273,7 +275,7 @@ class DeadLetters:
         if self._sink is not None:
             self._sink.close()
         elif self._is_file:
-            path, partial = partial_path_of(path_of(self.place))
+            path, partial = partial_path_of(path_of(self.location))
             if partial is not None:
                 path.unlink(missing_ok=True)
 

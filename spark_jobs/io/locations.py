@@ -87,18 +87,18 @@ _IDENTIFIER = re.compile(rf"((?:{_NAME_PIECE})+)(\.(?=.)|$)", re.DOTALL)
 
 def split_iceberg_name(name: str) -> tuple[str, ...]:
     """CATALOG.DB.TABLE as its parts: DB may be several, a part with a dot stands in backquotes. SetupError USAGE."""
-    parts, at = list[str](), 0
+    names, at = list[str](), 0
     while (match := _IDENTIFIER.match(name, at)) is not None:
         pieces = re.findall(_NAME_PIECE, match[1], re.DOTALL)
-        parts.append("".join(p[1:-1].replace("``", "`") if p[0] == "`" else p for p in pieces))
+        names.append("".join(p[1:-1].replace("``", "`") if p[0] == "`" else p for p in pieces))
         at = match.end()
-    if at < len(name) or len(parts) < 3 or not all(parts):
+    if at < len(name) or len(names) < 3 or not all(names):
         details = (
             f"iceberg:{name}: write iceberg:CATALOG.DB.TABLE, the catalog's name in Spark's configuration"
             " (spark.sql.catalog.CATALOG) first; a name with a dot in backquotes"
         )
         raise SetupError("USAGE", details=details)
-    return tuple(parts)
+    return tuple(names)
 
 
 def name_of_location(location: str) -> str:

@@ -69,7 +69,7 @@ class CsvDialect:
         return re.compile(rf"{quote}((?:[^{quote}]|{quote}{quote})*+){quote}") if quote else None
 
     @cached_property
-    def _bare(self) -> re.Pattern[str]:
+    def _unquoted(self) -> re.Pattern[str]:
         end = re.escape(self.delimiter)
         return re.compile(rf"(?:(?!{end})[^\r\n])*+" if self.quote else rf"(?:\\.|(?!{end})[^\r\n\\])*+", re.DOTALL)
 
@@ -106,7 +106,7 @@ class CsvDialect:
         if self._quoted and text.startswith(self.quote, pos):
             match = self._quoted.match(text, pos)
             return (_BROKEN, pos) if match is None else (match[1].replace(self.quote * 2, self.quote), match.end())
-        found = self._bare.match(text, pos)
+        found = self._unquoted.match(text, pos)
         assert found is not None
         cell: str | None = found[0]
         if cell == self.null:

@@ -146,9 +146,9 @@ class DataFolder:
         if last < 2 or not pieces[last].isdecimal():
             return cls("", "", 0, pieces[-1:], path.parent)
         folder = path_of(str(Path(*pieces[: last + 1])))
-        place = cls(pieces[last - 2], pieces[last - 1], int(pieces[last]), pieces[last + 1 :], folder)
-        file = place.table_file()
-        return place if file is None else replace(place, db=file.id.db, table=file.id.table)
+        data_folder = cls(pieces[last - 2], pieces[last - 1], int(pieces[last]), pieces[last + 1 :], folder)
+        file = data_folder.table_file()
+        return data_folder if file is None else replace(data_folder, db=file.id.db, table=file.id.table)
 
     def table_file(self) -> TableFile | None:
         """The schema file of the version. SetupError USAGE."""

@@ -91,8 +91,8 @@ def _azure(fs: Any, authority: str) -> Any:
         {name: _first(f"AZURE_{name.upper()}") for name in ("tenant_id", "client_id", "client_secret")},
         {},  # what the machine's own identity is allowed to
     )
-    given = next(choice for choice in choices if all(choice.values()))
-    return fs.AzureFileSystem(account, **given)
+    credentials = next(choice for choice in choices if all(choice.values()))
+    return fs.AzureFileSystem(account, **credentials)
 
 
 def _hdfs(fs: Any, authority: str) -> Any:
@@ -220,10 +220,10 @@ def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings
     submitted: the JVM runs already, and its jars are the user's. SetupError JAR_MISSING.
     """
     brought = settings.artifacts or settings.conf.get("spark.jars") or os.environ.get("BRIDGE_JARS")
-    for store in stores_of([*settings.places, *settings.conf.values()]):
-        ours = dict(spark_config(store))
+    for store in stores_of([*settings.locations, *settings.conf.values()]):
+        defaults = dict(spark_config(store))
         if store.jars and not submitted:
-            ours["spark.jars"] = ",".join(map(str, jars(store.jars, settings.artifacts)))
+            defaults["spark.jars"] = ",".join(map(str, jars(store.jars, settings.artifacts)))
         elif store.package and not (submitted or brought):
             hadoop = [path.stem.rpartition("-")[2] for path in ivy_jar().parent.glob("hadoop-client-api-*.jar")]
             package = store.package.replace("VERSION", (*hadoop, "VERSION")[0])
@@ -232,7 +232,7 @@ def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings
                 " (or its jar: --conf spark.jars=FILE, or BRIDGE_JARS)"
             )
             raise SetupError("JAR_MISSING", details=details)
-        settings = settings.over(ours)
+        settings = settings.over(defaults)
     return settings
 
 

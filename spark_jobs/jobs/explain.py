@@ -28,24 +28,24 @@ _AT = re.compile(r"(?:kafka:)?([^#@]+)@(\d{1,9}):(\d{1,18})\Z", re.ASCII)
 _LINE = re.compile(r"(.+)#(\d{1,12})\Z", re.ASCII)
 
 
-def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
+def find(position: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
     """FILE[#LINE], [kafka:]TOPIC@PARTITION:OFFSET → (message, the messages before it in the file).
 
     SetupError USAGE when there is no such message.
     """
-    refuse_table_source(place)
-    check_is_path(place)
-    at = _AT.match(place)
-    if at and not path_of(place).exists():
+    refuse_table_source(position)
+    check_is_path(position)
+    at = _AT.match(position)
+    if at and not path_of(position).exists():
         from ticdc_bridge.clients.kafka import read_message
 
         return read_message(at[1], int(at[2]), int(at[3]), kafka.settings()), []
-    line = None if path_of(place).exists() else _LINE.match(place)
-    path, number = (path_of(line[1]), int(line[2])) if line else (path_of(place), 1)
-    if place.startswith(TOPIC):
-        raise SetupError("USAGE", details=f"{place}: kafka:TOPIC@PARTITION:OFFSET is needed")
+    line = None if path_of(position).exists() else _LINE.match(position)
+    path, number = (path_of(line[1]), int(line[2])) if line else (path_of(position), 1)
+    if position.startswith(TOPIC):
+        raise SetupError("USAGE", details=f"{position}: kafka:TOPIC@PARTITION:OFFSET is needed")
     if not number:
-        raise SetupError("USAGE", details=f"{place}: messages are counted from 1")
+        raise SetupError("USAGE", details=f"{position}: messages are counted from 1")
     items = [i if isinstance(i, Message) else i[0] for i in islice(read_messages(path), number)]
     if len(items) < number:
         many = f"{len(items)} message{'s' * (len(items) != 1)}"
@@ -100,8 +100,8 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         yield from _event(event)
     if "error" in answer:
         yield from _item("error", f"{answer['error']['code']}: {answer['error']['detail']}")
-        for part, data in answer["raw"].items():
-            yield from _item(part, "null" if data is None else _space_hex(data))
+        for field, data in answer["raw"].items():
+            yield from _item(field, "null" if data is None else _space_hex(data))
 
 
 def _item(name: str, text: str, indent: int = 0) -> Iterator[str]:

@@ -113,7 +113,7 @@ class BatchDecoder:
             return
         start = 0
         try:
-            for selected, fast, rest in self._reader.parts(batch, self._summary):
+            for selected, fast, rest in self._reader.process_batch(batch, self._summary):
                 yield from _merge_in_order(chunk[start : start + selected.num_rows], fast, rest.tolist())
                 start += selected.num_rows
         except SetupError:  # a source of schemas or tables is away: whoever needs it says so

@@ -64,10 +64,10 @@ class TableParquet(ParquetFile):
 
     def write_batch(self, changes: Any) -> None:
         """Rows of the table, and of others, which are left out and counted."""
-        ours = pc.equal(changes.column("kind"), "row")
-        if others := len(changes) - pc.sum(ours).as_py():
+        is_row = pc.equal(changes.column("kind"), "row")
+        if others := len(changes) - pc.sum(is_row).as_py():
             self._left[OTHER_TABLE] += others
-            changes = changes.filter(ours)
+            changes = changes.filter(is_row)
         source = changes.column("source")
         fields = list(self._schema.field("source").type)
         position = pa.StructArray.from_arrays([source.field(f.name) for f in fields], fields=fields)

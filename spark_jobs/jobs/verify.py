@@ -117,7 +117,7 @@ class ComparedInput:
     """One side of a comparison."""
 
     incoming: Incoming
-    side: CodecConfig
+    config: CodecConfig
     name: str
 
 
@@ -136,7 +136,7 @@ def compare(first: ComparedInput, second: ComparedInput, report: VerifyReport) -
         for bucket in range(_BUCKETS):
             groups = [spool.groups(bucket) for spool in spools]
             for key in groups[0].keys() | groups[1].keys():
-                _key(groups[0].get(key, []), groups[1].get(key, []), report, second.side.format)
+                _key(groups[0].get(key, []), groups[1].get(key, []), report, second.config.format)
     return report
 
 
@@ -203,13 +203,13 @@ class _Spool:
 class _Row:
     event: RowChange
     number: int
-    place: str
+    position: str
     binlog: BinlogPosition | None
 
 
 def _read(compared: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> set[tuple[int | None, str]]:
     """Spools the rows of a side; its DDL statements."""
-    decoder, ddl = LearningDecoder(compared.side).decoder, set[tuple[int | None, str]]()
+    decoder, ddl = LearningDecoder(compared.config).decoder, set[tuple[int | None, str]]()
     seen_ids: BoundedCache[bytes, bool] = BoundedCache(1_000_000)
     for item in compared.incoming:
         message = item if isinstance(item, Message) else item[1]
@@ -307,7 +307,7 @@ def _key(entry: list[_Row], two: list[_Row], report: VerifyReport, format_: str)
     last = 0
     for row, other in sorted((pair for pair in pairs if pair[0].event.key), key=lambda pair: pair[0].number):
         if other.number < last:
-            report.add("order", **_row_identity(row), other=other.place)
+            report.add("order", **_row_identity(row), other=other.position)
         last = max(last, other.number)
     for row, other in pairs:
         _pair(row, other, report, format_)
@@ -336,7 +336,7 @@ def _pair(row: _Row, other: _Row, report: VerifyReport, format_: str) -> None:
         if name is None:
             same = False
             column = {"column": difference.cell.column.name} if difference.cell else {}
-            texts = {"one": _text(difference.first), "two": _text(difference.second), "other": other.place}
+            texts = {"one": _text(difference.first), "two": _text(difference.second), "other": other.position}
             report.add("value" if difference.cell else difference.where, **_row_identity(row), **column, **texts)
         else:
             has_losses = True
@@ -382,7 +382,7 @@ def _row_identity(row: _Row) -> dict[str, Any]:
     event = row.event
     cells = (event.before if event.op == "d" else event.after) or {}
     key = {name: plain_value(cells[name]) for name in event.key if name in cells}
-    return {"table": str(event.table.id), "key": key, "op": event.op, "commit_ts": event.commit_ts, "at": row.place}
+    return {"table": str(event.table.id), "key": key, "op": event.op, "commit_ts": event.commit_ts, "at": row.position}
 
 
 def _text(value: Any) -> Any:

@@ -138,11 +138,11 @@ _OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")
 def _unclear_change(statement: Statement, ddl: DdlText, id_: TableId) -> str:
     """The word for a statement that took rows of the table away or brought some, and does not say which."""
     if isinstance(statement, AlterTable):
-        ours = same_table(statement.table.in_db(ddl.db), id_)
+        is_same = same_table(statement.table.in_db(ddl.db), id_)
         for clause in statement.clauses:
-            if isinstance(clause, NoColumnEffect) and clause.what in _OF_PARTITIONS and ours:
+            if isinstance(clause, NoColumnEffect) and clause.what in _OF_PARTITIONS and is_same:
                 return clause.what
-            if isinstance(clause, ExchangePartition) and (ours or same_table(clause.table.in_db(ddl.db), id_)):
+            if isinstance(clause, ExchangePartition) and (is_same or same_table(clause.table.in_db(ddl.db), id_)):
                 return "EXCHANGE PARTITION"
     if isinstance(statement, NoRowEffect) and statement.what.startswith("FLASHBACK"):
         query = ddl.query.lower()

@@ -137,9 +137,9 @@ class TableColumns:
             raise SetupError("USAGE", details=details)
         if (properties.get(ORDER) == "offset") != self.settings.by_offset:
             by_ts, by_offset = "commit_ts", "Kafka's offsets"
-            stored, given = (by_ts, by_offset) if self.settings.by_offset else (by_offset, by_ts)
+            stored, incoming = (by_ts, by_offset) if self.settings.by_offset else (by_offset, by_ts)
             details = (
-                f"its rows are ordered by {stored}, and these changes by {given}"
+                f"its rows are ordered by {stored}, and these changes by {incoming}"
                 " (--order): the two can't be compared. Merge them into another place"
             )
             raise SetupError("STOPPED", where=self.lake_table.location, details=details)

@@ -84,9 +84,9 @@ def check_frame(messages: Any, what: str) -> None:
         check_spark_version(messages.sparkSession.version)
 
 
-def check_choices(**given: tuple[Any, Iterable[Any]]) -> None:
+def check_choices(**arguments: tuple[Any, Iterable[Any]]) -> None:
     """Arguments with the values that each may have. SetupError USAGE for another; None is not among what it says."""
-    for name, (value, choices) in given.items():
+    for name, (value, choices) in arguments.items():
         if value not in choices:
             raise SetupError("USAGE", details=f"{name}={value!r}: choose {' or '.join(filter(None, choices))}")
 

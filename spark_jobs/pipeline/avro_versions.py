@@ -47,7 +47,7 @@ def registered_versions(schemas: Schemas, id_: TableId, complete: bool = False) 
     """complete: with the schemas of other tables, for which all of the registry is listed."""
     name = id_.sanitised.folded  # what TiCDC calls a table's records, in lower case
     entries = list(schemas.all() if complete else schemas.all(name))
-    ours, unreadable, others = [], [], []
+    writers, unreadable, others = [], [], []
     for entry in entries:
         if isinstance(entry.id, int) and entry.id not in _IDS:
             continue  # no message says it
@@ -62,16 +62,16 @@ def registered_versions(schemas: Schemas, id_: TableId, complete: bool = False) 
                 unreadable.append((entry, error))
             continue  # what is no record: the codec says so of each message
         if record.columns:  # no table is without: it says nothing of this one's
-            ours.append(WriterSchema(entry, record))
+            writers.append(WriterSchema(entry, record))
     texts: dict[SchemaId, str] = {}
     unclear = frozenset(e.id for e in entries if texts.setdefault(e.id, e.schema) != e.schema)
-    ours = [w for w in ours if w.entry.subject == without_context(w.entry.subject)] or ours
-    by_version = sorted((w.entry for w in ours), key=lambda entry: entry.version)
+    writers = [w for w in writers if w.entry.subject == without_context(w.entry.subject)] or writers
+    by_version = sorted((w.entry for w in writers), key=lambda entry: entry.version)
     # Ids grow with time, UUIDs do not: of an archive's files the versions do.
     newest = {e.subject: (0, e.id) if isinstance(e.id, int) else (1, e.version) for e in by_version}
-    ours.sort(key=lambda w: (newest[w.entry.subject], w.entry.subject, w.entry.version))
-    keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
-    values = tuple(w for w in ours if not w.entry.subject.endswith("-key"))
+    writers.sort(key=lambda w: (newest[w.entry.subject], w.entry.subject, w.entry.version))
+    keys = tuple(w for w in writers if w.entry.subject.endswith("-key"))
+    values = tuple(w for w in writers if not w.entry.subject.endswith("-key"))
     return RegisteredVersions(keys, values, tuple(unreadable), tuple(others), unclear)
 
 

@@ -20,7 +20,7 @@ class Job:
     topic: the rule that names the topics written. on_error: what becomes of a message that fails. merge: changes are
     applied to tables instead of written, by this one of spark_jobs.lake.engines.base.ENGINES ("auto": which there is).
     current: one of them is the table as TiDB has it now, at the job's output. changelog, versions: where the changelog
-    and the row versions are, None for neither. at_once: how many tables of the lake are written at a time. places: of
+    and the row versions are, None for neither. at_once: how many tables of the lake are written at a time. outputs: of
     tables that do not go where the others do. layout: of tables that are made. without_key: what the current
     table does about a table without a key (spark_jobs.lake.keyless). order: what tells which of a key's changes is the
     last one that merge applies.
@@ -37,7 +37,7 @@ class Job:
     current: bool = True
     changelog: str | None = None
     versions: str | None = None
-    places: tuple[TableOutput, ...] = ()
+    outputs: tuple[TableOutput, ...] = ()
     layout: TableLayout = NO_LAYOUT
     without_key: WithoutKey = "refuse"
     order: Order = "commit_ts"
@@ -51,6 +51,6 @@ class Job:
     def more_locations(self) -> list[str]:
         """Places in the lake, or rules that name them, beside the job's output."""
         table_locations = (
-            output for location in self.places for output in (location.location, location.changelog, location.versions)
+            output for location in self.outputs for output in (location.location, location.changelog, location.versions)
         )
         return [location for location in (self.changelog, self.versions, *table_locations) if location is not None]

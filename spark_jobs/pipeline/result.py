@@ -137,15 +137,15 @@ class Summary:
 
         table: whose rows were asked for.
         """
-        told = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
+        texts = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
         if not self.messages or self.errors.total() >= self.messages:
-            return told
+            return texts
         if table is not None and not any(TableId(db, name).folded == table.folded for _, db, name, *_ in self.used):
             reasons = self._list_tables() or self._list_reasons()
-            told.append(f"table {table}: no row of it came of {_number(self.messages, 'message')}, but {reasons}")
+            texts.append(f"table {table}: no row of it came of {_number(self.messages, 'message')}, but {reasons}")
         elif not (self.rows and (self.out or self.skipped[REPEATED])):
-            told.append(f"no row came of {_number(self.messages, 'message')}, but {self._list_reasons()}")
-        return told
+            texts.append(f"no row came of {_number(self.messages, 'message')}, but {self._list_reasons()}")
+        return texts
 
     def new_mismatches(self, earlier: Summary) -> list[str]:
         """Warnings of definitions that were not used, but for those that an earlier part of the run had."""

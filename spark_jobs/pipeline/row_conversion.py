@@ -30,10 +30,10 @@ _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 class ColumnStep(NamedTuple):
     """What becomes of a column's values, which are not NULL. make: ValueError, TypeError, ArithmeticError where none
-    is certain. certain: values were of the type `own`.
+    is certain. certain: values were of the type `source`.
     """
 
-    own: Column
+    source: Column
     new: Column
     make: Callable[[Value], Value]
     certain: bool
@@ -41,19 +41,19 @@ class ColumnStep(NamedTuple):
     @property
     def widens(self) -> bool:
         """True if it is a number that the newest column's Spark type holds as the same number."""
-        if not self.certain or self.new.type.kind not in _NUMBERS or self.own.type.kind not in _NUMBERS:
+        if not self.certain or self.new.type.kind not in _NUMBERS or self.source.type.kind not in _NUMBERS:
             return False
         is_rounded = self.new.type.kind is Kind.DOUBLE and self.new.scale is not None
-        source, new = spark_type(self.own), spark_type(self.new)
+        source, new = spark_type(self.source), spark_type(self.new)
         return not is_rounded and new != "string" and widens(source, new)
 
     def detail(self, value: Value, error: Exception) -> str:
         """Why a value has no place in the newest column."""
         text = repr(value[:40]) if isinstance(value, str | bytes) else repr(value)
-        source, new = type_text(self.own), type_text(self.new)
+        source, new = type_text(self.source), type_text(self.new)
         if self.certain:
             return f"{text} of {source} has no certain value as {new}, which the column is now: {error}"
-        sent = self.own.vague or source
+        sent = self.source.vague or source
         return f"{text} is no {new}; the message has it as {sent} ({Hint.ON_LOSSY_FLAG} makes it NULL)"
 
 

@@ -24,7 +24,7 @@ class StreamDefinitions:
     """
 
     def __init__(self, tables: TableSource | None = None) -> None:
-        self._given = tables
+        self._defined = tables
         self._seen: set[tuple[int, str, str, str]] = set()
         self._events: list[tuple[int, int, DdlEvent]] = []
         self._catalog: Catalog = new_catalog()
@@ -62,7 +62,7 @@ class StreamDefinitions:
             self._versions.setdefault(i.folded, []).append((event.commit_ts, version))
 
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
-        definition = self._given.at(table, commit_ts) if self._given else None
+        definition = self._defined.at(table, commit_ts) if self._defined else None
         if definition is not None:
             return definition
         versions = self._versions.get(table.folded, [])
@@ -70,18 +70,18 @@ class StreamDefinitions:
         return versions[index - 1][1] if index else None
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
-        return self._given.sanitised(table, columns, commit_ts) if self._given else None
+        return self._defined.sanitised(table, columns, commit_ts) if self._defined else None
 
     def with_columns(self, table: TableId, columns: tuple[str, ...]) -> list[TableVersion]:
         """As what is given beforehand has it (schemas.model.ports.TableVersions)."""
-        return self._given.with_columns(table, columns) if isinstance(self._given, TableVersions) else []
+        return self._defined.with_columns(table, columns) if isinstance(self._defined, TableVersions) else []
 
     def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
         """As what is given beforehand has it (schemas.model.ports.TableSpans)."""
-        if self._given is None:
+        if self._defined is None:
             return -1, MAX_TSO
-        if isinstance(self._given, TableSpans):
-            return self._given.sanitised_span(table, commit_ts)
+        if isinstance(self._defined, TableSpans):
+            return self._defined.sanitised_span(table, commit_ts)
         return commit_ts - 1, commit_ts
 
 

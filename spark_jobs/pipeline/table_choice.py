@@ -42,7 +42,7 @@ class TableChoice:
         return choice
 
     @staticmethod
-    def one(id_: TableId) -> TableChoice:
+    def of_table(id_: TableId) -> TableChoice:
         """The one table."""
         return TableChoice((".".join("`" + name.replace("`", "``") + "`" for name in (id_.db, id_.table)),))
 

@@ -189,17 +189,17 @@ def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Pat
     jar_set = [jar for jar in table() if name in jar.sets and jar.artifact not in brought]
     if kind != "spark" and len(jar_set) < sum(name in jar.sets for jar in table()):
         return []
-    given = given_jars(os.environ.get("BRIDGE_JARS", ""))
-    chosen = {jar: _given_for(jar, given) for jar in jar_set}
+    listed = listed_jars(os.environ.get("BRIDGE_JARS", ""))
+    chosen = {jar: _listed_for(jar, listed) for jar in jar_set}
     fetched = _fetch([jar for jar, path in chosen.items() if path is None])
     paths = [path if path is not None else fetched[jar] for jar, path in chosen.items()]
     if kind == "spark":
         pinned = {jar.file_name for jar in table()}  # a copied cache also holds the broker's, which Spark must not get
-        paths += [path for path in given if path not in paths and path.name not in pinned]
+        paths += [path for path in listed if path not in paths and path.name not in pinned]
     return paths
 
 
-def given_jars(setting: str) -> list[Path]:
+def listed_jars(setting: str) -> list[Path]:
     """The jars that `BRIDGE_JARS` names: a comma list of files and folders (their `*.jar`).
 
     Errors: SetupError JAR_MISSING for a name that is neither.
@@ -227,12 +227,12 @@ def is_complete(path: Path, jar: Jar) -> bool:
         return False
 
 
-def _given_for(jar: Jar, given: Sequence[Path]) -> Path | None:
+def _listed_for(jar: Jar, listed: Sequence[Path]) -> Path | None:
     """The user's file for this row: of the same name, or of the same artifact in another version (theirs to judge)."""
     shared = sum(row.artifact == jar.artifact and bool(row.sets & jar.sets) for row in table()) > 1
     version = re.compile(rf"{re.escape(jar.artifact)}-[0-9]")
-    others = (path for path in given if not shared and version.match(path.name))
-    return next((path for path in given if path.name == jar.file_name), None) or next(others, None)
+    others = (path for path in listed if not shared and version.match(path.name))
+    return next((path for path in listed if path.name == jar.file_name), None) or next(others, None)
 
 
 def _fetch(jar_set: Sequence[Jar]) -> dict[Jar, Path]:

@@ -31,7 +31,7 @@ OLDEST, NEWEST = 17, 23
 _SPECIFICATION = re.compile(r"^\s*java\.specification\.version\s*=\s*(\S+)", re.MULTILINE)
 _HOME = re.compile(r"^\s*java\.home\s*=\s*(.+?)\s*$", re.MULTILINE)
 _QUOTED = re.compile(r'\bversion "([^"]+)"')
-_BARE = re.compile(r"^\s*(?:openjdk|java) (\d[\w.+-]*)", re.MULTILINE)
+_UNQUOTED = re.compile(r"^\s*(?:openjdk|java) (\d[\w.+-]*)", re.MULTILINE)
 
 _WRAPPER = """\
 #!/bin/sh
@@ -72,9 +72,9 @@ def parse_major(text: str) -> int | None:
     In: stdout and stderr together, in any order, with lines of other origin (`Picked up JAVA_TOOL_OPTIONS…`).
     Out: 8 for `1.8.0_392`, 17 for `17.0.15`, 25 for `25-ea`; None when there is no version in it.
     """
-    for pattern in (_SPECIFICATION, _QUOTED, _BARE):
+    for pattern in (_SPECIFICATION, _QUOTED, _UNQUOTED):
         if match := pattern.search(text):
-            numbers = [int(part) for part in re.findall(r"\d+", match[1])]
+            numbers = [int(digits) for digits in re.findall(r"\d+", match[1])]
             if numbers:
                 return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
     return None

@@ -19,13 +19,13 @@ _COORDINATES = re.compile(r"[^\s:,]+:[^\s:,]+:[^\s:,]+")
 class SparkSettings:
     """master: None for the default. conf: Spark's settings by name, which win over ours. packages: G:A:V each.
 
-    places: locations that the job reads and writes, whose stores Spark needs settings and jars for.
+    locations: what the job reads and writes, whose stores Spark needs settings and jars for.
     """
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
-    places: tuple[str, ...] = ()
+    locations: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, master: str | None, conf: Iterable[str] = (), packages: Iterable[str] = ()) -> SparkSettings:
@@ -46,16 +46,20 @@ class SparkSettings:
                 raise SetupError("USAGE", details=f"--packages {coordinate}: GROUP:ARTIFACT:VERSION is needed")
         return cls(master, pairs, coordinates)
 
-    def over(self, ours: Mapping[str, str]) -> SparkSettings:
+    def over(self, defaults: Mapping[str, str]) -> SparkSettings:
         """These settings with ours below them: of a setting that both have these win, comma lists are joined."""
-        joined = {name: join_lists(ours[name], self.conf[name]) for name in LISTS if name in ours and name in self.conf}
-        return replace(self, conf={**ours, **self.conf, **joined})
+        joined = {
+            name: join_lists(defaults[name], self.conf[name])
+            for name in LISTS
+            if name in defaults and name in self.conf
+        }
+        return replace(self, conf={**defaults, **self.conf, **joined})
 
     @property
     def artifacts(self) -> frozenset[str]:
         """The artifacts that the user brings by --packages or --conf spark.jars.packages, by their names."""
-        given = [*self.packages, *self.conf.get(PACKAGES, "").split(",")]
-        return frozenset(entry.split(":")[1] for entry in given if _COORDINATES.fullmatch(entry.strip()))
+        coordinates = [*self.packages, *self.conf.get(PACKAGES, "").split(",")]
+        return frozenset(entry.split(":")[1] for entry in coordinates if _COORDINATES.fullmatch(entry.strip()))
 
 
 def join_lists(*lists: str) -> str:

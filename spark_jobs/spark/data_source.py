@@ -98,23 +98,23 @@ class SourceOptions:
     """What the options say. SetupError USAGE."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.given = {k.lower(): v for k, v in options.items() if not k.lower().startswith("kafka.")}
+        self.values = {k.lower(): v for k, v in options.items() if not k.lower().startswith("kafka.")}
         self.kafka = {k[6:]: v for k, v in options.items() if k.lower().startswith("kafka.")}
-        unknown = sorted(self.given.keys() - set(_KNOWN))
-        if unknown or "format" not in self.given:
+        unknown = sorted(self.values.keys() - set(_KNOWN))
+        if unknown or "format" not in self.values:
             what = f"option {unknown[0]!r} is not known" if unknown else "option 'format' is missing"
             raise SetupError("USAGE", details=f"ticdc: {what}; there are {', '.join(_KNOWN)}, kafka.NAME")
-        check_choices(**{name: (self.given.get(name, choices[0]), choices) for name, choices in _CHOICES.items()})
-        if ("path" in self.given) == ("topic" in self.given):
+        check_choices(**{name: (self.values.get(name, choices[0]), choices) for name, choices in _CHOICES.items()})
+        if ("path" in self.values) == ("topic" in self.values):
             raise SetupError("USAGE", details="ticdc: give a path (load(PATH)), or the option topic")
-        if not self.given.get("from_offset", "0").isdigit():
-            raise SetupError("USAGE", details=f"from_offset={self.given['from_offset']!r}: a number is needed")
+        if not self.values.get("from_offset", "0").isdigit():
+            raise SetupError("USAGE", details=f"from_offset={self.values['from_offset']!r}: a number is needed")
 
     @cached_property
     @with_parameter_names
-    def side(self) -> CodecConfig:
+    def config(self) -> CodecConfig:
         """The side read; with a table, its rows in the table's columns. SetupError USAGE names the source's options."""
-        options = self.given
+        options = self.values
         chosen = {"time_zone": "UTC", "on_lossy": "flag", "craft_float": "auto"}
         config = CodecConfig(
             format_named(options["format"]).name,
@@ -138,10 +138,10 @@ class SourceOptions:
     @cached_property
     def schema(self) -> StructType:
         """A change event's; with a table, before and after as structs."""
-        view = self.side.view
+        view = self.config.view
         if view is None:
             return change_type()
-        return change_type(tidb_row(view.table, view.types, certain=self.side.tables is not None))
+        return change_type(tidb_row(view.table, view.types, certain=self.config.tables is not None))
 
     @property
     def settings(self) -> dict[str, str]:
@@ -151,7 +151,7 @@ class SourceOptions:
     def extents(self) -> dict[int, tuple[int, int]]:
         from ticdc_bridge.clients.kafka import extents
 
-        return extents(self.given["topic"], self.settings)
+        return extents(self.values["topic"], self.settings)
 
 
 def _drop_empty_profiles() -> None:
@@ -180,7 +180,7 @@ class TicdcDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
         _drop_empty_profiles()
         options = SourceOptions(self.options)
-        if "topic" not in options.given:
+        if "topic" not in options.values:
             raise SetupError("USAGE", details="ticdc: a stream reads a topic")
         return _StreamReader(options, schema)
 
@@ -189,8 +189,8 @@ class _PartitionDecoder:
     """Reads partitions; in a Python worker."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._topic, self._kafka = options.given.get("topic"), options.settings if "topic" in options.given else {}
-        self._config, self._schema = options.side, schema
+        self._topic, self._kafka = options.values.get("topic"), options.settings if "topic" in options.values else {}
+        self._config, self._schema = options.config, schema
         if self._config.tables is not None or self._config.format == "avro":
             (warm_changes if self._config.view is None else warm_table_rows)(self._config.format)
 
@@ -205,7 +205,7 @@ class _PartitionDecoder:
             if batch is None:
                 yield from self._read_slowly(reader, chunk, schema)
                 continue
-            for selected, fast, rest in reader.parts(batch):
+            for selected, fast, rest in reader.process_batch(batch):
                 some = [chunk[start + at] for at in rest.tolist()]
                 start += selected.num_rows
                 if fast is None:
@@ -219,32 +219,36 @@ class _PartitionDecoder:
         while some := list(islice(rows, _ROWS)):
             yield pa.RecordBatch.from_pylist(some, schema=schema)
 
-    def _items(self, part: InputPartition) -> Iterator[Read]:
-        if isinstance(part, TopicRange):
+    def _items(self, partition: InputPartition) -> Iterator[Read]:
+        if isinstance(partition, TopicRange):
             from ticdc_bridge.clients.kafka import read_range
 
             assert self._topic is not None
-            return read_range(self._topic, part.partition, part.start, part.end, self._kafka)
-        assert isinstance(part, FilePartition)
-        return read_source(part.path, _NO_KAFKA, self._config.options) if part.end is None else _lines(part, part.end)
+            return read_range(self._topic, partition.partition, partition.start, partition.end, self._kafka)
+        assert isinstance(partition, FilePartition)
+        return (
+            read_source(partition.path, _NO_KAFKA, self._config.options)
+            if partition.end is None
+            else _lines(partition, partition.end)
+        )
 
     def _rows(self, reader: ChangeReader, item: Read) -> Iterator[dict[str, Any]]:
         message = item if isinstance(item, Message) else item[1]
-        result = reader.one(item) if isinstance(item, Message) else MessageResult(error=item[0])
+        result = reader.process_message(item) if isinstance(item, Message) else MessageResult(error=item[0])
         return all_rows(result, message, self._config.view)
 
 
 class _Reader(_PartitionDecoder, DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        if "topic" in options.given:
-            first = int(options.given.get("from_offset", "0"))
+        if "topic" in options.values:
+            first = int(options.values.get("from_offset", "0"))
             ranges = ((p, max(low, first), high) for p, (low, high) in options.extents().items())
             self._partitions: list[InputPartition] = [
                 TopicRange(*partition) for partition in ranges if partition[1] < partition[2]
             ]
         else:
-            self._partitions = list(_file_partitions(path_of(options.given["path"])))
+            self._partitions = list(_file_partitions(path_of(options.values["path"])))
 
     def partitions(self) -> list[InputPartition]:
         return self._partitions or [FilePartition("/dev/null")]  # Spark needs one
@@ -258,7 +262,7 @@ class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
         self._asked = options
 
     def initialOffset(self) -> dict[str, int]:
-        first = int(self._asked.given.get("from_offset", "0"))
+        first = int(self._asked.values.get("from_offset", "0"))
         return {str(p): max(low, min(first, high)) for p, (low, high) in self._asked.extents().items()}
 
     def latestOffset(self) -> dict[str, int]:
@@ -272,7 +276,7 @@ class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
                 details = f"offsets from {begin} are gone (the topic was deleted or truncated); nothing was skipped"
                 raise SetupError("STOPPED", where=f"topic {self._topic} partition {partition}", details=details)
         ranges = ((int(p), start.get(p, lows.get(p, 0)), high) for p, high in end.items())
-        return [TopicRange(*part) for part in ranges if part[1] < part[2]]
+        return [TopicRange(*extent) for extent in ranges if extent[1] < extent[2]]
 
 
 def _file_partitions(path: Path) -> Iterator[FilePartition]:

@@ -42,7 +42,7 @@ def typed_changes_of(
             config = replace(config, view=TableView(plan.table, *view_options))
             kernels = warm_table_rows("avro")
             if types == EXACT and not (frame.isStreaming and kernels):
-                changes = replace(plan, side=config).decode(frame)
+                changes = replace(plan, config=config).decode(frame)
                 if changes is not None:
                     return changes
             if kernels:
@@ -67,9 +67,9 @@ def _decode_in_workers(
     changes = map_messages(frame, DecodeBatches(config, arrow_schema_of(kind), key), kind)
     if config.format != "avro":  # each of whose messages has an event, or is an error
         changes = without_skipped(changes, F.col("kind"), f".{view.table.id}")
-    ours = F.col("kind").isNull() | F.col("kind").isin("error", "watermark")
-    ours = ours | F.coalesce(is_of(view.table.id, F.col("db"), F.col("table")), F.lit(False))
-    changes = leave_out(changes, metric(others, view.table.id), F.when(~ours, "other"), {"other": "rows"})
+    is_kept = F.col("kind").isNull() | F.col("kind").isin("error", "watermark")
+    is_kept = is_kept | F.coalesce(is_of(view.table.id, F.col("db"), F.col("table")), F.lit(False))
+    changes = leave_out(changes, metric(others, view.table.id), F.when(~is_kept, "other"), {"other": "rows"})
     # What is the same in every row does not come through Arrow (spark_jobs.arrow.changes.ChangeReader, key).
     none, id_ = F.array().cast("array<string>"), view.table.id
     names = F.array(*map(F.lit, key)) if key else none
@@ -104,11 +104,11 @@ def apply_view(events: DataFrame, config: CodecConfig) -> DataFrame:
     assert config.view is not None
     table = config.view.table
     row = tidb_row(table, certain=config.tables is not None)
-    ours = F.col("kind").isin("error", "watermark")
-    ours = ours | F.coalesce(is_of(table.id, F.col("db"), F.col("table")), F.lit(False))
+    is_kept = F.col("kind").isin("error", "watermark")
+    is_kept = is_kept | F.coalesce(is_of(table.id, F.col("db"), F.col("table")), F.lit(False))
     columns = [
         F.expr(typed_row(name, table)).cast(row).alias(name) if name in BINARY else F.col(name)
         for name in events.columns
     ]
-    counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))
-    return typed_view(counted.where(ours).select(*columns), config)
+    counted = events.observe(metric("other_tables", table.id), F.count(F.when(~is_kept, 1)).alias("rows"))
+    return typed_view(counted.where(is_kept).select(*columns), config)

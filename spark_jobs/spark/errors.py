@@ -186,8 +186,8 @@ def error_of(error: Exception) -> SetupError | None:
         return end
     if isinstance(error, OSError) and error.errno in _LOCATION_ERRORS and error.filename is not None:
         return SetupError("USAGE", details=f"{error.filename}: {reason_of(error)}")
-    if (ours := raised_message(error)) is not None:
-        return SetupError("USAGE", details=ours)
+    if (message := raised_message(error)) is not None:
+        return SetupError("USAGE", details=message)
     if (wrong := _wrong_package(error)) is not None:
         return SetupError("USAGE", details=wrong)
     if (missing := _NO_FILE_SYSTEM.search(text)) is not None:

@@ -227,7 +227,7 @@ def _settings(master: str, config: Mapping[str, str], packages: Sequence[str] = 
     options, more = config.get(_JVM_OPTIONS, ""), (os.environ.get(name, "") for name in _JAVA_READS)
     # Where no collector is chosen, and the driver runs tasks.
     collector = _COLLECTOR if _is_local(master) and not any(map(_CHOSEN.search, (options, *more))) else ""
-    ours = {
+    settings = {
         **RUNTIME,
         **_START,
         **(_local_settings(scratch) if _is_local(master) else {}),
@@ -238,15 +238,15 @@ def _settings(master: str, config: Mapping[str, str], packages: Sequence[str] = 
     }
     if PACKAGES not in config:
         brought = SparkSettings(packages=tuple(packages)).artifacts
-        ours["spark.jars"] = join_lists(*map(str, jars("spark", brought)), config.get("spark.jars", ""))
+        settings["spark.jars"] = join_lists(*map(str, jars("spark", brought)), config.get("spark.jars", ""))
     if packages:
-        ours[PACKAGES] = join_lists(config.get(PACKAGES, ""), *packages)
+        settings[PACKAGES] = join_lists(config.get(PACKAGES, ""), *packages)
         if settings_file := os.environ.get("BRIDGE_IVY_SETTINGS"):
-            ours.setdefault("spark.jars.ivySettings", settings_file)
+            settings.setdefault("spark.jars.ivySettings", settings_file)
     if _is_local(master):  # workers must find `ticdc_bridge` from wherever the job was started
         folders = filter(None, [str(Path(__file__).absolute().parents[3]), os.environ.get("PYTHONPATH")])
-        ours.setdefault("spark.executorEnv.PYTHONPATH", os.pathsep.join(folders))
-    return ours
+        settings.setdefault("spark.executorEnv.PYTHONPATH", os.pathsep.join(folders))
+    return settings
 
 
 def _local_settings(folder: Path) -> dict[str, str]:

@@ -148,7 +148,7 @@ class SendBatches:
                     merge_in_order(
                         chunk, rest, self.schema, read_row, self._kernel_rows(chunk, fast), fast and fast.origin
                     )
-                    for chunk, fast, rest in worker.parts(batch, batch_counts)
+                    for chunk, fast, rest in worker.process_batch(batch, batch_counts)
                 ]
             except SetupError as error:
                 self.reports.add({self.attempt: SendReport(fatal=row_of_error(error))})
@@ -170,7 +170,9 @@ class SendBatches:
     def _kernel_rows(self, chunk: Any, fast: KernelOutput | None) -> Any:
         if fast is None:
             return None
-        return fast.record_batch(chunk, self.schema, partition=self._partitions(fast, chunk), part=pa.array(fast.part))
+        return fast.record_batch(
+            chunk, self.schema, partition=self._partitions(fast, chunk), part=pa.array(fast.number)
+        )
 
     def _partitions(self, fast: KernelOutput, chunk: Any) -> Any:
         """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""

@@ -64,7 +64,7 @@ class TableTask:
         return self.chain.name
 
     @property
-    def places(self) -> set[str]:
+    def locations(self) -> set[str]:
         return {location for location in (self.location, self.changelog, self.versions) if location is not None}
 
     @property
@@ -73,16 +73,16 @@ class TableTask:
 
 
 class ManyTables:
-    """rules: the location, changelog and versions of each table that has none in `places`. most: how many are written
-    at a time. follows: a table that gets another name keeps its place, which follows its DDL; else each name is one.
-    cut_off: set, no other table of the batch begins, and it ends with WaitInterrupted.
+    """rules: the location, changelog and versions of each table that has none in `locations`. most: how many are
+    written at a time. follows: a table that gets another name keeps its place, which follows its DDL; else each name is
+    one. cut_off: set, no other table of the batch begins, and it ends with WaitInterrupted.
     """
 
     def __init__(
         self, choice: TableChoice, rules: Mapping[str, str | None], locations: Sequence[TableOutput], most: int,
         follows: bool, checkpoint: Checkpoint | None,
     ) -> None:  # fmt: skip
-        self._choice, self._rules, self._given = choice, rules, locations
+        self._choice, self._rules, self._outputs = choice, rules, locations
         self._most, self._follows = most, follows
         self._checkpoint, self.cut_off = checkpoint, threading.Event()
         earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
@@ -131,16 +131,16 @@ class ManyTables:
                 summary.skipped[group["kind"]] += group["rows"]
                 continue
             others += group["rows"]
-            newest, is_ours = group["newest"], False
+            newest, is_chosen = group["newest"], False
             for chain in self._histories.tables_named(TableId(newest["db"], newest["table"])):
                 task = tasks.get(chain.name.folded) or self._task_of(chain)
                 if task is not None:
-                    is_ours = True
+                    is_chosen = True
                     tasks[chain.name.folded] = task
                     names.setdefault(chain.name.folded, []).append(group[_TABLE])
                     task.rows += group["rows"]
                     task.newest = max((ts for ts in (task.newest, newest["commit_ts"]) if ts is not None), default=None)
-            if is_ours and group["estimated"]:
+            if is_chosen and group["estimated"]:
                 summary.flags[TABLE_ESTIMATED] += group["estimated"]
         for id_, task in tasks.items():
             task.changes = changes.where((F.col("kind") == "row") & F.col(_TABLE).isin(*names[id_]))
@@ -163,33 +163,33 @@ class ManyTables:
             and task.refused is None
             and len(task.statements) > 1
             and self._locations_of(task.chain).get("history") != task.digest
-            and any(map(_may_exist, task.places))
+            and any(map(_may_exist, task.locations))
         ]
 
     def _task_of(self, chain: RenameChain) -> TableTask | None:
         """None for a table that is not chosen."""
         if self._first_name(chain) is None:
             return None
-        given = self._given_locations(chain)
-        layout = given.layout if given else None
+        output = self._output_for(chain)
+        layout = output.layout if output else None
         try:
             location = self._locations_of(chain)
         except SetupError as error:
             return TableTask(chain, "", (), refused=error)
         tasks = TableTask(chain, str(location["location"]), self._histories.statements_of(chain), layout=layout)
         for kind in _BESIDE:
-            if self._rule(kind, given) is not None:
+            if self._rule(kind, output) is not None:
                 setattr(tasks, kind, str(location[kind]))
         return tasks
 
-    def _rule(self, kind: str, given: TableOutput | None) -> str | None:
-        return (getattr(given, kind) if given else None) or self._rules[kind]
+    def _rule(self, kind: str, output: TableOutput | None) -> str | None:
+        return (getattr(output, kind) if output else None) or self._rules[kind]
 
-    def _given_locations(self, chain: RenameChain) -> TableOutput | None:
+    def _output_for(self, chain: RenameChain) -> TableOutput | None:
         """By the name that the table's places have; else by its newest."""
         names = (self._first_name(chain), chain.name)
-        given = (task for name in names if name for task in self._given if task.tables.takes(name))
-        return next(given, None)
+        found = (task for name in names if name for task in self._outputs if task.tables.takes(name))
+        return next(found, None)
 
     def _first_name(self, chain: RenameChain) -> TableId | None:
         """The first of a table's names that is chosen: its place has that, whatever the table is called later."""
@@ -208,9 +208,9 @@ class ManyTables:
                 " without it: merge it from the beginning with another --checkpoint, and leave it out here"
             )
             raise SetupError("STOPPED", where=str(name), details=details)
-        given, location = self._given_locations(chain), self._states.get(str(name.folded), {})
+        output, location = self._output_for(chain), self._states.get(str(name.folded), {})
         for kind in ("location", *_BESIDE):
-            if kind not in location and (rule := self._rule(kind, given)) is not None:
+            if kind not in location and (rule := self._rule(kind, output)) is not None:
                 location[kind] = location_by_rule(rule, name)
         return self._states.setdefault(str(name.folded), location)
 
@@ -221,7 +221,9 @@ class ManyTables:
     ) -> list[TableTask]:  # fmt: skip
         errors: dict[TableId, Exception] = {task.id: task.refused for task in tasks if task.refused}
         by_location = dict[str, TableTask]()
-        for task, location in [(each, location) for each in tasks if each.refused is None for location in each.places]:
+        for task, location in [
+            (each, location) for each in tasks if each.refused is None for location in each.locations
+        ]:
             other = by_location.setdefault(location, task)
             if other is not task:
                 details = (

@@ -58,7 +58,7 @@ class MicroBatchRunner:
         if isinstance(out, str) and table_location_of(out) and is_rule(out):
             rules = {"location": out, "changelog": job.changelog, "versions": job.versions}
             chosen = job.read.chosen or TableChoice()
-            self._tables = ManyTables(chosen, rules, job.places, job.at_once, job.merge is not None, checkpoint)
+            self._tables = ManyTables(chosen, rules, job.outputs, job.at_once, job.merge is not None, checkpoint)
             job = replace(job, read=replace(job.read, chosen=None))  # renames may bring others in
         self._job = job
         locations = (*([out] if isinstance(out, str) else []), *job.more_locations)

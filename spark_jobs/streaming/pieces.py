@@ -110,7 +110,7 @@ class PieceBatches:
                         yield {**piece, "position": row["position"]}
 
             try:
-                for chunk, fast, rest in worker.parts(batch, counts):
+                for chunk, fast, rest in worker.process_batch(batch, counts):
                     made = merge_in_order(
                         chunk, rest, self.schema, read_row, self._kernel_pieces(chunk, fast), fast and fast.origin
                     )
@@ -133,7 +133,7 @@ class PieceBatches:
             "position": chunk.column("position").take(pa.array(fast.origin)),
         }  # fmt: skip
         if isinstance(fast, LineBatch):
-            columns |= {"number": pa.array(fast.part), "line": fast.lines}
+            columns |= {"number": pa.array(fast.number), "line": fast.lines}
         elif isinstance(fast, ChangeBatch):
             kind = self.schema.field("change").type
             values = pa.StructArray.from_arrays(fast.rows.columns, fields=list(kind))
@@ -141,13 +141,13 @@ class PieceBatches:
         elif self.form == "text":
             written = fast.record_batch(chunk, pa.schema([f for f in chunk.schema if f.name in _CARRIED]))
             lines = [json_line(message_line(message_of_row(row))) for row in rows_of(written)]
-            columns |= {"part": pa.array(fast.part), "line": pa.array(lines, pa.string())}
+            columns |= {"part": pa.array(fast.number), "line": pa.array(lines, pa.string())}
         else:
             kind = self.schema.field("message").type
             values = pa.StructArray.from_arrays(
                 fast.record_batch(chunk, pa.schema(list(kind))).columns, fields=list(kind)
             )
-            columns |= {"part": pa.array(fast.part), "message": values}
+            columns |= {"part": pa.array(fast.number), "message": values}
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -181,9 +181,9 @@ class PieceBatches:
             marks = result.marks or [EventOrder(None, 0, b"", len(result.out))]
             messages = iter(result.out)
             for number, mark in enumerate(marks):
-                for part, written in enumerate(islice(messages, mark.count)):
+                for at, written in enumerate(islice(messages, mark.count)):
                     made = {"line": json_line(message_line(written))} if text else {"message": message_row(written)}
-                    yield {**_order_row(mark, number, part), **made}
+                    yield {**_order_row(mark, number, at), **made}
             return
         marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if self.form == "change":
@@ -200,7 +200,7 @@ def _fatal_piece(position: int, error: SetupError) -> dict[str, Any]:
 
 
 class TaskCodecs:
-    """A task's codecs: rows of the input one by one, or (`parts`) many at once."""
+    """A task's codecs: rows of the input one by one, or (`process_batch`) many at once."""
 
     def __init__(self, job: Job, changes: Any = None, lines: bool = False) -> None:
         """changes: the Arrow type of change events, where these are made of messages; lines: where lines are."""
@@ -214,7 +214,7 @@ class TaskCodecs:
             self._batches = LineReader(job.read)
         self.process_message: Callable[[Message], MessageResult]
         if self._batches is not None:
-            self.process_message = self._batches.one
+            self.process_message = self._batches.process_message
             return
         decoder, marked = job.read.decoder(), job.needs_order
         self.process_message = lambda m: decode_message(decoder, m, job.read.verify_checksum, marked, job.read.chosen)
@@ -235,13 +235,13 @@ class TaskCodecs:
             return self.process_message(item), item
         return MessageResult(error=item[0]), item[1]
 
-    def parts(self, batch: Any, counts: BatchCounts) -> Iterator[tuple[Any, Any, Any]]:
-        """As `Transcoder.parts` or `ChangeReader.parts`; `counts` counts what the kernels took."""
-        counts.places(batch)
+    def process_batch(self, batch: Any, counts: BatchCounts) -> Iterator[tuple[Any, Any, Any]]:
+        """As `BatchReader.process_batch`; `counts` counts what the kernels took."""
+        counts.count_offsets(batch)
         if self._batches is None:
             yield batch, None, np.arange(batch.num_rows)
         else:
-            yield from self._batches.parts(batch, counts.summary)
+            yield from self._batches.process_batch(batch, counts.summary)
 
 
 class BatchCounts:
@@ -260,7 +260,7 @@ class BatchCounts:
             newest = result.newest_watermark
             self._watermarks[partition] = max(-1 if newest is None else newest, self._watermarks.get(partition, -1))
 
-    def places(self, batch: Any) -> None:
+    def count_offsets(self, batch: Any) -> None:
         """The newest offset of each partition in the batch; of several topics, by the sources' numbers."""
         if not {"partition", "offset"} <= set(batch.schema.names):
             return

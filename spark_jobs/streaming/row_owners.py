@@ -89,10 +89,10 @@ class RowOwners:
             at = F.greatest(owner["after"] + 1, F.least(owner["until"], about))
             return F.struct(F.abs(at - about).alias("distance"), at.alias("at"))
 
-        is_bare = is_shared & F.expr("kind = 'row' AND commit_ts IS NULL")
-        owned_at = F.coalesce(commit_ts, F.when(is_bare, F.array_min(F.transform(likely, nearest))["at"]))
+        is_untimed = is_shared & F.expr("kind = 'row' AND commit_ts IS NULL")
+        owned_at = F.coalesce(commit_ts, F.when(is_untimed, F.array_min(F.transform(likely, nearest))["at"]))
         several = F.size(F.array_distinct(F.transform(likely, lambda owner: owner["table"]))) > 1
-        is_estimated = F.coalesce(is_bare & several, F.lit(False))
+        is_estimated = F.coalesce(is_untimed & several, F.lit(False))
         marked = marked.withColumns({OWNED_AT: owned_at, IS_ESTIMATED: is_estimated})
         return marked.drop("_before", "_after", *_SPAN)
 

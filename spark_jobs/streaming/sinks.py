@@ -25,6 +25,7 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import is_rule
 from ticdc_bridge.spark_jobs.pipeline.watermark_buffer import handle_failure
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
+from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.pieces import error_of_row
 
@@ -98,7 +99,11 @@ class TopicSink(BatchSink):
         elif self._read is not None:
             rows = rows.withColumn("topic", _topic_or_error(self._read))
         options |= {"includeHeaders": "true", "kafka.enable.idempotence": "true"}
-        rows = _with_ids(rows) if "position" in rows.columns else rows
+        if "position" in rows.columns:
+            rows = rows if "number" in rows.columns else rows.withColumn("number", F.lit(0))
+            if avro_jvm.send_with_ids(rows, options, ID):
+                return
+            rows = _with_ids(rows)
         rows.write.format("kafka").options(**options).save()
 
     def _smaller_batches(self) -> dict[str, str]:
@@ -118,9 +123,8 @@ class TopicSink(BatchSink):
 
 
 def _with_ids(rows: DataFrame) -> DataFrame:
-    """Rows whose headers end with their ids."""
-    number = F.col("number") if "number" in rows.columns else F.lit(0)
-    where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), number, "part")
+    """Rows whose headers end with their ids, as avro_jvm/KafkaSend.java makes them."""
+    where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), "number", "part")
     header = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
     headers = F.concat(F.coalesce("headers", F.array()), F.array(header))
     return rows.withColumn("headers", headers).drop(*_INPUT_ORDER)

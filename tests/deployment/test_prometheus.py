@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.service import ROOT, Client
 from tests.support.table import check_rows
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.service.tracker.metrics import TrackerMetrics
 from ticdc_bridge.service.tracker.progress import Progress

@@ -22,6 +22,7 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
+from ticdc_bridge.spark_jobs.spark import avro_jvm
 from ticdc_bridge.spark_jobs.streaming.sinks import TopicSink
 
 if TYPE_CHECKING:
@@ -157,9 +158,11 @@ def test_streaming_transcode_to_a_debezium_topic(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fixed", [True, False])
-def test_a_streams_messages_end_with_their_ids(spark: SparkSession, kafka: Kafka, fixed: bool) -> None:
-    """Own headers in their order, NULLs among them, then the id; key, value and headers NULL or empty."""
+@pytest.mark.parametrize(("fixed", "in_sink"), [(True, True), (False, True), (False, False)])
+def test_a_streams_messages_end_with_their_ids(
+    spark: SparkSession, kafka: Kafka, fixed: bool, in_sink: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a task of the sink and by Spark's columns: own headers in their order, NULLs among them, then the id; key, value and headers NULL or empty."""
     headers = [None, [], [("a", b"1"), ("a", None), ("", b"")]]
     texts = [(None, b"v"), (b"", b""), (b"k", None)]
     rows = [
@@ -172,6 +175,9 @@ def test_a_streams_messages_end_with_their_ids(spark: SparkSession, kafka: Kafka
     frame = spark.createDataFrame(rows, f"{kind}, number int, part int, topic string").coalesce(1)
     frame = frame.drop("topic") if fixed else frame.selectExpr("* except (topic)", f"'{topic}' as topic")
     sink = TopicSink(topic if fixed else None, KafkaClient(kafka.bootstrap_servers), None if fixed else "t", True)
+    assert avro_jvm.class_of(spark, "KafkaSend") is not None
+    if not in_sink:
+        monkeypatch.setattr(avro_jvm, "class_of", lambda *_: None)
     sink.save(frame)
     sink.save(frame.drop("number").limit(2))
     if not fixed:

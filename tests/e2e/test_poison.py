@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.support.kafka import Kafka
 
-OURS = (REASON, DETAIL, ORIGIN, ATTEMPT)
+ERROR_HEADERS = (REASON, DETAIL, ORIGIN, ATTEMPT)
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def servers(kafka: Kafka, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) 
 
 
 def _told(letter: Message) -> dict[str, str]:
-    return {name: (value or b"").decode() for name, value in letter.headers if name in OURS}
+    return {name: (value or b"").decode() for name, value in letter.headers if name in ERROR_HEADERS}
 
 
 @pytest.mark.parametrize("format_", GOOD)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.service import Client, empty_store, environment
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import SqlStore, open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.testing import running_service
 
 

@@ -19,7 +19,7 @@ _MASK = (1 << 64) - 1
 def events_of(rows: Rows, format_: str) -> list[RowChange]:
     """The rows as a decoder of the format gives them, in their order; `extra` is empty."""
     readers = [tuple((column.name, _reader(column)) for column in shape.columns) for shape in rows.shapes]
-    position, length, data = rows.place, rows.length, rows.data
+    position, length, data = rows.start, rows.length, rows.data
     found = []
     pieces = (rows.shape, rows.commit_ts, rows.op, rows.after, rows.before, rows.step)
     for number, (at, commit_ts, op, after, before, step) in enumerate(zip(*(p.tolist() for p in pieces), strict=True)):

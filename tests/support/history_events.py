@@ -11,7 +11,7 @@ from typing import Any
 from tests.support.ddl_histories import recorded
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.history.model import DdlRecord
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 
 T0 = 463_293_132_486_213_632
 

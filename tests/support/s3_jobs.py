@@ -20,7 +20,7 @@ _SHORT = {**QUICK, **INTERPRETED, "spark.sql.shuffle.partitions": "1", _JVM_OPTI
 
 
 def run(lines: list[list[str]]) -> None:
-    spark = tables.session(SparkSettings("local[2]", _SHORT, places=("delta:s3://lake/t",)), ["delta"])
+    spark = tables.session(SparkSettings("local[2]", _SHORT, locations=("delta:s3://lake/t",)), ["delta"])
     data_source.register(spark)
     for words in lines:
         print(f"{main(words)} {' '.join(words)}", flush=True)

@@ -85,7 +85,7 @@ def _batch_of_chunk(chunk: RowChunk, shape: RowShape, memory: ChunkMemory) -> An
         assert not bad.any()  # the reader has looked at each
         arrays = list(map(array_of_column, typed))
         images.append(pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0)))
-    ops = pa.DictionaryArray.from_arrays(chunk.side.astype(np.int8), pa.array(_OPS)).dictionary_decode()
+    ops = pa.DictionaryArray.from_arrays(chunk.image_bits.astype(np.int8), pa.array(_OPS)).dictionary_decode()
     heads = [pa.array(chunk.message), ops, pa.array(chunk.commit_ts), pa.array(chunk.partition)]
     return pa.RecordBatch.from_arrays([*heads, pa.array(chunk.key_only), *images], schema=batch_schema(shape.columns))
 

@@ -119,9 +119,9 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
             "schema_registry": self.schema_registry, "ticdc_version": self.ticdc_version,
         }  # fmt: skip
         sources = {"--registry": self.registry, "--store": self.store, "--ddl": self.ddl}
-        if len(given := [name for name, value in sources.items() if value]) > 1:
+        if len(used := [name for name, value in sources.items() if value]) > 1:
             ways = "--registry URL, --store URL or --ddl SOURCE"
-            raise SetupError("USAGE", details=f"the tables come from one place: {ways}, not {' and '.join(given)}")
+            raise SetupError("USAGE", details=f"the tables come from one place: {ways}, not {' and '.join(used)}")
         if self.store or self.ddl:
             with self._open_local() as answer:
                 form: dict[str, Any] = answer(CheckRequest(**request, changefeed=read_files(**feed)))
@@ -140,7 +140,7 @@ class CheckDdl(ChangefeedOptions, ServiceCommand):
         from ticdc_bridge.service.registry.view import RegistryView
         from ticdc_bridge.service.schema_types.base import LEVELS
         from ticdc_bridge.service.store import open_store, store_exists
-        from ticdc_bridge.service.store.history_reader import HistoryStore
+        from ticdc_bridge.service.store.history_store import HistoryStore
 
         if self.store:
             if not store_exists(self.store):  # opening one makes it: a command that only reads must not

@@ -140,14 +140,14 @@ def choose_tables(args: Decode | Merge | Transcode) -> TableChoice | None:
         raise SetupError("USAGE", details="--table DB.TABLE and --tables both choose tables: give one")
     if table is not None and re.search(r"[*?,]", table):
         raise SetupError("USAGE", details=f"--table {table}: one table is needed; --tables takes patterns and lists")
-    if args.places and not many and args.command != "transcode":
+    if args.outputs and not many and args.command != "transcode":
         details = "[[table]] of --file gives single tables places; --out names the others' with {schema} and {table}"
         raise SetupError("USAGE", details=details)
     if many:
         check_rule(args.out)
     if table is not None:
         args.table, args.tables = (None, [table]) if many else (table, [])
-        return TableChoice.one(table_id(table)) if many else None
+        return TableChoice.of_table(table_id(table)) if many else None
     choice = TableChoice.of(args.tables) if args.tables else None
     if files := [pattern for pattern in args.tables if DEFINITION_FILE.search(pattern)]:
         print(f"warning: --tables {files[0]} is a filter of tables; definitions are given by --ddl", file=sys.stderr)
@@ -216,8 +216,8 @@ def spark_settings(args: SparkConf, used: bool, *locations: str | None) -> Spark
     """
     master = args.master if isinstance(args, JobOptions) else None
     of_spark = {"--conf": args.conf, "--packages": args.packages, "--master": master}
-    if not used and (given := next((name for name, value in of_spark.items() if value), "")):
-        details = f"{given} goes with Spark (--spark, --stream, a table), and this job runs without it"
+    if not used and (unused := next((name for name, value in of_spark.items() if value), "")):
+        details = f"{unused} goes with Spark (--spark, --stream, a table), and this job runs without it"
         raise SetupError("USAGE", details=details)
     settings = SparkSettings.of(master, args.conf, args.packages)
     if isinstance(args, JobOptions) and args.reader_features == "full":
@@ -229,7 +229,7 @@ def spark_settings(args: SparkConf, used: bool, *locations: str | None) -> Spark
         ):
             raise SetupError("USAGE", details="--reader-features full goes with delta:PATH, written by delta-spark")
         settings = settings.over(FULL)
-    return replace(settings, places=tuple(filter(None, locations)))
+    return replace(settings, locations=tuple(filter(None, locations)))
 
 
 def offset(text: str) -> int:

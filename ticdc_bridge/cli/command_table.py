@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-SERVICE, JOBS, OWN = "service", "spark_jobs", "ticdc_bridge"
+SERVICE, JOBS, BRIDGE = "service", "spark_jobs", "ticdc_bridge"
 EXTRA: Final = {SERVICE: "service", JOBS: "spark"}
 """What `pip install 'ticdc-bridge[…]'` needs to be given for a program."""
 
@@ -63,7 +63,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
     "Set up and try": (
         Command("demo", JOBS, "jobs.demo:Demo", "run everything on this machine with sample TiCDC messages"),
         Command("package", JOBS, "jobs.package:Package", "write the zip and the script for spark-submit"),
-        Command("completion", OWN, "completion:Completion", "print the completion script of bash, zsh or fish"),
+        Command("completion", BRIDGE, "completion:Completion", "print the completion script of bash, zsh or fish"),
     ),
 }
 COMMANDS: Final = {entry.name: entry for group in GROUPS.values() for entry in group}

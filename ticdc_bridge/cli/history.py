@@ -20,7 +20,7 @@ from ticdc_bridge.service.server.logs import print_line
 if TYPE_CHECKING:
     from ticdc_bridge.schemas.model.table import Table
     from ticdc_bridge.service.registry.view import RegistryView
-    from ticdc_bridge.service.store.history_reader import HistoryStore
+    from ticdc_bridge.service.store.history_store import HistoryStore
 
 _DB: Final[Any] = option(INPUT, "DATABASE", "Only the tables of this database.")
 _INCLUSIVE: Final[Any] = flag(None, "--inclusive", "With the DDL at that very commit_ts, as rows after it have it.")
@@ -38,7 +38,7 @@ class Replay(ServiceCommand):
       ticdc-bridge history replay ddl.jsonl --mode typed
     """
 
-    given: str | None = argument("FILE", "JSON lines of a recorded DDL history; - is standard input.")
+    file: str | None = argument("FILE", "JSON lines of a recorded DDL history; - is standard input.")
     source: str | None = option(INPUT, "FILE", "The same.", "--in")
     mode: Literal["wire", "typed"] = option(
         None, None, "wire: the statements as TiCDC sends them; typed: as they were typed.", default="wire"
@@ -47,7 +47,7 @@ class Replay(ServiceCommand):
     def run(self) -> None:
         from ticdc_bridge.service.history.table_json import replay
 
-        done, failed, file = 0, 0, choose_source("FILE", self.given, self.source)
+        done, failed, file = 0, 0, choose_source("FILE", self.file, self.source)
         try:
             with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as lines:
                 for result in replay(lines, self.mode):
@@ -73,7 +73,7 @@ class HistoryCommand(StoreOptions, ServiceCommand):
         from ticdc_bridge.service.registry.registry import Registry
         from ticdc_bridge.service.registry.view import RegistryView
         from ticdc_bridge.service.store import open_store, store_exists
-        from ticdc_bridge.service.store.history_reader import HistoryStore
+        from ticdc_bridge.service.store.history_store import HistoryStore
 
         settings = load_settings(store=self.store)
         if reads and not store_exists(settings.store):  # opening one makes it

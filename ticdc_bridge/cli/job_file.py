@@ -79,8 +79,8 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
         for name in parameter.opts
         if name.startswith("--") and name != OPTION
     }
-    given = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
-    given |= _SOURCES if given & _SOURCES else set()
+    typed = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
+    typed |= _SOURCES if typed & _SOURCES else set()
     added: list[str] = []
     for key, value in {**document, **section}.items():
         name = key.replace("_", "-")
@@ -89,7 +89,7 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
             near = get_close_matches(name, [*options, *_ALIASES], 1)
             advice = f"; did you mean {near[0]}?" if near else ""
             raise SetupError("USAGE", details=f"{path}: {command} has no option {key!r}{advice}")
-        if name not in given:
+        if name not in typed:
             added += _words(name, options[name], value, path)
     return [*added, *words], [_table_output(entry, path) for entry in entries]
 
@@ -130,15 +130,15 @@ def _words(name: str, option: Any, value: Any, path: str) -> list[str]:
 
 
 def _table_output(entry: Any, path: str) -> TableOutput:
-    given = {key.replace("_", "-"): value for key, value in entry.items()} if isinstance(entry, dict) else {}
-    unknown = given.keys() - {"name", "out", *_OUTPUT_KEYS, *_LAYOUT}
-    if not given or unknown:
+    values = {key.replace("_", "-"): value for key, value in entry.items()} if isinstance(entry, dict) else {}
+    unknown = values.keys() - {"name", "out", *_OUTPUT_KEYS, *_LAYOUT}
+    if not values or unknown:
         words = "name, target, changelog, versions, partition-by and cluster-by"
         details = f"{path}: [[table]] has {words}, not {', '.join(sorted(unknown)) or 'nothing'}"
         raise SetupError("USAGE", details=details)
-    name, locations = given.get("name"), {word: given.get(word) for word in _OUTPUT_KEYS}
-    locations["target"] = given.get("target", given.get("out"))
-    lists = [_columns(given.get(word), word, path) for word in _LAYOUT]
+    name, locations = values.get("name"), {word: values.get(word) for word in _OUTPUT_KEYS}
+    locations["target"] = values.get("target", values.get("out"))
+    lists = [_columns(values.get(word), word, path) for word in _LAYOUT]
     layout = TableLayout.of(*lists) if any(lists) else None
     if not isinstance(name, str) or not (layout or any(output is not None for output in locations.values())):
         raise SetupError("USAGE", details=f"{path}: [[table]] needs a name (db.table or a pattern) and a target")

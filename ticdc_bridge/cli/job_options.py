@@ -235,7 +235,7 @@ class TableSelection(JobCommand):
     tables: list[str] = option(
         INPUT, "PATTERNS", "Tables to read, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable).", default=[]
     )
-    places: Any = option(
+    outputs: Any = option(
         INPUT, "JOB.toml",
         "Read these options from a file (docs/lake.md); the command line wins.",
         "--file", callback=table_outputs_of, default=()

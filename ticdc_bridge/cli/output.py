@@ -26,11 +26,11 @@ def exit_with(reason: str) -> NoReturn:
     raise typer.Exit(CANNOT_START)
 
 
-def choose_source(argument: str, given: str | None, value: str | None) -> str:
+def choose_source(argument: str, word: str | None, value: str | None) -> str:
     """What is named by an argument or by --in, which means the same. Leaves with 2 unless it is one of them."""
-    if (given is None) == (value is None):
+    if (word is None) == (value is None):
         exit_with(f"give {argument} or --in {argument}, one of them")
-    return str(value if given is None else given)
+    return str(value if word is None else word)
 
 
 def read_settings(**explicit: Any) -> Settings:

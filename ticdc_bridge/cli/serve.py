@@ -67,9 +67,9 @@ class Serve(StoreOptions, KafkaOptions, ServiceCommand):
         from ticdc_bridge.service.server.http_server import bind, serve_on
         from ticdc_bridge.service.server.settings import aliases_used
 
-        given = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
-        given["kafka_config"] = self.kafka_config and str(self.kafka_config)
-        explicit = {name: value for name, value in given.items() if value is not None}
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
+        values["kafka_config"] = self.kafka_config and str(self.kafka_config)
+        explicit = {name: value for name, value in values.items() if value is not None}
         settings = load_settings(**explicit)
         for used in aliases_used(os.environ, explicit):
             print_line(used)

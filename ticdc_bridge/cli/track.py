@@ -104,7 +104,7 @@ def _parse_until(text: str | None) -> int | None:
 
 def _run(settings: Settings, changefeed: TrackedChangefeed, until: int | None, at_end: bool) -> int:
     from ticdc_bridge.service.store import open_store
-    from ticdc_bridge.service.store.history_reader import HistoryStore
+    from ticdc_bridge.service.store.history_store import HistoryStore
     from ticdc_bridge.service.tracker.tracker import tracker_of
 
     store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)

@@ -82,13 +82,13 @@ class Transfer(StoreOptions, KafkaOptions, ServiceCommand):
         finally:
             signal.signal(signal.SIGTERM, before)
 
-    def options(self, *, own_target: bool = True, overwrite: bool = False) -> TransferOptions:
+    def options(self, *, has_target_login: bool = True, overwrite: bool = False) -> TransferOptions:
         """own_target: the target is reached with credentials of its own."""
         from ticdc_bridge.service.migration.endpoints import ConnectionOptions
         from ticdc_bridge.service.migration.transfer import TransferOptions
 
         source = login(self.user, self.token, self.ca, self.wait)
-        target = login(self.to_user, self.to_token, self.ca, self.wait, target=True) if own_target else source
+        target = login(self.to_user, self.to_token, self.ca, self.wait, target=True) if has_target_login else source
         return TransferOptions(
             ConnectionOptions(source, self.bootstrap_servers, self.kafka_config),
             ConnectionOptions(target, self.bootstrap_servers, self.kafka_config, overwrite=overwrite),
@@ -112,7 +112,7 @@ class Export(Transfer):
       ticdc-bridge export http://registry:8081 dump.jsonl
     """
 
-    places: list[str] | None = argument(
+    locations: list[str] | None = argument(
         "[SOURCE] TARGET", "Each kafka:TOPIC, http(s)://… or a FILE; - is stdin or stdout."
     )
     source: str | None = option(INPUT, "SOURCE", "The same as SOURCE.", "--in")
@@ -122,13 +122,13 @@ class Export(Transfer):
     def run(self) -> int:
         from ticdc_bridge.service.migration.transfer import move
 
-        locations = [*filter(None, [self.source]), *(self.places or ()), *filter(None, [self.target])]
+        locations = [*filter(None, [self.source]), *(self.locations or ()), *filter(None, [self.target])]
         if not 0 < len(locations) < 3 or (self.source and len(locations) < 2):
             example = "ticdc-bridge export --out dump.jsonl --store sqlite:///registry.db"
             raise SetupError("USAGE", details=f"export takes a TARGET, or a SOURCE and a TARGET: {example}")
         over_http = [location.startswith(("http://", "https://")) for location in locations]
         # With one registry over HTTP the credentials are its own, whichever end it is.
-        options = self.options(own_target=all(over_http) and len(locations) > 1, overwrite=self.overwrite)
+        options = self.options(has_target_login=all(over_http) and len(locations) > 1, overwrite=self.overwrite)
         source = locations[0] if len(locations) == 2 else read_settings(store=self.store).store
         return move("export", source, locations[-1], options)
 
@@ -157,7 +157,7 @@ class Import(Transfer):
       ticdc-bridge import dump.jsonl --to http://new-registry:8081
     """
 
-    given: str | None = argument("SOURCE", "kafka:TOPIC, http(s)://…, a dump FILE, or - for stdin.")
+    location: str | None = argument("SOURCE", "kafka:TOPIC, http(s)://…, a dump FILE, or - for stdin.")
     source: str | None = option(INPUT, "SOURCE", "The same.", "--in")
     to: str | None = option(
         REGISTRIES, "URL", "Write to this registry over REST instead of a store.", "--to-registry", "--to"
@@ -167,6 +167,6 @@ class Import(Transfer):
     def run(self) -> int:
         from ticdc_bridge.service.migration.transfer import move, verify
 
-        options, source = self.options(), choose_source("SOURCE", self.given, self.source)
+        options, source = self.options(), choose_source("SOURCE", self.location, self.source)
         target = self.to or read_settings(store=self.store).store
         return verify(source, target, options) if self.verify else move("import", source, target, options)

@@ -189,7 +189,7 @@ class ReadRows(NamedTuple):
     value: Array
     key: Array
     unknown: Array
-    place: Array
+    start: Array
     length: Array
 
 
@@ -211,7 +211,7 @@ def ids(data: Array, offsets: Array, valid: Array, most: int, out: Array) -> Non
 # ---------------------------------------------------------------------------------------------- steps
 @jit
 def number_at(data: Array, pos: int, end: int, code: int) -> Any:
-    """A number of the steps LONG to DOUBLE → (the cell's place, next position; -1 where it is not one)."""
+    """A number of the steps LONG to DOUBLE → (the cell's start, next position; -1 where it is not one)."""
     if code <= codes.INT_UNSIGNED:
         number, pos = long_at(data, pos, end)
         narrow = code in (codes.INT, codes.INT_UNSIGNED)
@@ -279,11 +279,11 @@ def extension(data: Array, pos: int, end: int, code: int, state: Array) -> int:
 @inline
 def record(
     data: Array, pos: int, end: int, step: int, last: int, base: int, scratch: int, cell: int,
-    steps: Array, rows: ReadRows, work: Scratch,
+    steps: Array, rows: ReadRows, memory: Scratch,
 ) -> Any:  # fmt: skip
     """One record's cells from `cell` on → (next position, or -1; next cell). base: what makes a position in `data` a
-    place; scratch: the place of the scratch's first byte."""
-    start, length = rows.place, rows.length
+    start; scratch: the start of the scratch's first byte."""
+    start, length = rows.start, rows.length
     while step < last:
         code, null, a, b = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3]
         step += 1
@@ -310,9 +310,9 @@ def record(
             continue
         if code >= codes.OP:
             if code == codes.BEFORE:
-                work.state[_BEFORE] = cell
+                memory.state[_BEFORE] = cell
                 continue
-            pos = extension(data, pos, end, code, work.state)
+            pos = extension(data, pos, end, code, memory.state)
             if pos < 0:
                 return -1, cell
             continue
@@ -325,8 +325,8 @@ def record(
         elif code == codes.DECIMAL_TEXT:
             sound = is_decimal(data, first, pos, 0, 0)
         elif code == codes.DECIMAL_BYTES:
-            at = scratch + work.state[SCRATCH]
-            size = decimal(data, first, size, a, b, work)
+            at = scratch + memory.state[SCRATCH]
+            size = decimal(data, first, size, a, b, memory)
             sound = size >= 0
         elif code == codes.BITS:
             at, sound = bits_at(data, first, pos, a, b)
@@ -362,10 +362,10 @@ def read(
     scratch: int,
     programs: ReadSteps,
     rows: ReadRows,
-    work: Scratch,
+    memory: Scratch,
 ) -> Any:
-    """All messages → (rows, cells). base, scratch: places of the keys' and the scratch's first byte."""
-    state, steps, ends = work.state, programs.steps, programs.ends
+    """All messages → (rows, cells). base, scratch: starts of the keys' and the scratch's first byte."""
+    state, steps, ends = memory.state, programs.steps, programs.ends
     row, cell = 0, 0
     for message in range(values.program.shape[0]):
         value, key, scratch_at = values.program[message], keys.program[message], state[SCRATCH]
@@ -376,7 +376,7 @@ def read(
         if value >= 0:
             stop = values.offsets[message + 1]
             at, begin = values.offsets[message] + HEADER, ends[value - 1] if value else 0
-            pos, end = record(values.data, at, stop, begin, ends[value], 0, scratch, cell, steps, rows, work)
+            pos, end = record(values.data, at, stop, begin, ends[value], 0, scratch, cell, steps, rows, memory)
             sound = pos == stop
         elif value == MARK:
             state[_COMMIT_TS] = np.int64(swap_bytes(read_eight(values.data, values.offsets[message] + 1)))
@@ -384,7 +384,7 @@ def read(
         if sound and key >= 0:
             stop, used = keys.offsets[message + 1], state[SCRATCH]
             at, begin = keys.offsets[message] + HEADER, ends[key - 1] if key else 0
-            pos, last = record(keys.data, at, stop, begin, ends[key], base, scratch, end, steps, rows, work)
+            pos, last = record(keys.data, at, stop, begin, ends[key], base, scratch, end, steps, rows, memory)
             sound = pos == stop
             if value < 0:
                 end, state[_OP] = last, 100
@@ -417,8 +417,8 @@ def rearrange(chosen: Array, source: Array, cell: int, rows: ReadRows) -> int:
             image[n] = cell
             for at in source:
                 if at < 0:
-                    rows.place[cell], rows.length[cell] = 0, -2
+                    rows.start[cell], rows.length[cell] = 0, -2
                 else:
-                    rows.place[cell], rows.length[cell] = rows.place[first + at], rows.length[first + at]
+                    rows.start[cell], rows.length[cell] = rows.start[first + at], rows.length[first + at]
                 cell += 1
     return cell

@@ -276,7 +276,7 @@ class WriteRows(NamedTuple):
     after: Array
     before: Array
     step: Array
-    place: Array
+    start: Array
     length: Array
     data: Array
 
@@ -318,7 +318,7 @@ def write(
     # Arrays are taken out of the tuples here and no function gets a tuple: numba counts references each time.
     fields, of, heads, zones, pairs = programs.fields, programs.of, programs.heads, programs.zones, programs.pairs
     program_of, op, after, before, step = rows.program, rows.op, rows.after, rows.before, rows.step
-    starts, lengths, data, commit_ts = rows.place, rows.length, rows.data, rows.commit_ts
+    starts, lengths, data, commit_ts = rows.start, rows.length, rows.data, rows.commit_ts
     limbs, start, at = np.zeros(8, np.uint64), 0, 0
     for row in range(program_of.shape[0]):
         at = start = at if at >= 0 else start  # what was begun of a row that is left is written over

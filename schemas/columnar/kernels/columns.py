@@ -19,7 +19,7 @@ def by_column(
     """Places and lengths by column. first, step: each row's first cell, -1 for none, and the distance of the others.
 
     offsets: [shape, column], which of the row's cells it is, -1: the shape has none. A cell that is not there has the
-    length -2 (ABSENT) and the place 0, NULL -1 and 0.
+    length -2 (ABSENT) and the start 0, NULL -1 and 0.
     """
     for row in range(first.shape[0]):
         begin, apart, of = first[row], step[row], shape[row]

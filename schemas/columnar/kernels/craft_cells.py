@@ -96,7 +96,7 @@ def deltas(data: Array, pos: Any, end: Any, count: Any, low: Any, high: Any, out
 # ---------------------------------------------------------------------------------- values
 @jit
 def fill(data: Array, start: Array, length: Array, rows: int, slots: CraftSlots, bad: Array) -> None:
-    """place, length: [slot][row] of contents in `data` (a length below 0: NULL, or not sent), which become cells."""
+    """start, length: [slot][row] of contents in `data` (a length below 0: NULL, or not sent), which become cells."""
     for first in range(0, rows, _BLOCK):
         last = min(first + _BLOCK, rows)
         for slot in range(slots.code.shape[0]):

@@ -43,17 +43,17 @@ class ScanTargets(NamedTuple):
 
 
 class ScanResult(NamedTuple):
-    """What was found. places, lengths: [new columns, then old columns][row]; a length is -1 for NULL, -2 if not sent.
+    """What was found. starts, lengths: [new columns, then old columns][row]; a length is -1 for NULL, -2 if not sent.
 
-    side: 1 new only, 2 old only, 3 both. status: by message, TAKEN or LEFT.
+    image_bits: 1 new only, 2 old only, 3 both. status: by message, TAKEN or LEFT.
     """
 
-    places: Array
+    starts: Array
     lengths: Array
     message: Array
     commit_ts: Array
     partition: Array
-    side: Array
+    image_bits: Array
     status: Array
 
 
@@ -271,7 +271,7 @@ def values(
         column = base + np.uint64(order[k])
         size = sizes[k]
         result.lengths[column, at] = size
-        result.places[column, at] = pos
+        result.starts[column, at] = pos
         if size >= 0:
             kind = plan.numbers[order[k]]
             if kind and (float_at >= 0 or kind == FLOAT):
@@ -328,13 +328,13 @@ def row_groups(
     groups = deltas(data, groups, scratch.state[_LAST], pieces, 2, size, scratch.kinds)
     if groups < 0 or scratch.kinds[0] + (scratch.kinds[1] if pieces == 2 else 0) != size:
         return -1
-    result.side[row] = 0
+    result.image_bits[row] = 0
     for field in range(pieces):
         end = body + scratch.kinds[field]
         image = np.int64(data[body])
-        if image < 1 or image > 2 or result.side[row] & image:
+        if image < 1 or image > 2 or result.image_bits[row] & image:
             return -1
-        result.side[row] |= image
+        result.image_bits[row] |= image
         before = scratch.state[_HEAD_AT]
         pos = head(data, body + 1, end, plan, scratch)
         if pos < 0 or (field == 1 and scratch.state[_HEAD_AT] != before):  # the old row has the new one's columns
@@ -346,9 +346,9 @@ def row_groups(
         if not values(data, pos, end, row, columns * (image - 1), result, plan, scratch):
             return -1
         body = end
-    if result.side[row] == 1:
+    if result.image_bits[row] == 1:
         result.lengths[columns:, row] = -2
-    elif result.side[row] == 2:
+    elif result.image_bits[row] == 2:
         result.lengths[:columns, row] = -2
     return int(groups)
 

@@ -51,7 +51,7 @@ class WriteLayout(NamedTuple):
 class RowsToWrite(NamedTuple):
     """Rows of one shape. commit_ts: known. sides: 1 new only, 2 old only, 3 both. short: of a delete only the key.
 
-    group: rows in a row with the same number may go into one message. first (by side), step, place, length, data: as
+    group: rows in a row with the same number may go into one message. first (by side), step, start, length, data: as
     `Rows` has them.
     """
 
@@ -62,7 +62,7 @@ class RowsToWrite(NamedTuple):
     after: Array
     before: Array
     step: Array
-    place: Array
+    start: Array
     length: Array
     data: Array
 
@@ -81,7 +81,7 @@ def measure(target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Arr
                     if target.cells[k] >= 0:
                         cell = first + rows.step[row] * target.cells[k]
                         size = rows.length[cell]
-                        numbers[row, slot] = rows.place[cell]
+                        numbers[row, slot] = rows.start[cell]
                     if size >= 0:
                         numbers[row, slot], size = _content(target, k, rows.data, numbers[row, slot], size)
                         bad[row] |= size < 0

@@ -73,10 +73,10 @@ def digest_sources(sources: Mapping[str, bytes]) -> str:
 
 def _cache_folder() -> Path | None:
     """The folder of this version's sources and code; None where none can be written: then nothing is cached."""
-    own = os.environ.get("NUMBA_CACHE_DIR")
+    configured = os.environ.get("NUMBA_CACHE_DIR")
     base = os.environ.get("BRIDGE_CACHE") or os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/ticdc-bridge"
     sources = read_sources()
-    folder = Path(own or base + "/numba").expanduser().absolute() / digest_sources(sources)
+    folder = Path(configured or base + "/numba").expanduser().absolute() / digest_sources(sources)
     for make in (_fill, _fill_temporary):
         try:
             return make(folder, sources)

@@ -294,7 +294,7 @@ def read(
         if rows == first:
             break
         for slot in range(slots.code.shape[0]):
-            position, length = positions.places[slot, first:rows], positions.lengths[slot, first:rows]
+            position, length = positions.starts[slot, first:rows], positions.lengths[slot, first:rows]
             for n in range(images.firsts[slot], images.firsts[slot + 1]):
                 begin = images.ends[n - 1] if n else 0
                 mark_image(source.values, position, length, images.text, begin, images.ends[n], bad[first:rows])
@@ -404,8 +404,8 @@ def _put_short_decimal(data: Array, pos: int, end: int, precision: int, scale: i
     if data[pos] != 45 or data[pos + 1] != 48:  # whose sign 0 does not keep
         start = pos + 1 if data[pos] == 45 else pos
         point = find_digits_end(data, start, end)
-        whole = 0 if data[start] == 48 else point - start
-        if whole + scale <= digits and (point == end or data[point] == 46):
+        integer_digits = 0 if data[start] == 48 else point - start
+        if integer_digits + scale <= digits and (point == end or data[point] == 46):
             decimals = end - point - 1 if point < end else 0
             if decimals <= scale and (point == end or find_digits_end(data, point + 1, end) == end):
                 to = copy_short(out, to, data, pos, end - pos)

@@ -61,14 +61,14 @@ class MessageRows(NamedTuple):
 
 
 class ValuePositions(NamedTuple):
-    """What was found, by row. places, lengths: [slot][row]; a length is NULL or ABSENT too. taken: by row given."""
+    """What was found, by row. starts, lengths: [slot][row]; a length is NULL or ABSENT too. taken: by row given."""
 
-    places: Array
+    starts: Array
     lengths: Array
     message: Array
     commit_ts: Array
     partition: Array
-    side: Array
+    image_bits: Array
 
 
 @jit
@@ -130,11 +130,11 @@ def _row(source: MessageRows, at: int, plan: Templates, positions: ValuePosition
             continue
         if _walk(source.values, value, value_end, plan, middle, plan.ends[k], positions, row):
             image = plan.sides[k]
-            positions.side[row] = image
+            positions.image_bits[row] = image
             for field in range(2):
                 if not image & (1 << field):
                     for slot in range(field * plan.columns, (field + 1) * plan.columns):
-                        positions.places[slot, row], positions.lengths[slot, row] = 0, ABSENT
+                        positions.starts[slot, row], positions.lengths[slot, row] = 0, ABSENT
             last[0] = k
             return True
     return False
@@ -168,7 +168,7 @@ def _walk(
             if pos < 0:
                 return False
             if kind != ANY:
-                positions.places[a, row], positions.lengths[a, row] = start, stop_at - start if start >= 0 else NULL
+                positions.starts[a, row], positions.lengths[a, row] = start, stop_at - start if start >= 0 else NULL
         step += 1
     return bool(pos == end)
 

@@ -215,7 +215,7 @@ class JsonRows(NamedTuple):
     after: Array
     before: Array
     step: Array
-    place: Array
+    start: Array
     length: Array
     data: Array
 
@@ -241,7 +241,7 @@ def write(at: int, rows: JsonRows, programs: JsonSteps, zones: Array, out: JsonO
     text, steps, table = programs.text, programs.steps, programs.table
     state, notes, left = out.state, out.notes, out.left
     keys, values, key_ends, value_ends = out.keys, out.values, out.key_ends, out.value_ends
-    pos, length, data, of, commit_ts = rows.place, rows.length, rows.data, rows.program, rows.commit_ts
+    pos, length, data, of, commit_ts = rows.start, rows.length, rows.data, rows.program, rows.commit_ts
     after, before, steps_of = rows.after, rows.before, rows.step
     while at < of.shape[0]:
         key_to, value_to, program = state[KEY_TO], state[VALUE_TO], of[at]
@@ -454,7 +454,7 @@ def mark_unsized(rows: JsonRows, shape: Array, skip: Array, ends: Array, columns
             if (cell < 0 or cell >= rows.length.shape[0] or rows.length[cell] < 0) and rows.after[at] >= 0:
                 cell = rows.after[at] + rows.step[at] * columns[n]
             if 0 <= cell < rows.length.shape[0] and rows.length[cell] >= 0:
-                pos, size = rows.place[cell], rows.length[cell]
+                pos, size = rows.start[cell], rows.length[cell]
                 if 0 <= pos <= rows.data.shape[0] - size:
                     end = pos + size
                     while pos < end and rows.data[pos] != 46:

@@ -214,14 +214,14 @@ def _put_scientific(digits: Any, count: int, power: int, out: Array, to: int) ->
 
 
 @jit
-def _put_pointed(digits: Any, count: int, whole: int, out: Array, to: int) -> int:
-    """`count` digits with a point after `whole` of them, which only stands before a digit."""
+def _put_pointed(digits: Any, count: int, integer_digits: int, out: Array, to: int) -> int:
+    """`count` digits with a point after `integer_digits` of them, which only stands before a digit."""
     put_digits(digits, count, out, to + 1)
-    for i in range(to, to + whole):
+    for i in range(to, to + integer_digits):
         out[i] = out[i + 1]
-    if count == whole:
+    if count == integer_digits:
         return to + count
-    out[to + whole] = 46
+    out[to + integer_digits] = 46
     return to + count + 1
 
 

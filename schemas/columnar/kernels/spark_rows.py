@@ -22,10 +22,10 @@ from ticdc_bridge.schemas.columnar.kernels.byte_buffers import (
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 from ticdc_bridge.schemas.columnar.kernels.text import Array, read_decimal
 
-# What a cell becomes, and what a and b of its column are. WHOLE: the greatest number, and the bits that it has.
+# What a cell becomes, and what a and b of its column are. INTEGER: the greatest number, and the bits that it has.
 # DECIMAL, WIDE_DECIMAL: precision and scale; the latter has more than 18 digits. UNSIGNED: a decimal of 20 digits.
 # BITS: bytes, the high one first. DOUBLE, FLOAT, BYTES: nothing.
-WHOLE, DOUBLE, FLOAT, DECIMAL, BYTES, BITS, UNSIGNED, WIDE_DECIMAL = range(8)
+INTEGER, DOUBLE, FLOAT, DECIMAL, BYTES, BITS, UNSIGNED, WIDE_DECIMAL = range(8)
 _U0, _U1, _U8, _U32, _U63, _U64 = (np.uint64(n) for n in (0, 1, 8, 32, 63, 64))
 
 
@@ -133,7 +133,7 @@ def put_rows(
 @inline
 def _word(code: int, data: Array, pos: int, size: int, a: int, b: int, low: int) -> Any:
     """(the word of a value that has no place of its own, whether the column holds it)."""
-    if code == WHOLE:
+    if code == INTEGER:
         return np.uint64(pos & b), low <= pos <= a
     if code == DECIMAL:
         _, number, sound = read_decimal(data, pos, pos + size, a, b)

@@ -33,7 +33,7 @@ _LOOSE = frozenset(("|", "&", "<<", ">>"))
 _PREFIXES = {"-": "-", "+": "+", "~": "~", "!": "!"}
 _CONSTANTS = {"NULL": "null", "TRUE": "true", "FALSE": "false", "MAXVALUE": "maxvalue"}
 # Functions that may be written without parentheses, and what they are stored as.
-_BARE = {
+_WITHOUT_PARENTHESES = {
     "CURRENT_TIMESTAMP": "current_timestamp()", "CURRENT_DATE": "current_date()", "CURRENT_TIME": "current_time()",
     "LOCALTIME": "localtime()", "LOCALTIMESTAMP": "localtimestamp()", "CURRENT_USER": "current_user()",
     "UTC_TIMESTAMP": "utc_timestamp()", "UTC_DATE": "utc_date()", "UTC_TIME": "utc_time()",
@@ -45,7 +45,7 @@ _STORED_NAMES = {"char": "char_func", "insert": "insert_func"}
 _COMMA = (",",)
 _BETWEEN_ARGUMENTS = dict.fromkeys(("SUBSTRING", "SUBSTR", "MID"), (",", "FROM", "FOR"))
 _RESERVED_FUNCTIONS = frozenset(
-    (*"IF LEFT RIGHT REPLACE REPEAT MOD CHAR INSERT INTERVAL DATABASE CURRENT_ROLE".split(), *_BARE)
+    (*"IF LEFT RIGHT REPLACE REPEAT MOD CHAR INSERT INTERVAL DATABASE CURRENT_ROLE".split(), *_WITHOUT_PARENTHESES)
 )
 
 
@@ -219,9 +219,9 @@ def _word(c: Cursor) -> str:
         return temporal_literal(upper, c.literal())
     if next_.upper == "(" and (upper in _RESERVED_FUNCTIONS or c.is_name()):
         return _call(c)
-    if upper in _BARE:
+    if upper in _WITHOUT_PARENTHESES:
         c.advance()
-        return _BARE[upper]
+        return _WITHOUT_PARENTHESES[upper]
     return _reference(c)
 
 

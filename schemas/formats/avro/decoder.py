@@ -218,7 +218,7 @@ class AvroDecoder:
                 record = self._record((schema_id, field, message.topic), where)
                 traced = trace_record(record, body, pos, field, image)
                 if any(t.name == "_tidb_op" and t.raw == b"\x02d" for t in traced):
-                    traced = [replace(t, side="before") if t.side == "after" else t for t in traced]
+                    traced = [replace(t, image="before") if t.image == "after" else t for t in traced]
                 fields += traced
         return fields
 
@@ -226,8 +226,8 @@ class AvroDecoder:
         """asked: the schema's id, the part of the message, and the topic, which says whose id it is."""
         record = self._records.get(asked)
         if record is None:
-            schema_id, part, topic = asked
-            text = self._context.schemas.by_id(schema_id, where, topic_subject(topic, part))
+            schema_id, field, topic = asked
+            text = self._context.schemas.by_id(schema_id, where, topic_subject(topic, field))
             record = self._records[asked] = compile_record(text, where)
         return record
 

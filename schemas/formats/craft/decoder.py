@@ -193,7 +193,7 @@ class _Slot:
     """A number of the message, in the order of encoding."""
 
     event: RowChange
-    side: str
+    image: str
     name: str
     is_float: bool
     content: bytes
@@ -216,7 +216,7 @@ class FloatDamage:
             return
         slots = list(_slots(data, row_events, events))
         for slot in self._find_damaged(slots, topic):
-            row = getattr(slot.event, slot.side)
+            row = getattr(slot.event, slot.image)
             if row[slot.name] not in _NOT_FINITE:
                 row[slot.name] = values.double_text(cell_values.double(slot.content))
             slot.event.flag(f"{cell_values.FLOAT_DAMAGED}:{slot.name}")

@@ -126,7 +126,7 @@ class CraftEncoder:
                 if not same_format and column.vague and column.type.kind not in (Kind.ENUM, Kind.SET, Kind.BIT):
                     raise unknown_type_error(column)
                 kind = types.get(column.name) or cell_values.type_of(column)
-                plan[column.name] = _Cell(column, *kind, cell_values.writer(column, *kind, own=same_format))
+                plan[column.name] = _Cell(column, *kind, cell_values.writer(column, *kind, same_format=same_format))
         self._plans[key] = table, plan
         return plan
 

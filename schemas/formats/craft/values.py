@@ -235,13 +235,16 @@ Write = Callable[[Value], bytes]
 """Plain value, not NULL → content. ValueError or TypeError when it is not of the column's type."""
 
 
-def writer(column: Column, code: int, flags: int, own: bool) -> Write:
-    """Compiled writer of a column's values. own: they were read from Craft, so that their form needs no check."""
+def writer(column: Column, code: int, flags: int, same_format: bool) -> Write:
+    """Compiled writer of a column's values.
+
+    same_format: they were read from Craft, so that their form needs no check.
+    """
     if code in ALWAYS_NULL:
         return partial(_refuse, f"type {code} ({ALWAYS_NULL[code]}) can only be NULL")
     if column.type.kind is Kind.INTEGER:
         return partial(_w_integer, replace(column, unsigned=bool(flags & layout.UNSIGNED)))
-    if column.type.kind in _FORMS and not own:
+    if column.type.kind in _FORMS and not same_format:
         return partial(_w_formed, column.type.name, _FORMS[column.type.kind])
     return partial(_WRITERS[column.type.kind], column)
 

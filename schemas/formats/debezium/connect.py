@@ -166,8 +166,9 @@ class ConnectForm:
 
     signed64: BIGINT UNSIGNED over 2^63-1 is "told" by the schema where it is negative, or "refused" by the encoder;
     else it is lost, and this is what would tell it.
-    raw_text: text that is not UTF-8 can be written byte for byte. own: it may, as the message said it so. binary: text
-    form of bytes. required: NOT NULL columns are declared so. escapes: readers take an ENUM's backslashes for escapes.
+    raw_text: text that is not UTF-8 can be written byte for byte. same_format: it may, as the message said it so.
+    binary: text form of bytes. required: NOT NULL columns are declared so. escapes: readers take an ENUM's backslashes
+    for escapes.
     """
 
     column: Column
@@ -176,7 +177,7 @@ class ConnectForm:
     lossy: bool
     signed64: str = "refused"
     raw_text: bool = True
-    own: bool = False
+    same_format: bool = False
     binary: str = "base64"
     required: bool = False
     escapes: bool = True
@@ -290,7 +291,7 @@ def _text(to: ConnectForm, value: str | bytes, flag: Flag) -> str:
         if not to.raw_text:
             details = f"the text is not UTF-8, and JSON is; {Hint.ON_LOSSY_FLAG} writes U+FFFD for such bytes"
             to.lose("invalid_utf8", details, flag)
-        return value.decode("utf-8", "surrogateescape" if to.raw_text or to.own else "replace")
+        return value.decode("utf-8", "surrogateescape" if to.raw_text or to.same_format else "replace")
     return value
 
 

@@ -62,8 +62,8 @@ class _Shape:
 class _Layout:
     """A shape joined with a table version: the table of the events, and a reader per column (None: left out).
 
-    key: the columns that the row is known by. readers and ambiguous are by the message's names; own: of those that are
-    not the table's, the table's.
+    key: the columns that the row is known by. readers and ambiguous are by the message's names; column_names: of those
+    that are not the table's, the table's.
     """
 
     table: Table
@@ -71,15 +71,15 @@ class _Layout:
     key: tuple[str, ...]
     readers: dict[str, Read | None]
     ambiguous: dict[str, tuple[Any, ...]]
-    own: dict[str, str]
+    column_names: dict[str, str]
     mismatch: DefinitionMismatch | None
 
 
 class _Joined(NamedTuple):
-    """A table version that describes a message, or why there is none. own: of adjusted names, the table's."""
+    """A table version that describes a message, or why there is none. column_names: of adjusted names, the table's."""
 
     version: TableVersion | None
-    own: dict[str, str]
+    column_names: dict[str, str]
     mismatch: DefinitionMismatch | None
 
 
@@ -150,22 +150,20 @@ class DebeziumRowReader:
 
     def _join(
         self, id_: TableId, version: TableVersion | None, shape: _Shape | None, names: tuple[str, ...],
-        own: Mapping[str, str],
+        column_names: Mapping[str, str],
     ) -> tuple[TableVersion | None, DefinitionMismatch | None]:  # fmt: skip
         """The version, where it can be the one that the message was written with. names: of the row, else the schema's
-        count. own: of names that were adjusted, the table's.
+        count. column_names: of names that were adjusted, the table's.
         """
-        fields = {own.get(name, name): field for name, field in shape.fields.items()} if shape else {}
+        fields = {column_names.get(name, name): field for name, field in shape.fields.items()} if shape else {}
         columns = shape.columns if shape else {}
         sent = [columns.get(n) or Column(n, BY_NAME["text"], vague=ANY_TYPE) for n in names or columns]
-        sent = [replace(c, name=own[c.name]) if c.name in own else c for c in sent]
+        sent = [replace(c, name=column_names[c.name]) if c.name in column_names else c for c in sent]
         return join_definition(
             id_,
             version,
             sent,
-            lambda column_names, column: (
-                column.name not in fields or self._dialect.fits(column_names, fields[column.name])
-            ),
+            lambda defined, column: column.name not in fields or self._dialect.fits(defined, fields[column.name]),
             self._options,
             lambda column: _type_of_field(fields.get(column.name)),
         )
@@ -221,7 +219,7 @@ def _compile(
     joined: _Joined,
     names: tuple[str, ...],
 ) -> _Layout:
-    version, column_names = joined.version, joined.own
+    version, column_names = joined.version, joined.column_names
     if version is not None:
         table = version.table
     else:
@@ -290,7 +288,7 @@ def _read_row(layout: _Layout, image: Mapping[str, Any], flags: list[str]) -> Ro
             raise ValueError(f"column {name!r} is not in the schema") from None
         if read is None:
             continue
-        column_name = layout.own.get(name, name)
+        column_name = layout.column_names.get(name, name)
         if value is None:
             row[column_name] = None
             continue

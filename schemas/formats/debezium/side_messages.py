@@ -130,8 +130,8 @@ def check_connector(source: Mapping[str, Any], format_: str) -> None:
     """
     connector = source.get("connector")
     # With source_connector=TiCDC the bridge writes a position, which TiCDC's own messages have not.
-    is_ours = format_ == "debezium-mysql" and connector == "TiCDC" and bool(source.get("file"))
-    if isinstance(connector, str) and not is_ours and format_ not in READ_BY.get(connector, ()):
+    is_ticdc_name = format_ == "debezium-mysql" and connector == "TiCDC" and bool(source.get("file"))
+    if isinstance(connector, str) and not is_ticdc_name and format_ not in READ_BY.get(connector, ()):
         raise ValueError(other_connector(connector))
 
 

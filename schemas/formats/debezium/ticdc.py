@@ -76,7 +76,7 @@ def read_event(
         if "ddl" in payload:
             extra = {"tableChanges": json_exact.python(payload.get("tableChanges")), **extra}
             names = ((payload, "databaseName"), (payload, "ddl"), (source, "table"))
-            db, query, table = (json_exact.utf8(part[name], name) for part, name in names)
+            db, query, table = (json_exact.utf8(members[name], name) for members, name in names)
             return DdlEvent(format_, db, table, commit_ts, None, query, extra)
         if payload["op"] == "m":
             if commit_ts is None:
@@ -186,14 +186,14 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
             rest = text[end:]
         if rest != "}" and not (rest.startswith(_SCHEMA + "{") and rest.endswith("}}")):
             payload = None  # it may be large
-            whole = json_exact.decode(text)
-            if isinstance(whole, dict) and "payload" not in whole:  # as Connect's JSON converter passes it on
-                source = whole.get("source")
+            document = json_exact.decode(text)
+            if isinstance(document, dict) and "payload" not in document:  # as Connect's JSON converter passes it on
+                source = document.get("source")
                 if where == "key" or (isinstance(source, dict) and source.get("connector") == "TiCDC"):
-                    whole = {"payload": whole}
-            if not isinstance(whole, dict) or "payload" not in whole:
-                raise ValueError(of_somebody_else(whole) or "it has no payload")
-            payload, schema = whole["payload"], whole.get("schema")
+                    document = {"payload": document}
+            if not isinstance(document, dict) or "payload" not in document:
+                raise ValueError(of_somebody_else(document) or "it has no payload")
+            payload, schema = document["payload"], document.get("schema")
             rest = "}" if schema is None else f"{_SCHEMA}{json_exact.dump(schema)}}}"
         if not isinstance(payload, dict):
             raise ValueError("its payload is no object")
@@ -286,19 +286,19 @@ def compile_plan(
     row_names: frozenset[str] | None,
     cluster_id: str,
     options: Options,
-    own: bool = False,
+    same_format: bool = False,
     more: bool = False,
     has_commit_ts: bool = True,
 ) -> RowTexts:
     """scales: fsp of the columns that lack one. row_names: columns of a row that has its key alone, None for a whole
-    row. own: as `values.writer` has it. more: with slots for members that are carried. has_commit_ts: False for rows of
-    which it is null.
+    row. same_format: as `values.writer` has it. more: with slots for members that are carried. has_commit_ts: False
+    for rows of which it is null.
 
     WireError TYPE_UNKNOWN for a column that can't be written or described for certain.
     """
     sized = (replace(c, scale=scales[c.name]) if c.name in scales else c for c in table.columns)
     table = Table(table.id, tuple(sized))
-    columns = tuple(_cells(table, options, own))
+    columns = tuple(_cells(table, options, same_format))
     source = source_block(table.id, cluster_id, options)
     ends: dict[Any, Any] = {Slot.MORE: None} if more else {}
     source |= {Slot.SOURCE_MORE: None} if more else {}  # type: ignore[dict-item]
@@ -313,13 +313,13 @@ def compile_plan(
     )
 
 
-def _cells(table: Table, options: Options, own: bool) -> Iterator[ColumnTexts]:
+def _cells(table: Table, options: Options, same_format: bool) -> Iterator[ColumnTexts]:
     for column in table.columns:
         unsure = column.vague == ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
         if column.vague and (unsure or options.enable_tidb_extension):
             raise unknown_type_error(column)
         if not column.virtual:
-            writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag", own)
+            writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag", same_format)
             yield ColumnTexts(publish.compact_json(column.name) + ":", column, writer)
 
 
@@ -480,11 +480,11 @@ class DebeziumEncoder:
             c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized_columns(table)
         }
         row_names = frozenset(rows[0] or ()) if key_only else None
-        own, more = event.format == "debezium", OTHER_FIELDS in extra
-        of = (id(table), tuple(scales.values()), row_names, cluster_id, own, more, has_commit_ts)
+        same_format, more = event.format == "debezium", OTHER_FIELDS in extra
+        of = (id(table), tuple(scales.values()), row_names, cluster_id, same_format, more, has_commit_ts)
         if of in self._plans and self._plans[of][0] is table:
             return self._plans[of][1]
-        plan = compile_plan(table, scales, row_names, cluster_id, self._options, own, more, has_commit_ts)
+        plan = compile_plan(table, scales, row_names, cluster_id, self._options, same_format, more, has_commit_ts)
         self._plans[of] = table, plan
         return plan
 

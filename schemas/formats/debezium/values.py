@@ -334,15 +334,21 @@ _quote = json.encoder.encode_basestring
 _REAL = (Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
-def writer(column: Column, extension: bool, lossy: bool, own: bool = False) -> Write:
+def writer(column: Column, extension: bool, lossy: bool, same_format: bool = False) -> Write:
     """Compiled writer of a column's values. extension: tidb_type is declared.
 
-    lossy: write as TiCDC does what can't be kept exactly. own: of rows that were TiCDC's messages of this format, which
-    become the same again: it writes bytes that are not UTF-8 as they are.
+    lossy: write as TiCDC does what can't be kept exactly. same_format: of rows that were TiCDC's messages of this
+    format, which become the same again: it writes bytes that are not UTF-8 as they are.
     """
     signed64 = "told" if extension else "set enable_tidb_extension"
     form = ConnectForm(
-        column, *publish.connect_type(column)[:2], lossy, signed64, raw_text=False, own=own, escapes=False
+        column,
+        *publish.connect_type(column)[:2],
+        lossy,
+        signed64,
+        raw_text=False,
+        same_format=same_format,
+        escapes=False,
     )
     write = value_writer(form)
     if column.type.kind not in _REAL:

@@ -65,10 +65,10 @@ def images(document: Any) -> tuple[Op, Image, Image, list[str]]:
     after, _ = _image(members["u"])
     if "p" not in members:
         return "c", _require_columns(after), _NOTHING, []
-    before, bare = _image(members["p"])
+    before, nameless = _image(members["p"])
     unnamed: list[str] = []
-    if bare:
-        before, unnamed = _name_bare(after, before, bare)
+    if nameless:
+        before, unnamed = _name_cells(after, before, nameless)
     return "u", _require_columns(after), before, unnamed  # with only-output-updated-columns p may be empty
 
 
@@ -90,10 +90,10 @@ def _require_columns(image: Image) -> Image:
     return image
 
 
-_Bare = list[tuple[int, tuple[tuple[str, Any], ...]]]
+_NamelessCells = list[tuple[int, tuple[tuple[str, Any], ...]]]
 
 
-def _image(pairs: Any) -> tuple[Image, _Bare]:
+def _image(pairs: Any) -> tuple[Image, _NamelessCells]:
     """The columns of one side; and (position, fields) of those that TiCDC wrote without their name."""
     if not isinstance(pairs, tuple):
         raise ValueError("u, p and d are JSON objects")
@@ -101,11 +101,11 @@ def _image(pairs: Any) -> tuple[Image, _Bare]:
         raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
     cells: list[ColumnHeader] = []
     values: list[Any] = []
-    bare: _Bare = []
+    nameless: _NamelessCells = []
     names: set[str] = set()
     for name, fields in pairs:
         if not isinstance(fields, tuple):
-            bare.append((len(cells), ((name, fields),)))
+            nameless.append((len(cells), ((name, fields),)))
             continue
         if name in names:
             raise ValueError(f"column {name!r} stands twice")
@@ -116,9 +116,9 @@ def _image(pairs: Any) -> tuple[Image, _Bare]:
         values.append(value)
     if len(cells) > _MOST_COLUMNS:
         raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
-    if bare:
-        bare = list(_groups(bare))
-    return (tuple(cells), values), bare
+    if nameless:
+        nameless = list(_groups(nameless))
+    return (tuple(cells), values), nameless
 
 
 def _cell(name: str, fields: tuple[tuple[str, Any], ...]) -> tuple[ColumnHeader, Any]:
@@ -138,11 +138,11 @@ def _small_number(value: Any, name: str, what: str) -> int:
     return int(value)
 
 
-def _groups(bare: _Bare) -> Iterator[tuple[int, tuple[tuple[str, Any], ...]]]:
+def _groups(nameless: _NamelessCells) -> Iterator[tuple[int, tuple[tuple[str, Any], ...]]]:
     """Fields without a column's name, put together: each group begins with its type code."""
     group: list[tuple[str, Any]] = []
     at = 0
-    for position, (pair,) in bare:
+    for position, (pair,) in nameless:
         if pair[0] == "t" and group:
             yield at, tuple(group)
             group = []
@@ -153,7 +153,7 @@ def _groups(bare: _Bare) -> Iterator[tuple[int, tuple[tuple[str, Any], ...]]]:
     yield at, tuple(group)
 
 
-def _name_bare(after: Image, before: Image, bare: _Bare) -> tuple[Image, list[str]]:
+def _name_cells(after: Image, before: Image, nameless: _NamelessCells) -> tuple[Image, list[str]]:
     """Gives old values their names back that TiCDC left out (only-output-updated-columns; upstream `codec.go:321`).
 
     It leaves the name out where a value became NULL. The columns come in table order, so the nameless one is a column
@@ -172,7 +172,7 @@ def _name_bare(after: Image, before: Image, bare: _Bare) -> tuple[Image, list[st
             nulls.setdefault(cell._replace(name=""), []).append(index)
     # Values of one kind between the same neighbours share their candidates.
     alike: dict[tuple[int, ColumnHeader], list[Any]] = {}
-    for at, fields in bare:
+    for at, fields in nameless:
         cell, value = _cell("", fields)
         alike.setdefault((at, cell), []).append(value)
     by_name = dict(zip((c.name for c in before[0]), before[1], strict=True))
@@ -222,7 +222,7 @@ class _Layout:
 
     doubts: (flag, column) of values that are not known for certain: ENUM and SET without their names, character
     columns that could be binary. zeros: ENUM columns with an empty element, which index 0 must not be taken for.
-    whole: the row has all columns.
+    is_complete: the row has all columns.
     """
 
     table: Table
@@ -232,7 +232,7 @@ class _Layout:
     odd: dict[str, list[int | bool | None]]
     doubts: tuple[tuple[str, str], ...]
     zeros: frozenset[str]
-    whole: bool
+    is_complete: bool
     mismatch: DefinitionMismatch | None
 
 
@@ -286,7 +286,7 @@ class OpenRowReader:
         return RowChange(
             self._format, layout.table, op, key.commit_ts, before, after, layout.table.handle_key,
             self._options.time_zone, None, layout.version, flags, extra,
-            key.key_only or (op == "d" and not layout.whole),
+            key.key_only or (op == "d" and not layout.is_complete),
         )  # fmt: skip
 
     def _compile(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
@@ -316,7 +316,8 @@ class OpenRowReader:
             described.odd,
             tuple((f"{flag}:{c.name}", c.name) for c in carried if (flag := _doubt(c))),
             frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements),
-            whole=len(carried) == len(stored_columns) and not (version is None and all(c.handle_key for c in carried)),
+            is_complete=len(carried) == len(stored_columns)
+            and not (version is None and all(c.handle_key for c in carried)),
             mismatch=described.mismatch,
         )
 

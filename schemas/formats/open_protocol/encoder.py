@@ -181,18 +181,18 @@ class OpenEncoder:
         odd: Mapping[str, Sequence[Any]] = extra.get("columns", {})
         numbered = frozenset(flag[12:] for flag in event.flags if flag.startswith("enum_number:"))
         # Types of the Open Protocol's own events are the message's; Avro's have one name for several.
-        ours, folded = event.format in _FORMATS, event.format == "avro" and event.table_version is None
-        key = (id(event.table), tuple((name, *traits) for name, traits in odd.items()), numbered, ours, folded)
+        same_format, folded = event.format in _FORMATS, event.format == "avro" and event.table_version is None
+        key = (id(event.table), tuple((name, *traits) for name, traits in odd.items()), numbered, same_format, folded)
         entry = self._plans.get(key)
         if entry is not None and entry[0] is event.table:
             return entry[1]
         derived, plan = derived_keys(event.table), []
-        style = replace(self._style, raw=ours and not self.classic)
+        style = replace(self._style, raw=same_format and not self.classic)
         for column in event.table.columns:
             if column.virtual:
                 continue
             by_number = column.name in numbered and not column.elements
-            if not ours and not by_number:
+            if not same_format and not by_number:
                 check_known(column, folded)
             cell = cell_of(column, derived.get(column.name, 0))
             if column.name in odd:

@@ -51,7 +51,7 @@ def describe(
     by_name = {cell.name: _column(cell) for cell in cells}
     flags = {cell.name: cell.flags for cell in cells}
     version, mismatch = join_definition(
-        id_, version, by_name.values(), lambda own, sent: _fits(own, sent, flags[sent.name] is not None), options
+        id_, version, by_name.values(), lambda column, sent: _fits(column, sent, flags[sent.name] is not None), options
     )
     if version is None:
         table = Table(id_, tuple(by_name.values()))

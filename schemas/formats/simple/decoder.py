@@ -32,7 +32,7 @@ from ticdc_bridge.schemas.model.types import BY_NAME, Kind
 
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
 _PLAIN_FLOAT = 12  # the length of FLOAT without (M,D)
-_WHOLE = {Kind.DATETIME: 19, Kind.TIMESTAMP: 19, Kind.TIME: 10}  # lengths without fraction digits
+_LENGTHS = {Kind.DATETIME: 19, Kind.TIMESTAMP: 19, Kind.TIME: 10}  # lengths without fraction digits
 
 
 def table_of(schema: Any, avro: bool) -> tuple[Table, int] | None:
@@ -97,7 +97,7 @@ def _column(listed: Any, avro: bool) -> Column | None:
         raise ValueError(f"BIT({column.length})")
     if column.type.kind is Kind.DECIMAL and not 0 <= (column.scale or 0) <= (column.length or 0) <= 65:
         raise ValueError(f"DECIMAL({column.length},{column.scale})")
-    if column.type.kind in _WHOLE and not 0 <= (column.scale or 0) <= 6:
+    if column.type.kind in _LENGTHS and not 0 <= (column.scale or 0) <= 6:
         raise ValueError(f"{column.scale} fraction digits")
     default = listed.get("default")
     if default is None:
@@ -111,8 +111,8 @@ def _scale(kind: Kind, length: int | None, decimal: int | None) -> int | None:
     """DECIMAL's scale, or fraction digits; Avro leaves DATETIME's and TIME's out, their length tells them."""
     if kind is Kind.DECIMAL:
         return decimal or 0
-    if kind in _WHOLE:
-        beyond = (length or _WHOLE[kind]) - _WHOLE[kind]
+    if kind in _LENGTHS:
+        beyond = (length or _LENGTHS[kind]) - _LENGTHS[kind]
         return decimal if decimal is not None else max(beyond - 1, 0)
     # FLOAT(M,D) is a double to Debezium; D itself is not told.
     return 0 if kind is Kind.FLOAT and length not in (None, _PLAIN_FLOAT) else None
@@ -290,9 +290,9 @@ class SimpleDecoder:
         entry = self._versions.get((id_, version))
         mismatch = None
         if self._context.tables is not None:
-            given, mismatch = self._join(id_, self._context.tables.at(id_, commit_ts), entry, tuple(names))
-            if given is not None:
-                return _KnownTable(given.table, given.commit_ts)
+            defined, mismatch = self._join(id_, self._context.tables.at(id_, commit_ts), entry, tuple(names))
+            if defined is not None:
+                return _KnownTable(defined.table, defined.commit_ts)
         if entry is None:
             columns = (Column(utf8(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names)
             return _KnownTable(Table(id_, tuple(columns)), mismatch=mismatch)
@@ -310,19 +310,19 @@ class SimpleDecoder:
         return _KnownTable(table, entry.table_version, mismatch)
 
     def _join(
-        self, id_: TableId, given: TableVersion | None, known: _KnownTable | None, names: tuple[str, ...]
+        self, id_: TableId, defined: TableVersion | None, known: _KnownTable | None, names: tuple[str, ...]
     ) -> tuple[TableVersion | None, DefinitionMismatch | None]:
         """The definition that was given, where it describes the row. known: the table as the stream has it."""
-        key = (id_, id(given), id(known), names)
+        key = (id_, id(defined), id(known), names)
         entry = self._joined.get(key)
-        if entry is None or entry[0] is not given or entry[1] is not known:
+        if entry is None or entry[0] is not defined or entry[1] is not known:
             by_name = known.table.by_name if known else {}
             sent = [by_name.get(n) or Column(utf8(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names]
             joined = join_definition(
-                id_, given, sent, lambda column, sent: bool(sent.vague) or same_type(column, sent),
+                id_, defined, sent, lambda column, sent: bool(sent.vague) or same_type(column, sent),
                 self._context.options, lambda sent: "a value without type" if sent.vague else type_text(sent),
             )  # fmt: skip
-            entry = self._joined[key] = given, known, *joined
+            entry = self._joined[key] = defined, known, *joined
         return entry[2:]
 
 

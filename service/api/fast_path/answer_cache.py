@@ -25,7 +25,7 @@ from ticdc_bridge.service.api.metrics import ServiceMetrics, Tally
 from ticdc_bridge.service.api.middleware import LONG, accepts_gzip
 from ticdc_bridge.service.api.routing import Route, all_routes
 from ticdc_bridge.service.registry.deadline import Deadline, current_deadline
-from ticdc_bridge.service.registry.ports import Part, ReadSet, current_reads
+from ticdc_bridge.service.registry.ports import ReadKey, ReadSet, current_reads
 
 _LONGEST_BODY: Final = 256 * 1024
 _OVERHEAD: Final = 1500
@@ -51,7 +51,7 @@ class CachedAnswer:
     head: bytes
     tail: bytes
     body: bytes
-    parts: frozenset[Part]
+    keys: frozenset[ReadKey]
     tally: Tally
     size: int
 
@@ -63,13 +63,13 @@ class AnswerCache:
     limit: int
     """How many bytes may be kept."""
     _kept: OrderedDict[Key, CachedAnswer] = field(default_factory=OrderedDict)
-    _by_key: dict[Part, set[Key]] = field(default_factory=dict)
+    _by_key: dict[ReadKey, set[Key]] = field(default_factory=dict)
     _size: int = 0
     _now: int = 0
     _blind: int = 0
     """Changes up to this number are not known any more."""
-    _changing: Counter[Part] = field(default_factory=Counter)
-    _recent: deque[tuple[int, frozenset[Part]]] = field(default_factory=deque)
+    _changing: Counter[ReadKey] = field(default_factory=Counter)
+    _recent: deque[tuple[int, frozenset[ReadKey]]] = field(default_factory=deque)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, key: Key) -> CachedAnswer | None:
@@ -88,33 +88,33 @@ class AnswerCache:
     def put(self, key: Key, answer: CachedAnswer, began: int) -> None:
         """Keep an answer, unless something it was made from changed meanwhile."""
         with self._lock:
-            if key in self._kept or answer.size > self.limit or not self._changing.keys().isdisjoint(answer.parts):
+            if key in self._kept or answer.size > self.limit or not self._changing.keys().isdisjoint(answer.keys):
                 return
             if began < self._blind or any(
-                when > began and not keys.isdisjoint(answer.parts) for when, keys in self._recent
+                when > began and not keys.isdisjoint(answer.keys) for when, keys in self._recent
             ):
                 return
             self._kept[key] = answer
             self._size += answer.size
-            for read_key in answer.parts:
+            for read_key in answer.keys:
                 self._by_key.setdefault(read_key, set()).add(key)
             while self._size > self.limit:
                 self._drop(next(iter(self._kept)))
 
-    def before_change(self, parts: Collection[Part]) -> None:
+    def before_change(self, keys: Collection[ReadKey]) -> None:
         with self._lock:
-            self._changing.update(parts)
-            for read_key in parts:
+            self._changing.update(keys)
+            for read_key in keys:
                 for key in list(self._by_key.get(read_key, ())):
                     self._drop(key)
 
-    def after_change(self, parts: Collection[Part]) -> None:
+    def after_change(self, keys: Collection[ReadKey]) -> None:
         with self._lock:
             self._now += 1
-            self._recent.append((self._now, frozenset(parts)))
+            self._recent.append((self._now, frozenset(keys)))
             if len(self._recent) > _REMEMBERED:
                 self._blind, _ = self._recent.popleft()
-            for read_key in parts:
+            for read_key in keys:
                 self._changing[read_key] -= 1
                 if not self._changing[read_key]:
                     del self._changing[read_key]
@@ -131,7 +131,7 @@ class AnswerCache:
     def _drop(self, key: Key) -> None:
         answer = self._kept.pop(key)
         self._size -= answer.size
-        for read_key in answer.parts:
+        for read_key in answer.keys:
             keys = self._by_key[read_key]
             keys.discard(key)
             if not keys:
@@ -291,7 +291,7 @@ class CachedAnswers:
 
     def _keep(self, key: Key, headers: list[Header], body: bytes, reads: ReadSet, began: int) -> None:
         route = reads.route
-        if not route or reads.wrote or not reads.parts:
+        if not route or reads.wrote or not reads.keys:
             return
         names = [name for name, _ in headers]
         if names.count(_REQUEST_ID) != 1:
@@ -301,7 +301,7 @@ class CachedAnswers:
         tally = self._metrics.tally(key[0], route, _OK)
         before, after = headers[:index], headers[index + 1 :]
         head, tail = write_headers(before) + _REQUEST_ID + b": ", b"\r\n" + write_headers(after) + b"\r\n"
-        answer = CachedAnswer(before, after, head, tail, body, frozenset(reads.parts), tally, size)
+        answer = CachedAnswer(before, after, head, tail, body, frozenset(reads.keys), tally, size)
         self.answers.put(key, answer, began)
 
 

@@ -158,9 +158,9 @@ class RegistrationBatcher:
         """The thread hangs, perhaps in a database that does not answer: until it is back, nobody waits for it."""
         self._stuck = True
         with self._taking:
-            given_up = (*batch, *self._waiting)
+            unanswered = (*batch, *self._waiting)
             self._waiting.clear()
-        answer_all(given_up, repeat(None))
+        answer_all(unanswered, repeat(None))
 
     def _register_waiting(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], waiting: deque[Waiting]) -> None:
         """In the thread, until nothing waits. batch: filled here with what is taken of those that wait."""

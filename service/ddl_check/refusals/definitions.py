@@ -142,10 +142,10 @@ def of_definition(defined: ColumnDef, table: Charset, modes: SqlModes, *, added:
     yield from found
     if not found and defined.default is not None and defined.generated is None:
         try:
-            bare = column(replace(defined, default=None), table)
+            without_default = column(replace(defined, default=None), table)
         except DdlError:
             return
-        yield from _of_default(defined, defined.default, bare, modes, added)
+        yield from _of_default(defined, defined.default, without_default, modes, added)
 
 
 def of_column_name(name: str) -> Iterator[Refusal]:
@@ -224,7 +224,7 @@ def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:
         "DEFAULT": defined.default is not None, "AUTO_INCREMENT": defined.auto_increment,
         "ON UPDATE": defined.on_update,
     }  # fmt: skip
-    yield from (Refusal(1221, f"Incorrect usage of {w} and generated column") for w, given in words.items() if given)
+    yield from (Refusal(1221, f"Incorrect usage of {w} and generated column") for w, found in words.items() if found)
     if defined.primary_key and not defined.stored:
         yield VIRTUAL_KEY
     text = f"Expression of generated column '{defined.name}' contains a disallowed function."
@@ -266,7 +266,7 @@ def of_twice(names: Sequence[str]) -> Iterator[Refusal]:
 
 # ---- defaults
 def _of_default(
-    defined: ColumnDef, default: DefaultValue, bare: Column, modes: SqlModes, added: bool
+    defined: ColumnDef, default: DefaultValue, without_default: Column, modes: SqlModes, added: bool
 ) -> Iterator[Refusal]:
     """bare: the column without its default."""
     if default.kind == "null":
@@ -279,7 +279,7 @@ def _of_default(
             words = "it uses a system function that may return a different value on the slave"
             yield Refusal(1674, f"Statement is unsafe because {words}")
     else:
-        yield from of_literal(bare, default, modes)
+        yield from of_literal(without_default, default, modes)
         if defined.auto_increment:
             yield _invalid(defined.name)
 

@@ -73,8 +73,8 @@ def _of_statement(catalog: Catalog, statement: ddl.Statement, db: str, modes: Sq
             table = catalog.table(statement.table.in_db(db))
             if table is not None:
                 yield from Alteration(catalog, table, db, modes).refusals(statement.clauses)
-            elif there := catalog.exists(statement.table.in_db(db)):
-                yield Refusal(1347, f"'{there}' is not BASE TABLE")
+            elif existing := catalog.exists(statement.table.in_db(db)):
+                yield Refusal(1347, f"'{existing}' is not BASE TABLE")
         case ddl.DropTables() if statement.temporary != "local":
             ids = [name.in_db(db) for name in statement.tables]
             for id_ in ids:
@@ -222,7 +222,7 @@ def _add_columns(alteration: Alteration, clause: ddl.AddColumns) -> Iterator[Ref
             "AUTO_INCREMENT": defined.auto_increment, "PRIMARY KEY": defined.primary_key,
             "UNIQUE KEY": defined.unique_key, "AUTO_RANDOM": defined.auto_random,
         }  # fmt: skip
-        for word in (word for word, given in constraints.items() if given):
+        for word in (word for word, is_present in constraints.items() if is_present):
             text = f"unsupported add column '{defined.name}' constraint {word} when altering '{table.id}'"
             yield Refusal(8200, text)
         if defined.generated is not None and defined.stored:
@@ -260,7 +260,7 @@ def _change_column(alteration: Alteration, clause: ddl.ChangeColumn) -> Iterator
     constraints = {
         "PRIMARY KEY": defined.primary_key and not old.primary_key, "UNIQUE KEY": defined.unique_key,
     }  # fmt: skip
-    for word in (word for word, given in constraints.items() if given):
+    for word in (word for word, is_present in constraints.items() if is_present):
         yield Refusal(8200, f"Unsupported modify column: can't change column constraint ({word})")
     found = [*of_definition(defined, alteration.charset, alteration.modes, added=False)]
     if clause.position is None:
@@ -296,7 +296,7 @@ def _of_type(old: Column, new: Column, alteration: Alteration, *, auto_random: b
         "can't change the partitioning column, since it would require reorganize all partitions":
             alteration.is_partitioned_by(old.name) and (old.type.kind, old.unsigned) != (new.type.kind, new.unsigned),
     }  # fmt: skip
-    for text in (text for text, given in unsupported.items() if given):
+    for text in (text for text, is_present in unsupported.items() if is_present):
         yield Refusal(8200, f"Unsupported modify column: {text}")
     before, after = (
         Charset("binary", "binary") if c.type.kind is Kind.BINARY else Charset(c.charset, c.collate) for c in (old, new)

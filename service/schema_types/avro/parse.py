@@ -213,14 +213,14 @@ class _Parser:
         return model.Union("union", branches=branches)
 
     def array(self, value: dict[str, Any], space: str) -> model.Node:
-        items = self.part(value, "items", "Array has no items type", space)
+        items = self.member(value, "items", "Array has no items type", space)
         return model.Array("array", items=items, props=other_properties(value, _SCHEMA_RESERVED))
 
     def map(self, value: dict[str, Any], space: str) -> model.Node:
-        values = self.part(value, "values", "Map has no values type", space)
+        values = self.member(value, "values", "Map has no values type", space)
         return model.Map("map", values=values, props=other_properties(value, _SCHEMA_RESERVED))
 
-    def part(self, value: dict[str, Any], key: str, problem: str, space: str) -> model.Node:
+    def member(self, value: dict[str, Any], key: str, problem: str, space: str) -> model.Node:
         if value.get(key) is None:
             raise AvroSchemaError(f"{problem}: {java_text.dump_json(value)}")
         return self.node(value[key], space)
@@ -309,12 +309,12 @@ class _Parser:
             namespace, _, name = name.rpartition(".")
         elif namespace is None:
             namespace = space
-        for part in namespace.split(".") if namespace else ():
-            self.check_name(part, f'Namespace part "{part}" is invalid: ')
+        for word in namespace.split(".") if namespace else ():
+            self.check_name(word, f'Namespace part "{word}" is invalid: ')
         self.check_name(name)
         aliases = [f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases_of(value)]
-        for part in (part for alias in aliases for part in alias.split(".")):
-            self.check_name(part)
+        for word in (word for alias in aliases for word in alias.split(".")):
+            self.check_name(word)
         return name, namespace, optional_text(value, "doc"), aliases
 
     def definition_of(self, node: model.NamedType) -> model.NamedType | None:

@@ -84,7 +84,7 @@ class _Comparison:
         """Results of an earlier round for pairs that break: the answer where one is met again inside itself."""
         self.assumed = False
         """True if this round took such a pair for compatible."""
-        self.work = 0
+        self.steps_spent = 0
         self.pattern_seconds = TimeBudget(MAX_PATTERN_SECONDS)
 
     def run(self, original: model.SchemaLocation, update: model.SchemaLocation) -> _Found:
@@ -109,8 +109,8 @@ class _Comparison:
 
     def spend(self, steps: int) -> None:
         """Raise ComparisonTooLarge when all work so far is too much."""
-        self.work += steps
-        if self.work > MAX_STEPS:
+        self.steps_spent += steps
+        if self.steps_spent > MAX_STEPS:
             raise ComparisonTooLarge(f"more than {MAX_STEPS} steps to compare two schemas")
 
     def below(self, differences: _Found, *steps: str) -> _Found:

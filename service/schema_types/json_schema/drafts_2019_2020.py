@@ -51,7 +51,7 @@ def build(fields: Fields) -> model.Node:
     schema_nodes.limits()
     schema_nodes.objects()
     schema_nodes.arrays()
-    node = combine_nodes(fields.place, schema_nodes.nodes)
+    node = combine_nodes(fields.location, schema_nodes.nodes)
     if isinstance(node, model.Combined) and len(schema_nodes.nodes) > 1:
         node.implied = True
     return node
@@ -106,13 +106,13 @@ class _SchemaNodes:
             raise fields.refuse("JsonArray or String", type_, "type")
         self.nodes.append(
             model.Combined(
-                model.ANY, [subschema(fields.place, self._type_node(name)) for name in fields.strings("type")]
+                model.ANY, [subschema(fields.location, self._type_node(name)) for name in fields.strings("type")]
             )
         )
 
     def _type_node(self, name: str) -> model.Node:
         if name not in _TYPES:
-            raise model.InvalidSchema(f"{self.fields.place.where()}: unknown type: [{name}]")
+            raise model.InvalidSchema(f"{self.fields.location.where()}: unknown type: [{name}]")
         node = _TYPES[name]()
         if not isinstance(node, model.Simple):
             self.of_type.setdefault(type(node), node)

@@ -32,7 +32,7 @@ _OBJECT_4: Final = frozenset(
 
 def build(fields: Fields) -> model.Node:
     """The node of a schema object. Raises InvalidSchema."""
-    draft = fields.place.document.draft
+    draft = fields.location.document.draft
     if fields.has_any(_COMMON):  # they say nothing here, but must have the right type
         for keyword in ("id" if draft == DRAFT_4 else "$id", "title", "description"):
             fields.string(keyword)
@@ -54,14 +54,14 @@ def build(fields: Fields) -> model.Node:
     used: set[str] = set()  # the keywords of the types that `type` names
     type_ = fields.raw.get("type", "")
     if isinstance(type_, list):
-        pieces = [subschema(fields.place, of_type(fields, name, used)) for name in fields.strings("type")]
+        pieces = [subschema(fields.location, of_type(fields, name, used)) for name in fields.strings("type")]
         nodes.append(model.Combined(model.ANY, pieces))
     elif not isinstance(type_, str):
         raise fields.refuse("JsonArray or String", type_, "type")
     elif "type" in fields.raw:
         nodes.append(of_type(fields, type_, used))
     nodes += implied_nodes(fields, draft, used)
-    node = combine_nodes(fields.place, nodes)
+    node = combine_nodes(fields.location, nodes)
     if isinstance(node, model.Array):
         # Unknown to these drafts, but Confluent compares the numbers all the same.
         node.limits |= counts(fields)
@@ -95,7 +95,7 @@ def subschema(location: model.SchemaLocation, node: model.Node) -> model.SchemaL
 def of_type(fields: Fields, name: str, used: set[str]) -> model.Node:
     """The node of a type; the keywords that belong to it go into `used`."""
     if name not in _TYPES:
-        raise model.InvalidSchema(f"{fields.place.where()}: unknown type: [{name}]")
+        raise model.InvalidSchema(f"{fields.location.where()}: unknown type: [{name}]")
     reader, keywords = _TYPES[name]
     used |= keywords
     return reader(fields)
@@ -134,7 +134,7 @@ def numeric(fields: Fields) -> model.Numeric:
         for keyword in exclusive:
             fields.boolean(keyword)  # Confluent does not compare draft 4's switches
     if node.limits.get("multipleOf") == 0:
-        raise model.InvalidSchema(f"{fields.place.where()}: multipleOf should not be 0")
+        raise model.InvalidSchema(f"{fields.location.where()}: multipleOf should not be 0")
     return node
 
 
@@ -192,7 +192,7 @@ def limits(fields: Fields, *keywords: str) -> dict[str, model.Number]:
 
 
 def is_4(fields: Fields) -> bool:
-    return fields.place.document.draft == DRAFT_4
+    return fields.location.document.draft == DRAFT_4
 
 
 _OBJECT: Final = _OBJECT_4 | {"propertyNames"}

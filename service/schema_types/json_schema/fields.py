@@ -23,13 +23,13 @@ _PYTHON: Final[dict[str, tuple[type, ...]]] = {
 
 
 class Fields:
-    """The keywords of the schema object at `place`.
+    """The keywords of the schema object at `location`.
 
     Every reader gives None (or nothing) for a keyword that is missing and raises InvalidSchema for a wrong type.
     """
 
     def __init__(self, location: SchemaLocation, raw: dict[str, Json], child: AddChild, resolve: Resolve) -> None:
-        self.place = location
+        self.location = location
         self.raw = raw
         self._child = child
         self._resolve = resolve
@@ -40,7 +40,7 @@ class Fields:
     def refuse(self, expected: str, value: Json, *steps: str) -> InvalidSchema:
         several = "is one of " if " or " in expected else ""
         type_ = f"type {several}{expected}" if several else f"type: {expected}"
-        return InvalidSchema(f"{self.place.where(*steps)}: expected {type_}, found: {java_type(value)}")
+        return InvalidSchema(f"{self.location.where(*steps)}: expected {type_}, found: {java_type(value)}")
 
     def _check_type(self, value: Json, expected: str, *steps: str) -> Json:
         if not isinstance(value, _PYTHON[expected]) or (isinstance(value, bool) and expected == "Number"):
@@ -90,14 +90,14 @@ class Fields:
     def check_pattern(self, pattern: str, *steps: str) -> None:
         wrong = problem(pattern)
         if wrong:
-            raise InvalidSchema(f"{self.place.where(*steps)}: {wrong}")
+            raise InvalidSchema(f"{self.location.where(*steps)}: {wrong}")
 
     def schema(self, keyword: str) -> SchemaLocation | None:
-        return self._child(self.raw[keyword], self.place, keyword) if keyword in self.raw else None
+        return self._child(self.raw[keyword], self.location, keyword) if keyword in self.raw else None
 
     def at(self, value: Json, *steps: str) -> SchemaLocation:
         """A schema below this one, reached over the steps."""
-        return self._child(value, self.place, "/".join(steps))
+        return self._child(value, self.location, "/".join(steps))
 
     def schemas(self, keyword: str) -> list[SchemaLocation]:
         return [self.at(item, keyword, str(at)) for at, item in enumerate(self.array(keyword))]
@@ -124,4 +124,4 @@ class Fields:
         return self.resolve_reference(self.string("$ref") or "")
 
     def resolve_reference(self, reference: str) -> SchemaLocation:
-        return self._resolve(self.place, reference)
+        return self._resolve(self.location, reference)

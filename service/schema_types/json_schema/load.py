@@ -99,12 +99,12 @@ class _Loader:
         self, raw: dict[str, Json] | bool, document: Document, base: str, parent: SchemaLocation | None, step: str
     ) -> SchemaLocation:
         """The place of a schema, made when it is met first."""
-        known_location = document.places.get(id(raw)) if isinstance(raw, dict) else None
+        known_location = document.locations.get(id(raw)) if isinstance(raw, dict) else None
         if known_location is not None:
             return known_location
         location = SchemaLocation(raw, document, rebase(base, raw, document), parent, step)
         if isinstance(raw, dict):
-            document.places[id(raw)] = location
+            document.locations[id(raw)] = location
         self.waiting.append(location)
         return location
 

@@ -69,7 +69,7 @@ class Document:
     root: Json
     modern: bool
     draft: int
-    places: dict[int, SchemaLocation] = field(default_factory=dict)
+    locations: dict[int, SchemaLocation] = field(default_factory=dict)
     """By the id() of their raw value, so that two references to one schema meet in one node."""
     ids: dict[str, tuple[dict[str, Json], str]] | None = None
     """Schemas and their bases by the URI that `$id` or `$anchor` gives them. None until asked for."""
@@ -116,7 +116,7 @@ class SchemaLocation:
         """The same for two places of a document with the same schema, references not followed."""
         if self.is_subschema() and isinstance(self.node, Combined):
             # One of several combinations of one object: each says something else of it.
-            return self.node.criterion, *(piece.identity() for piece in self.node.parts)
+            return self.node.criterion, *(piece.identity() for piece in self.node.subschemas)
         name = self.node.name if isinstance(self.node, Simple) else type(self.node).__name__
         integer = isinstance(self.node, Numeric) and self.node.integer
         keyword = self.node.keyword if isinstance(self.node, Values) else ""
@@ -196,16 +196,18 @@ class Combined(Node):
     """`implied`: nobody wrote it, an object of draft 2019 or later says several things."""
 
     criterion: str
-    parts: list[SchemaLocation]
+    subschemas: list[SchemaLocation]
     implied: bool = False
 
     def compared_subschemas(self) -> list[SchemaLocation]:
         """The parts as Confluent compares them: of a part that says several things, each of them."""
         return [
             piece
-            for subschema in self.parts
+            for subschema in self.subschemas
             for piece in (
-                subschema.node.parts if isinstance(subschema.node, Combined) and subschema.node.implied else [subschema]
+                subschema.node.subschemas
+                if isinstance(subschema.node, Combined) and subschema.node.implied
+                else [subschema]
             )
         ]
 

@@ -99,22 +99,22 @@ class Library:
             for spelling in (name, uri, name.removeprefix("./")):
                 self.named.setdefault(spelling.removesuffix("#"), document)
 
-    def find(self, place: SchemaLocation, reference: str) -> Found | None:
-        """The target of a reference at `place`. Raises InvalidSchema for a URI that can't be one."""
-        uri = join_uri(place.base, reference)
+    def find(self, location: SchemaLocation, reference: str) -> Found | None:
+        """The target of a reference at `location`. Raises InvalidSchema for a URI that can't be one."""
+        uri = join_uri(location.base, reference)
         address, fragment = urldefrag(uri)
         if reference.startswith("#"):
             # A pointer counts from the whole text or from the embedded schema with an id around it: in older drafts
             # from the whole text first, as Confluent's parsers have it.
-            starts = [self.find_embedded(place.document, place.base), document_of(place.document)]
-            inside = (self.find_inside(start, fragment) for start in starts[:: 1 if place.document.modern else -1])
+            starts = [self.find_embedded(location.document, location.base), document_of(location.document)]
+            inside = (self.find_inside(start, fragment) for start in starts[:: 1 if location.document.modern else -1])
             return (
-                self.find_embedded(place.document, uri)
-                or self.find_embedded(place.document, reference)
+                self.find_embedded(location.document, uri)
+                or self.find_embedded(location.document, reference)
                 or next((found for found in inside if found), None)
             )
-        return self.find_embedded(place.document, uri) or self.find_inside(
-            self.find_embedded(place.document, address) or self.document(address, urldefrag(reference).url), fragment
+        return self.find_embedded(location.document, uri) or self.find_inside(
+            self.find_embedded(location.document, address) or self.document(address, urldefrag(reference).url), fragment
         )
 
     def document(self, address: str, spelled: str) -> Found | None:

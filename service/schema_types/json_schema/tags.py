@@ -110,7 +110,7 @@ def _sort_key(raw: Json, node: model.Node | None) -> tuple[Any, ...]:
         case model.Values():
             kind, names = node.keyword, _counted(node.values)
         case model.Combined():
-            names = node.criterion, len(node.parts)
+            names = node.criterion, len(node.subschemas)
         case model.Object():
             names = *_counted(node.properties), *_counted(node.required)
     said = raw if isinstance(raw, dict) else {}

@@ -22,7 +22,7 @@ from ticdc_bridge.service.schema_types.base import SchemaValidityError
 from ticdc_bridge.service.schema_types.protobuf import model
 from ticdc_bridge.service.schema_types.protobuf.model import SCALARS, Enum, Extend, Field, File, Message, map_types
 from ticdc_bridge.service.schema_types.protobuf.parse import parse
-from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames, Scope
+from ticdc_bridge.service.schema_types.protobuf.scopes import THIS_SCHEMA, DeclaredNames, Scope
 from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH
 
 _PROTO: Final = descriptor_pb2.FieldDescriptorProto
@@ -251,7 +251,7 @@ def check_descriptor(file: File, dependencies: Mapping[str, File]) -> None:
             done.add(path)
             names.add(files[path], None)
             paths += files[path].public_imports
-    names.add(file, OWN)
+    names.add(file, THIS_SCHEMA)
     problem = next(_problems(file, names.scope(file.package)), "")
     if problem:
         raise SchemaValidityError(f"Invalid protobuf schema definition: {problem}")

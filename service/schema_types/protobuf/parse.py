@@ -25,7 +25,7 @@ class _Parser(TokenReader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.result = model.File()
-        self.places: dict[tuple[str, str], int] = {}
+        self.starts: dict[tuple[str, str], int] = {}
         self.depth = 0
 
     def file(self) -> model.File:
@@ -70,9 +70,9 @@ class _Parser(TokenReader):
                 self.fail(f"unexpected label: {word}", start)
 
     def define_once(self, kind: str, name: str, start: int) -> None:
-        before = self.places.setdefault((kind, name), start)
+        before = self.starts.setdefault((kind, name), start)
         if before != start:
-            raise ValueError(f"{name} ({self.place(start)}) is already defined at {self.place(before)}")
+            raise ValueError(f"{name} ({self.position(start)}) is already defined at {self.position(before)}")
 
     def import_(self, start: int) -> None:
         target: list[str] | None = self.result.imports

@@ -25,7 +25,7 @@ from ticdc_bridge.service.schema_types.protobuf.descriptor import (
 )
 from ticdc_bridge.service.schema_types.protobuf.model import File, Message
 from ticdc_bridge.service.schema_types.protobuf.parse import parse
-from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames, Origin
+from ticdc_bridge.service.schema_types.protobuf.scopes import THIS_SCHEMA, DeclaredNames, Origin
 from ticdc_bridge.service.schema_types.protobuf.serialize import serialize_file
 
 
@@ -44,7 +44,7 @@ class ProtobufSchema:
         types = DeclaredNames(known_types())
         for file, origin in self.dependencies.values():
             types.add(file, origin)
-        types.add(self.file, OWN)
+        types.add(self.file, THIS_SCHEMA)
         return types
 
     def normalized_text(self) -> str:

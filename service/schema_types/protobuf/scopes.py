@@ -20,7 +20,7 @@ class Origin(NamedTuple):
     version: int
 
 
-OWN: Final = Origin("", -1)
+THIS_SCHEMA: Final = Origin("", -1)
 """The schema itself."""
 
 
@@ -59,8 +59,8 @@ class ScopeName:
 
     def make(self, name: str) -> ScopeName:
         scope = self
-        for part in name.split("."):
-            scope = scope.children.setdefault(part, ScopeName())
+        for step in name.split("."):
+            scope = scope.children.setdefault(step, ScopeName())
         return scope
 
     def find(self, pieces: Iterable[str]) -> ScopeName | None:

@@ -36,12 +36,12 @@ class TokenReader:
         self.text = text
         self.pos = 0
 
-    def place(self, pos: int | None = None) -> str:
+    def position(self, pos: int | None = None) -> str:
         at = self.pos if pos is None else pos
         return f":{self.text.count(chr(10), 0, at) + 1}:{at - self.text.rfind(chr(10), 0, at)}"
 
     def fail(self, message: str, pos: int | None = None) -> NoReturn:
-        raise ValueError(f"Syntax error in {self.place(pos)}: {message}")
+        raise ValueError(f"Syntax error in {self.position(pos)}: {message}")
 
     def skip(self) -> None:
         """Past white space and comments."""

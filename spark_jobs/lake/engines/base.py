@@ -149,14 +149,14 @@ class EngineEntry(NamedTuple):
     table_class: str
 
 
-_OURS: Mapping[str, EngineEntry] = {
+_BUILT_IN: Mapping[str, EngineEntry] = {
     "delta-spark": EngineEntry("delta", "ticdc_bridge.spark_jobs.lake.engines.delta_spark:SparkDelta"),
     "deltalake": EngineEntry("delta", "ticdc_bridge.spark_jobs.lake.engines.delta_rs:Deltalake"),
     "iceberg-spark": EngineEntry("iceberg", "ticdc_bridge.spark_jobs.lake.engines.iceberg_spark:SparkIceberg"),
 }
 ENGINES: Mapping[str, EngineEntry] = {
-    **_OURS,
-    **{name: entry.load() for name, entry in plugins("ticdc_bridge.engines", _OURS).items()},
+    **_BUILT_IN,
+    **{name: entry.load() for name, entry in plugins("ticdc_bridge.engines", _BUILT_IN).items()},
 }
 AUTO = "auto"
 

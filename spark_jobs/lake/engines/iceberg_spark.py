@@ -123,9 +123,9 @@ class SparkIceberg(SqlTable):
         self._create_namespace()
         pairs = ", ".join(property_sql(*pair) for pair in properties.items())
         columns_sql = ", ".join(map(column_sql, columns))
-        given = f" TBLPROPERTIES ({pairs})" if pairs else ""
+        properties_sql = f" TBLPROPERTIES ({pairs})" if pairs else ""
         layout = f" PARTITIONED BY ({', '.join(map(quote_name, partitioned_by))})" if partitioned_by else ""
-        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING iceberg{layout}{given}")
+        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING iceberg{layout}{properties_sql}")
         if clustered_by:
             self._alter(f"WRITE ORDERED BY {', '.join(map(quote_name, clustered_by))}")
 

@@ -25,7 +25,7 @@ import scala.runtime.AbstractFunction1;
  * first. When MOST of them wait, or their bytes are many, the rest of the partition goes to Python with them, in Spark's
  * own way, which keeps rows on disk where memory is short.
  *
- * A plan has it as the object whose method a metric calls; RefusedRowsStrategy finds it there.
+ * A plan has it as the object whose method a metric calls; OperatorStrategy finds it there.
  */
 public final class RefusedRows implements Serializable {
     private static final long serialVersionUID = 1L;
@@ -48,7 +48,7 @@ public final class RefusedRows implements Serializable {
         this.event = columns;
     }
 
-    /** Called in the metric's expression if RefusedRowsStrategy is not among the session's strategies. */
+    /** Called in the metric's expression if OperatorStrategy is not among the session's strategies. */
     public Integer mark(InternalRow row) {
         throw new IllegalStateException(
                 "the session's extraStrategies were set after decode(): call decode() again");

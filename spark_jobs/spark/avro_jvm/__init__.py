@@ -14,7 +14,7 @@ import logging
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +25,17 @@ from ticdc_bridge.spark_jobs.spark.avro_jvm import program_codes
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _CONSTANTS = {"Steps": avro_codes, "Codes": program_codes}
 """Java's constants are Python's numbers."""
 _SOURCES = (
-    "AvroInput.java", "AvroRows.java", "BinaryRows.java", "Refused.java", "RefusedRows.java", "RefusedRowsExec.java",
-    "RefusedRowsStrategy.java", "RowValues.java",
+    "ArrowRows.java", "ArrowRowWriter.java", "ArrowStruct.java", "AvroInput.java", "AvroRows.java", "BinaryRows.java",
+    "OperatorStrategy.java", "Refused.java", "RefusedRows.java", "RefusedRowsExec.java", "RowValues.java",
+    "TunedWorkerExec.java", "TunedWorkerRunner.java",
 )  # fmt: skip
+_KAFKA_SOURCES = ("KafkaSend.java",)
+"""In an archive of their own: Kafka's classes are not in each session."""
 _log = logging.getLogger(__name__)
 
 
@@ -40,7 +43,7 @@ VERSIONS: frozenset[Version] = frozenset({(4, 1)})
 """Versions of Spark whose inner classes the reader is written for, and was tested with."""
 
 _loaders: dict[str, tuple[Any, str] | None] = {}
-"""Of each application: the loader of our classes and their package; None where they can't be had."""
+"""Of each application, and of its classes for Kafka: their loader and their package; None where they can't be had."""
 
 
 def class_of(spark: SparkSession, name: str) -> Any | None:
@@ -48,6 +51,10 @@ def class_of(spark: SparkSession, name: str) -> Any | None:
     session (its JVM is elsewhere), a version of Spark that is not among VERSIONS, a JVM that refuses it.
     """
     application = "Spark Connect" if is_connect(spark) else str(spark.sparkContext.applicationId)
+    sources, lost = _SOURCES, "Avro is read in Python's workers, and rows go there and back as Spark sends them"
+    if f"{name}.java" in _KAFKA_SOURCES:
+        sources, lost = _KAFKA_SOURCES, "messages go to Kafka as Spark sends them"
+        application += "/kafka"
     if application not in _loaders:
         _loaders[application] = None
         if is_connect(spark):
@@ -58,11 +65,11 @@ def class_of(spark: SparkSession, name: str) -> Any | None:
         else:
             reason = None
             try:
-                _loaders[application] = _loader(spark, spark._jvm)
+                _loaders[application] = _loader(spark, spark._jvm, sources)
             except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way
                 reason = f"its JVM does not take our classes: {str(error).partition(chr(10))[0]}"
         if reason is not None:
-            _log.warning("Avro is read in Python's workers, and rows go to Spark as Arrow columns: %s", reason)
+            _log.warning("%s: %s", lost, reason)
     entry = _loaders[application]
     if entry is None:
         return None
@@ -77,6 +84,30 @@ def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
     for n, argument in enumerate(arguments):
         array[n] = argument
     return of.getConstructors()[0].newInstance(array)
+
+
+def plan_operators(spark: SparkSession) -> None:
+    """Brings the session's planner our operators, where it takes the classes (OperatorStrategy.java)."""
+    if (strategy := class_of(spark, "OperatorStrategy")) is not None:
+        jvm_session: Any = spark._jsparkSession
+        instance(spark, strategy, jvm_session.experimental())
+
+
+def send_with_ids(rows: DataFrame, options: Mapping[str, str], header: str) -> bool:
+    """Sends messages to Kafka (KafkaSend.java), each with its id in `header`. False where the class can't be had.
+
+    Args:
+        rows: with key, value, headers, partition, position, number and part, and topic where the options have none.
+        options: of Spark's sink.
+        header: the name of the ids' header.
+    """
+    sender = class_of(rows.sparkSession, "KafkaSend")
+    if sender is None:
+        return False
+    names = ["key", "value", "headers", "partition", "position", "number", "part"]
+    frame = rows.select(*names, *([] if "topic" in options else ["topic"]))
+    instance(rows.sparkSession, sender).send(frame._jdf, dict(options), header)
+    return True
 
 
 def invoke(
@@ -100,9 +131,9 @@ def invoke(
     )
 
 
-def _loader(spark: SparkSession, jvm: Any) -> tuple[Any, str]:
+def _loader(spark: SparkSession, jvm: Any, sources: Sequence[str]) -> tuple[Any, str]:
     """A class loader that has the archive now, as all threads of the driver have it, and the executors' tasks."""
-    archive = _archive(spark.sparkContext._gateway)
+    archive = _archive(spark.sparkContext._gateway, sources)
     spark.sparkContext._jsc.addJar(str(archive))
     # Spark's SQL command ADD JAR would tell this thread and no other. The outermost loader that takes archives is the
     # one that all threads began with.
@@ -117,12 +148,12 @@ def _loader(spark: SparkSession, jvm: Any) -> tuple[Any, str]:
     return url_loader, archive.stem
 
 
-def _archive(gateway: Any) -> Path:
+def _archive(gateway: Any, sources: Sequence[str]) -> Path:
     """An archive of classes, made if it is not in the cache. Its name is their package's, and says what it is of:
     a JVM may outlive an upgrade of ours, or serve two of them.
     """
     folder = importlib.resources.files(__name__)
-    texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in _SOURCES}
+    texts = {name: folder.joinpath(name).read_text(encoding="utf-8") for name in sources}
     for name, module in _CONSTANTS.items():
         numbers = ", ".join(f"{n} = {v}" for n, v in vars(module).items() if n.isupper() and isinstance(v, int))
         texts[f"{name}.java"] = f"package ticdcbridge; final class {name} {{ static final int {numbers}; }}"
@@ -153,6 +184,7 @@ def _compile(gateway: Any, texts: Mapping[str, str]) -> bytes:
         loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
         compilers = jvm.org.codehaus.commons.compiler.CompilerFactoryFactory.getDefaultCompilerFactory(loader)
         compiler = compilers.newCompiler()
+        compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))  # with Kafka's, which came later
         compiler.setDestinationDirectory(jvm.java.io.File(str(class_dir)), False)
         compiler.compile(files)
         archive = io.BytesIO()

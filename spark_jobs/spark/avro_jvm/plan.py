@@ -62,7 +62,7 @@ class AvroPlan:
     registry use for different schemas: their messages go to the in-process decoder.
     """
 
-    side: CodecConfig
+    config: CodecConfig
     table: Table
     keys: tuple[WriterSchema, ...]
     values: tuple[WriterSchema, ...]
@@ -79,9 +79,9 @@ class AvroPlan:
         if not versions.values:
             return None
         table = newest_of(versions.values)
-        ours = (*versions.keys, *versions.values)
+        writers = (*versions.keys, *versions.values)
         refused = []  # rows of these have no certain place in the newest columns
-        for writer in ours:
+        for writer in writers:
             if unclear := same_columns(Table(table.id, writer.record.columns), table).unclear:
                 refused.append((writer.entry, WireError("TYPE_UNKNOWN", column=unclear[0], details=unclear[1])))
         ids_refused = {entry.id for entry, _ in refused}
@@ -93,8 +93,8 @@ class AvroPlan:
         # Each id once; the newest version last.
         keys, values = (tuple({w.entry.id: w for w in some}.values()) for some in (keys, values))
         if isinstance(config.schemas, HttpSchemas):
-            config.schemas.add_known(w.entry for w in ours if w.entry.id not in versions.unclear)
-        ids = {w.entry.id for w in ours} | versions.unclear
+            config.schemas.add_known(w.entry for w in writers if w.entry.id not in versions.unclear)
+        ids = {w.entry.id for w in writers} | versions.unclear
         others = tuple({frame(e.id, b"") for e in versions.others if e.id not in ids})
         return cls(
             config,
@@ -122,7 +122,7 @@ class AvroPlan:
         reader = avro_jvm.class_of(spark, "AvroRows")
         if reader is None:
             return None
-        zone = self.side.options.time_zone
+        zone = self.config.options.time_zone
         keys, values = ([w for w in some if w.entry.id not in self.unclear] for some in (self.keys, self.values))
         jvm_programs = programs(self.table, keys, values, self._refused_ids(), self.missing, zone)
         named = _named_by_headers(messages)
@@ -135,18 +135,18 @@ class AvroPlan:
             events.append(F.when(F.size("headers") > 0, F.col("headers")).alias("headers"))
         changes = read.select(*events)
         if self.others:
-            theirs = F.when(F.col("kind") == "other", F.col("kind"))
-            changes = leave_out(changes, metric("other_tables", self.table.id), theirs, {"other": "rows"})
+            other_kind = F.when(F.col("kind") == "other", F.col("kind"))
+            changes = leave_out(changes, metric("other_tables", self.table.id), other_kind, {"other": "rows"})
         return self._rescue(changes) if self.exact else changes
 
     def without_others(self, messages: DataFrame) -> DataFrame:
         """Messages with Kafka's columns without those of other tables, as far as their schema ids are known; these are
         counted (metric `ticdc_bridge_other_tables`).
         """
-        header, theirs = F.substring(F.coalesce("value", "key"), 1, 5), F.lit(False)
+        header, of_others = F.substring(F.coalesce("value", "key"), 1, 5), F.lit(False)
         if self.others:
-            theirs = header.isin(*map(F.lit, self.others)) & ~_named_by_headers(messages)
-        counted = messages.withColumn("_theirs", F.coalesce(theirs, F.lit(False)))
+            of_others = header.isin(*map(F.lit, self.others)) & ~_named_by_headers(messages)
+        counted = messages.withColumn("_theirs", F.coalesce(of_others, F.lit(False)))
         count = F.count(F.when(F.col("_theirs"), 1)).alias("rows")
         counted = counted.observe(metric("other_tables", self.table.id), count)
         return counted.where(~F.col("_theirs")).drop("_theirs")
@@ -156,7 +156,7 @@ class AvroPlan:
         schema, elsewhere. A mirrored topic has the name of its cluster before its own.
         """
         subjects = (writer.entry.subject for writer in (*self.keys, *self.values))
-        topics = topics_of_subjects(subjects) if isinstance(self.side.schemas, HttpSchemas) else None
+        topics = topics_of_subjects(subjects) if isinstance(self.config.schemas, HttpSchemas) else None
         if topics is None:  # or the subjects do not say (strategies by record)
             return F.lit(True)
         of_topics = F.col("topic").isNull() | F.col("topic").isin(*topics)
@@ -179,7 +179,7 @@ class AvroPlan:
         row = tidb_row(self.table, certain=False)
         schema = change_schema(arrow_type_of(row.jsonValue()), headers=False)
         kind = spark_schema_of(schema)  # without metadata, which do not come back from Python
-        rescuer = rescue(self.side, self.table, arrow_type_of(kind.jsonValue()))
+        rescuer = rescue(self.config, self.table, arrow_type_of(kind.jsonValue()))
         topic = F.when(F.col("kind").isNull(), F.coalesce("source.topic", F.lit("")))
         none = F.lit(None).cast("array<struct<key:string,value:binary>>")
         headers = F.col("headers") if "headers" in events.columns else none
@@ -226,8 +226,8 @@ class AvroPlan:
         yield "source", F.struct(*_SOURCE)
         why = [F.when(never, F.lit(""))] * 2
         if not self.exact:
-            theirs = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
-            texts = zip(*ERRORS.values(), *theirs, strict=True)
+            refusals = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
+            texts = zip(*ERRORS.values(), *refusals, strict=True)
             why = [F.element_at(F.array(*map(F.lit, text)), code) for text in texts]
         pieces = (c.alias(n) for c, n in zip(why, ("code", "detail"), strict=True))
         yield "error", F.when(bad, F.struct(*pieces, F.col("key"), F.col("value")))
@@ -255,7 +255,7 @@ def _ask_python(events: DataFrame, answer: Column, metric_name: str, columns: It
     python = sql.execution.python.ArrowEvalPythonExec(
         seq([function]), seq([asked.output().last()]), scan, function.evalType()
     )
-    avro_jvm.instance(spark, avro_jvm.class_of(spark, "RefusedRowsStrategy"), spark._jsparkSession.experimental())
+    avro_jvm.plan_operators(spark)
     refused_rows = avro_jvm.class_of(spark, "RefusedRows")
     rows = avro_jvm.instance(spark, refused_rows, python.evaluatorFactory(), asked.output(), made.expressions())
     # All columns are named, so that none is pruned below the operator, which knows them by their places.

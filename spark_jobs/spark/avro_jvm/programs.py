@@ -45,9 +45,9 @@ ERRORS: Mapping[int, tuple[str, str]] = {
 assert [*ERRORS] == [*range(1, java.REFUSALS + 1)]
 
 # What a value that is read so can be written as.
-_WHOLE = ("smallint", "int", "bigint", "decimal")
+_INTEGERS = ("smallint", "int", "bigint", "decimal")
 _HELD: Mapping[int, tuple[str, ...]] = {
-    **dict.fromkeys((codes.LONG, codes.INT, codes.LONG_UNSIGNED, codes.INT_UNSIGNED, codes.TEXT_UNSIGNED), _WHOLE),
+    **dict.fromkeys((codes.LONG, codes.INT, codes.LONG_UNSIGNED, codes.INT_UNSIGNED, codes.TEXT_UNSIGNED), _INTEGERS),
     **dict.fromkeys((codes.FLOAT, codes.DOUBLE), ("float", "double")),
     **dict.fromkeys((codes.TEXT, codes.DECIMAL_TEXT), ("string",)),
     **dict.fromkeys((codes.BYTES, codes.BITS), ("binary",)),

@@ -88,13 +88,13 @@ def _decoded(decoder: AvroDecoder, message: Message) -> list[Event] | None:
         return None
 
 
-def _same(context: Context, messages: Sequence[Message], bare: bool = False) -> dict[int, RowChange]:
+def _same(context: Context, messages: Sequence[Message], without_extra: bool = False) -> dict[int, RowChange]:
     """The rows taken, each compared with the decoder's."""
-    found = read_batch(AvroReader(context, bare), messages, "avro")
+    found = read_batch(AvroReader(context, without_extra), messages, "avro")
     decoder = AvroDecoder(context)
     for number, event in found.items():
         expected = _decoded(decoder, messages[number])
-        if bare and expected:
+        if without_extra and expected:
             expected = [replace(e, extra={}) for e in expected if isinstance(e, RowChange)]
         assert expected == [event], (number, messages[number])
     return found
@@ -156,7 +156,7 @@ def test_what_cells_do_not_say_is_left_unless_asked_for() -> None:
     image = golden.side()
     context = Context(image.schemas, None, image.options)
     assert len(_same(context, golden.messages())) == 1  # the delete, of which the key is all
-    assert len(_same(context, golden.messages(), bare=True)) == len(golden.messages())
+    assert len(_same(context, golden.messages(), without_extra=True)) == len(golden.messages())
 
 
 def test_nothing_is_taken_without_numba(monkeypatch: pytest.MonkeyPatch) -> None:

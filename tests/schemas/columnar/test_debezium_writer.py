@@ -287,11 +287,11 @@ def odd_cells(rng: random.Random) -> Iterable[Rows]:
     rows, _ = Cells().of([change(Table(TableId("a", "b"), (ID, *chosen)), {c.name: None for c in chosen})] * 20)
     for _ in range(200):
         numbers = (-1, -2, -3, 0, 1, 3, 8, 19, 1 << 40, -(1 << 63), (1 << 63) - 1)
-        start = np.array([rng.choice(numbers) for _ in rows.place], np.int64)
-        length = np.array([rng.choice(numbers) if rng.random() < 0.2 else -1 for _ in rows.place], np.int64)
+        start = np.array([rng.choice(numbers) for _ in rows.start], np.int64)
+        length = np.array([rng.choice(numbers) if rng.random() < 0.2 else -1 for _ in rows.start], np.int64)
         after = np.array([rng.choice((0, 5, len(start) - 3, 1 << 40, -1)) for _ in rows.after], np.int64)
         data = freeze(np.frombuffer(rng.randbytes(rng.choice((0, 20, 100))), np.uint8))
-        yield replace(rows, place=start, length=length, after=after, data=data)
+        yield replace(rows, start=start, length=length, after=after, data=data)
 
 
 def test_cells_that_point_anywhere_are_left() -> None:

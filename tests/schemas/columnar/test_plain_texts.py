@@ -35,7 +35,7 @@ def text(value: Value) -> str | None:
 def rows_of(rows: Rows) -> list[list[dict[str, str | None] | None]]:
     """(before, after) of each row, by the compiled texts."""
     found = plain_texts(rows)
-    assert len(found.offsets) == len(found.valid) + 1 == len(rows.place) + 1
+    assert len(found.offsets) == len(found.valid) + 1 == len(rows.start) + 1
     data, ends = bytes(found.data), found.offsets.tolist()
     made: list[list[dict[str, str | None] | None]] = []
     pieces = (rows.shape, rows.step, rows.before, rows.after)

@@ -164,7 +164,7 @@ def test_simple_checksums(name: str) -> None:
     for ddl in (False, True):
         rows = [e for e in golden.events(ddl) if isinstance(e, RowChange)]
         checks = [(n, c) for n, e in enumerate(rows) for c in checksum.verify(e)]
-        assert [(n, c.side) for n, c in checks] == [
+        assert [(n, c.image) for n, c in checks] == [
             (0, "after"), (1, "after"), (2, "after"), (3, "after"), (3, "before"), (4, "before"), (5, "after"),
             (6, "after"), (6, "before"),
         ]  # fmt: skip

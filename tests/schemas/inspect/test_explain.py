@@ -225,7 +225,7 @@ def test_open_protocol() -> None:
     first = '{"u":{"id":{"t":3,"h":true,"f":3,"v":1},"名":{"t":15,"f":0,"v":"é\\n"}},"p":{"id":{"t":3,"f":3,"v":null}}}'
     message = _open(first.encode(), b'{"d":{"b":{"t":16,"f":0,"v":5},"broken":{"t":3}}}', b"")
     found = traces("open", _NoTracer(), message, [])  # type: ignore[arg-type]
-    assert [(f.row, f.side, f.name, f.raw.decode(), f.wire) for f in found] == [
+    assert [(f.row, f.image, f.name, f.raw.decode(), f.wire) for f in found] == [
         (0, "after", "id", "1", "JSON number, type code 3"),
         (0, "after", "名", '"é\\n"', "JSON string, type code 15"),
         (0, "before", "id", "null", "JSON null, type code 3"),
@@ -273,7 +273,7 @@ def test_flattened_rows() -> None:
     for value in (row, f'{{"schema":{schema},"payload":{row}}}'):
         message = Message(b'{"id":1}', value.encode())
         positions = {
-            (f.side, f.name): f.raw for f in traces("debezium-mysql", decoder, message, decoder.decode(message))
+            (f.image, f.name): f.raw for f in traces("debezium-mysql", decoder, message, decoder.decode(message))
         }
         assert positions["after", "id"] == b"1"
         assert positions["after", "name"] == b'"a"'

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message
 from tests.support.service import column, record, short_and_long
 from ticdc_bridge.service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
 from ticdc_bridge.service.api.metrics import Tally
-from ticdc_bridge.service.registry.ports import Part
+from ticdc_bridge.service.registry.ports import ReadKey
 from ticdc_bridge.service.server.app import create_app, wrap_served
 from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store.transaction import subject_key
@@ -190,7 +190,7 @@ S, T = subject_key("s"), subject_key("t")
 NAME: Key = ("GET", b"/x", b"", None, None, b"")
 
 
-def kept(*pieces: Part, size: int = 10) -> CachedAnswer:
+def kept(*pieces: ReadKey, size: int = 10) -> CachedAnswer:
     return CachedAnswer([], [], b"", b"", b"", frozenset(pieces), Tally(), size)
 
 

@@ -21,7 +21,7 @@ from ticdc_bridge.service.history.model import TableVersionRow
 from ticdc_bridge.service.registry.deadline import Outage
 from ticdc_bridge.service.server.app import create_app, wrap_served
 from ticdc_bridge.service.server.settings import Settings
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 
 LIMIT: Final = 1024
 CHUNK: Final = 512

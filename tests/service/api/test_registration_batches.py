@@ -21,7 +21,7 @@ from ticdc_bridge.service.api.fast_path.registration_batches import (
     RegistrationAnswer,
     RegistrationBatcher,
 )
-from ticdc_bridge.service.registry.ports import Part
+from ticdc_bridge.service.registry.ports import ReadKey
 from ticdc_bridge.service.server.app import create_app
 from ticdc_bridge.service.server.settings import Settings
 
@@ -149,7 +149,7 @@ def registrations(app: ASGIApp) -> list[str]:
 
 def test_many_at_once_share_commits_and_errors_stay_their_own(pair: tuple[CachedAnswers, Counted, ASGIApp]) -> None:
     entry, lane, _ = pair
-    commits: list[set[Part]] = []
+    commits: list[set[ReadKey]] = []
 
     class Listening:
         def before_change(self, parts: Any) -> None: ...

@@ -19,7 +19,7 @@ from tests.support.table import check_rows
 from tests.support.tidb import needs_tidb, running_tidb
 from ticdc_bridge.service.history.model import Batch, DdlRecord
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 
 pytestmark = needs_tidb
 ROOT = Path(__file__).parents[3]

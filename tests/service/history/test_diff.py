@@ -12,7 +12,7 @@ from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.diff import Period, diff, text
 from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 
 STEP = 1 << 18
 BASE = "CREATE TABLE t (id INT PRIMARY KEY, a INT COMMENT 'x', b VARCHAR(10) DEFAULT 'q', UNIQUE KEY u (b))"

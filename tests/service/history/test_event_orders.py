@@ -18,7 +18,7 @@ from tests.support.service import short_and_long
 from ticdc_bridge.schemas.ddl.executor.show_create import show_create
 from ticdc_bridge.service.history.model import Batch, DdlRecord, State
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 
 STEP = 1 << 18
 STATEMENTS = [

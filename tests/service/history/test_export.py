@@ -20,7 +20,7 @@ from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.history.export import Form, HistoryExport
 from ticdc_bridge.service.history.model import Batch, DdlRecord, Drift, State
 from ticdc_bridge.service.store import SqlStore, open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.tracker import tracker_of
 

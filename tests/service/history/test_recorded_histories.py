@@ -13,7 +13,7 @@ from tests.support.history_events import ddl, resolved, scripts, write
 from ticdc_bridge.service.history.model import State
 from ticdc_bridge.service.history.table_json import table_form
 from ticdc_bridge.service.store import SqlStore
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.tracker import tracker_of
 

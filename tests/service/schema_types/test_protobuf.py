@@ -20,7 +20,7 @@ from ticdc_bridge.service.schema_types.protobuf.descriptor import file_of, from_
 from ticdc_bridge.service.schema_types.protobuf.model import File
 from ticdc_bridge.service.schema_types.protobuf.parse import parse, unix_path
 from ticdc_bridge.service.schema_types.protobuf.schema import ProtobufSchema, parse_protobuf
-from ticdc_bridge.service.schema_types.protobuf.scopes import OWN, DeclaredNames
+from ticdc_bridge.service.schema_types.protobuf.scopes import THIS_SCHEMA, DeclaredNames
 from ticdc_bridge.service.schema_types.protobuf.tokens import MAX_DEPTH
 
 SHIPPED = Path(next(iter(google.type.__path__))).parent.parent
@@ -34,7 +34,7 @@ def read(text: str, *referenced: ReferencedText, strict: bool = True) -> Protobu
 def normalized(file: File, *others: File) -> str:
     types = DeclaredNames(known_types())
     for other in (*others, file):
-        types.add(other, OWN)
+        types.add(other, THIS_SCHEMA)
     return text_of(file, scope=types.scope(file.package), ignore_extensions=True)
 
 

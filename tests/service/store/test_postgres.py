@@ -17,7 +17,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry.deadline import Outage
 from ticdc_bridge.service.registry.model import NewSchema, StoredWarning
-from ticdc_bridge.service.registry.ports import Part
+from ticdc_bridge.service.registry.ports import ReadKey
 from ticdc_bridge.service.registry.register import register
 from ticdc_bridge.service.registry.registry import Registry
 from ticdc_bridge.service.store import SqlStore, open_store
@@ -276,7 +276,7 @@ def test_who_waits_to_read_gets_the_next_free_connection(postgres: Postgres) -> 
 
 
 def test_numbers() -> None:
-    reported: list[Part] = []
+    reported: list[ReadKey] = []
     numbers = ChangeCounter(lambda: reported.append(("forget",)))
     assert numbers.note_begin(5)
     numbers.note_committing(5)

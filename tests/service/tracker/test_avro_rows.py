@@ -11,7 +11,7 @@ from tests.support.each import each
 from tests.support.golden import Golden
 from ticdc_bridge.service.history.model import Drift
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.sources import FileSource
 from ticdc_bridge.service.tracker.tracker import Tracker

@@ -12,7 +12,7 @@ from tests.support.kafka import Kafka
 from tests.support.service import Client, ended, until
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.testing import running_service
 
 STEP = 1 << 18

@@ -17,7 +17,7 @@ from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.server.app import create_app
 from ticdc_bridge.service.server.settings import Settings
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.progress import Progress
 from ticdc_bridge.service.tracker.tracker import tracker_of

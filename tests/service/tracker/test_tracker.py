@@ -23,7 +23,7 @@ from ticdc_bridge.service.history import statements
 from ticdc_bridge.service.history.model import State
 from ticdc_bridge.service.registry.deadline import Outage
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.store.transaction import Transaction
 from ticdc_bridge.service.tracker.config import TrackedChangefeed
 from ticdc_bridge.service.tracker.progress import Progress

@@ -23,7 +23,7 @@ _ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run
               "--disable-component-update", "--disable-sync")  # fmt: skip
 
 
-def part(text: str) -> str:
+def path_parameter(text: str) -> str:
     return quote(text, safe="")
 
 
@@ -31,11 +31,11 @@ def fill(client: Client) -> None:
     """The shop's subjects, one whose name and schema are hostile, one in another context."""
     for line in (SHOP / "shop.schemas.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
-        client.send("POST", f"/subjects/{part(entry['subject'])}/versions", {"schema": entry["schema"]})
+        client.send("POST", f"/subjects/{path_parameter(entry['subject'])}/versions", {"schema": entry["schema"]})
     field = {"name": "a", "type": "int", "doc": "</pre><script>document.title='x'</script>", "default": 1}
     record = {"type": "record", "name": "r", "doc": EVIL, "fields": [field]}
-    client.send("POST", f"/subjects/{part(EVIL)}/versions", {"schema": json.dumps(record)})
-    client.send("POST", f"/subjects/{part(':.eu:orders')}/versions", {"schema": '"string"'})
+    client.send("POST", f"/subjects/{path_parameter(EVIL)}/versions", {"schema": json.dumps(record)})
+    client.send("POST", f"/subjects/{path_parameter(':.eu:orders')}/versions", {"schema": '"string"'})
 
 
 DDL = (

@@ -15,7 +15,7 @@ from typing import Final
 from confluent_kafka import Producer
 from playwright.sync_api import Page, sync_playwright
 
-from tests.service.ui.conftest import _ARGUMENTS, _CHROMIUM, SHOP, part
+from tests.service.ui.conftest import _ARGUMENTS, _CHROMIUM, SHOP, path_parameter
 from tests.support.kafka import Kafka
 from tests.support.service import Client
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter_of
@@ -37,7 +37,7 @@ def fill(client: Client) -> None:
     """The shop's subjects, and a table with a history whose schemas are registered as TiCDC would."""
     for line in (SHOP / "shop.schemas.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
-        client.send("POST", f"/subjects/{part(entry['subject'])}/versions", {"schema": entry["schema"]})
+        client.send("POST", f"/subjects/{path_parameter(entry['subject'])}/versions", {"schema": entry["schema"]})
     for hours, query in DDL:
         commit_ts = (_START + hours * _HOUR) << 18
         body = {"commit_ts": commit_ts, "db": "shop", "query": query}

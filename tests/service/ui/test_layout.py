@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.service.ui.conftest import EVIL, ROOT, part
+from tests.service.ui.conftest import EVIL, ROOT, path_parameter
 from tests.service.ui.pictures import explain
 from tests.support.service import Client
 
@@ -22,7 +22,7 @@ PAGES = {
     "subject": "/ui/subjects/tidb_shop_customers-value",
     "version": "/ui/subjects/tidb_shop_customers-value/versions/2",
     "diff": "/ui/subjects/tidb_shop_customers-value/diff", "delete": "/ui/subjects/tidb_shop_customers-value/delete",
-    "hostile": f"/ui/subjects/{part(EVIL)}", "explain": "/ui/explain", "tables": "/ui/tables",
+    "hostile": f"/ui/subjects/{path_parameter(EVIL)}", "explain": "/ui/explain", "tables": "/ui/tables",
     "table": "/ui/tables/shop/orders", "at": f"/ui/tables/shop/orders/at?when={250 << 18}",
     "two times": f"/ui/tables/diff?from={150 << 18}&to={350 << 18}", "dry-run": "/ui/dry-run",
     "lineage": "/ui/lineage", "nothing": "/ui/subjects/nope",

@@ -7,7 +7,7 @@ import json
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.service.ui.conftest import EVIL, part
+from tests.service.ui.conftest import EVIL, path_parameter
 from tests.support.service import Client, column, record
 
 ORDERS = "tidb_shop_orders-value"
@@ -222,7 +222,7 @@ def test_forms_of_other_sites_change_nothing(served: Client) -> None:
 def test_every_page_has_the_policy(served: Client) -> None:
     for path in (
         "/ui/subjects",
-        f"/ui/subjects/{part(EVIL)}",
+        f"/ui/subjects/{path_parameter(EVIL)}",
         "/ui/subjects/nope",
         "/ui/explain",
         "/ui/style.css",

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Page, expect
 
-from tests.service.ui.conftest import EVIL, part
+from tests.service.ui.conftest import EVIL, path_parameter
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.service import Client, ended
 from ticdc_bridge.service.testing import running_service
@@ -132,7 +132,7 @@ def test_each_statement_is_judged_for_each_changefeed() -> None:
         client = Client(url)
         for feed, table in (("a", "twice"), ("<i>", "twice"), ("<i>", "one")):
             body = {"commit_ts": 100 << 18, "db": "d", "query": f"CREATE TABLE {table} (id INT PRIMARY KEY)"}
-            assert client.send("POST", f"/history/ddl?changefeed={part(feed)}", body).status == 200
+            assert client.send("POST", f"/history/ddl?changefeed={path_parameter(feed)}", body).status == 200
         for chosen, shown in (([], 2), (["a"], 1), (["a", "<i>"], 2)):
             fields = [("sql", STATEMENTS), ("db", "d"), *(("changefeed", feed) for feed in chosen)]
             answer = client.send("POST", "/ui/dry-run", urlencode(fields).encode())
@@ -184,7 +184,7 @@ def test_the_dry_run_of_the_documents_case(page: Page) -> None:
 
 
 def test_a_hostile_table_is_text(page: Page) -> None:
-    page.goto(f"/ui/tables/shop/{part(EVIL[:20])}")
+    page.goto(f"/ui/tables/shop/{path_parameter(EVIL[:20])}")
     expect(page.get_by_role("heading", level=1)).to_have_text(f"shop.{EVIL[:20]}")
     page.get_by_role("link", name=str(400 << 18)).click()
     expect(page.get_by_role("row", name="id")).to_contain_text("<script>")  # the column's comment

@@ -88,10 +88,10 @@ def _same(batch: Any, config: CodecConfig) -> int:
     for number, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
         assert mine == theirs, f"{number}"
     reader, reported, rest = ChangeReader(replace(config, damaged_topics=set()), _CHANGES), Summary(), 0
-    for piece, _, others in reader.parts(batch, reported):
+    for piece, _, others in reader.process_batch(batch, reported):
         for row in piece.take(pa.array(others)).to_pylist():
             message = message_of_row(row)
-            reported.count(reader.one(message), message.topic)
+            reported.count(reader.process_message(message), message.topic)
             rest += 1
     for name in ("messages", "rows", "other", "errors", "flags", "skipped", "used"):
         assert getattr(reported, name) == getattr(summary, name), name
@@ -131,14 +131,14 @@ def _same_lines(messages: list[Message], config: CodecConfig) -> int:
         0,
     )
     start = 0
-    for piece, fast, rest in reader.parts(_batch(messages), reported):
+    for piece, fast, rest in reader.process_batch(_batch(messages), reported):
         if fast is not None:
-            for at, number, line in zip(fast.origin, fast.part, fast.lines.to_pylist(), strict=True):
+            for at, number, line in zip(fast.origin, fast.number, fast.lines.to_pylist(), strict=True):
                 assert number == len(got[start + at])
                 got[start + at].append(line)
             taken += len(set(fast.origin.tolist()))
         for at in rest.tolist():
-            result = reader.one(messages[start + at])
+            result = reader.process_message(messages[start + at])
             reported.count(result, messages[start + at].topic)
             got[start + at] = [json_line(line) for line in plain_lines(result, messages[start + at])]
         start += piece.num_rows

@@ -84,7 +84,7 @@ def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
         "d = CraftTableReader(Table(TableId('shop', 't'), tuple(c)))\n"
         "at, end = np.zeros(1, np.int64), np.array([len(data)])\n"
         "[r] = d.read(MessageBuffers(data, at, end, data, at, end), ChunkMemory(data), at > 0)\n"
-        "print(r.place[1, :1], sum(kernel_read.scan.stats.cache_hits.values()))"
+        "print(r.start[1, :1], sum(kernel_read.scan.stats.cache_hits.values()))"
     )
     assert CraftTableReader(of).read is not None
     check(of, [message.value or b""])  # compiles, where nothing is cached yet

@@ -123,7 +123,7 @@ def _same(batch: Any, read: CodecConfig, write: CodecConfig, topic: str | None) 
     for number, (mine, theirs) in enumerate(zip(got, wanted, strict=True)):
         assert mine == theirs, f"{number}"
     worker, reported, rest = TaskCodecs(Job(read, write, topic)), BatchCounts(), 0
-    for piece, _, others in worker.parts(batch, reported):
+    for piece, _, others in worker.process_batch(batch, reported):
         for row in piece.take(pa.array(others)).to_pylist():
             done = worker.process_row(row)
             assert done is not None

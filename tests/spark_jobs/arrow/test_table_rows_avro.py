@@ -66,8 +66,8 @@ def _batches(config: CodecConfig, id_: TableId, missing: Missing) -> DecodeBatch
 
 def _rows(batches: DecodeBatches, given: Iterable[Any]) -> tuple[list[dict[str, Any]], int]:
     """(rows, of the kernel or not in one form, how many are the kernel's). Other tables' have nothing to compare."""
-    assert batches.side.view is not None
-    shown, kernel, id_ = [], 0, batches.side.view.table.id
+    assert batches.config.view is not None
+    shown, kernel, id_ = [], 0, batches.config.view.table.id
     for batch in batches(given):
         for row in batch.to_pylist():
             unpack_sides(row, batches.schema)

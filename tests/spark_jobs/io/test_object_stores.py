@@ -308,7 +308,7 @@ def test_what_spark_needs_for_the_places_of_a_job(monkeypatch: pytest.MonkeyPatc
 
     def settings(*locations: str, submitted: bool = False, **given: list[str]) -> dict[str, str]:
         of = SparkSettings.of(None, given.get("conf", []), given.get("packages", []))
-        return dict(stores.spark_settings_of(replace(of, places=locations), submitted).conf)
+        return dict(stores.spark_settings_of(replace(of, locations=locations), submitted).conf)
 
     assert settings("kafka:T", "/folder", "delta:/t", "hdfs://n/t") == {}
     for location in ("s3://b/m.jsonl", "delta:s3a://b/t"):

@@ -156,14 +156,14 @@ def test_classes_are_compiled_where_the_cache_has_none(
 ) -> None:
     gateway = spark.sparkContext._gateway
     monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path / "cache"))
-    made = avro_jvm._archive(gateway)
+    made = avro_jvm._archive(gateway, avro_jvm._SOURCES)
     assert made.parent == tmp_path / "cache" / "classes"
     again = made.read_bytes()
     made.unlink()
-    assert avro_jvm._archive(gateway).read_bytes() == again  # the same text gives the same archive
+    assert avro_jvm._archive(gateway, avro_jvm._SOURCES).read_bytes() == again  # the same text gives the same archive
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path / "file"))  # a cache that can't be written
-    assert avro_jvm._archive(gateway).read_bytes() == again
+    assert avro_jvm._archive(gateway, avro_jvm._SOURCES).read_bytes() == again
 
 
 _ON_A_CLUSTER = """

@@ -52,7 +52,7 @@ def test_errors_name_parameters() -> None:
 def test_the_data_source_names_its_options() -> None:
     def check(row: tuple[dict[str, str], str]) -> None:
         with pytest.raises(SetupError) as caught:
-            _ = SourceOptions({"path": "m.jsonl", **row[0]}).side
+            _ = SourceOptions({"path": "m.jsonl", **row[0]}).config
         assert row[1] in str(caught.value)
         assert "--" not in str(caught.value)
 

@@ -16,7 +16,7 @@ from tests.support.table import check_rows
 from ticdc_bridge.service.ddl_check import report
 from ticdc_bridge.service.history.model import Batch, DdlRecord
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.testing import running_service
 
 ORDERS = "CREATE TABLE `orders` (`id` bigint NOT NULL, `total` decimal(10,2) DEFAULT NULL, PRIMARY KEY (`id`))"

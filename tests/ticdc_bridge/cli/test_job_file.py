@@ -74,7 +74,7 @@ def test_job_files() -> None:
     def check(entry: tuple[str, dict[str, Any]]) -> None:
         args = vars(parse_job(entry[0].split()))
         assert {name: args[name] for name in entry[1]} == entry[1]
-        assert args["places"] == (
+        assert args["outputs"] == (
             TableOutput(TableChoice(("shop.orders",)), "delta:/lake/orders"),
             TableOutput(TableChoice(("shop.a*",)), None, TableLayout(("region", "day"), ())),
         )

@@ -15,7 +15,7 @@ from tests.support.table import check_rows
 from ticdc_bridge.cli.app import load
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.tracker.config import TrackedChangefeed, parse_tracked
 
 STEP = 1 << 18

@@ -28,7 +28,7 @@ from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.model.table import TableId, Value
 from ticdc_bridge.service.history.model import Batch, DdlRecord
 from ticdc_bridge.service.store import open_store
-from ticdc_bridge.service.store.history_reader import HistoryStore
+from ticdc_bridge.service.store.history_store import HistoryStore
 from ticdc_bridge.service.testing import running_service
 from ticdc_bridge.spark_jobs.pipeline.table_view import TableView
 

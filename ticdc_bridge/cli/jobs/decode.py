@@ -50,5 +50,5 @@ class Decode(TableSelection, MessageJobOptions):
         chosen = choose_tables(self)
         zoned = self.types == "typed" and format_named(self.format).zone is None  # TIMESTAMP text becomes a time
         read = replace(read_config(self, "flag", warn=zoned), view=view_of(self), chosen=chosen)
-        job = Job(read, None, self.topic, self.on_error, self.dedupe, self.until_resolved, places=self.places)
+        job = Job(read, None, self.topic, self.on_error, self.dedupe, self.until_resolved, outputs=self.outputs)
         return run_job(self, job)

@@ -41,7 +41,7 @@ Output:
 Exit codes:
   0 explained   1 the message can't be read (its bytes and the reason are shown)   2 wrong usage, or no such message
 """
-    place: Annotated[
+    position: Annotated[
         str | None, typer.Argument(metavar="FILE[#LINE] | TOPIC@PARTITION:OFFSET", help="Which message.")
     ] = None
     in_: str | None = option(INPUT, "FILE[#LINE]|kafka:TOPIC@PARTITION:OFFSET", "The same.", "--in")
@@ -54,8 +54,8 @@ Exit codes:
         from ticdc_bridge.schemas.model.options import Options
         from ticdc_bridge.spark_jobs.jobs import explain
 
-        position = self.in_ or self.place
-        if position is None or (self.in_ and self.place):
+        position = self.in_ or self.position
+        if position is None or (self.in_ and self.position):
             raise SetupError("USAGE", details="which message? FILE#LINE or TOPIC@PARTITION:OFFSET, once")
         self.source = position
         read = read_config(self, "flag")

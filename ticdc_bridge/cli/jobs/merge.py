@@ -82,38 +82,38 @@ class Merge(TableSelection, JobOptions):
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, check_rule, is_rule
 
         locations = {"--out": self.current, "--changelog": self.changelog, "--versions": self.versions}
-        given = {option: output for option, output in locations.items() if output is not None}
-        if not given:
+        outputs = {option: output for option, output in locations.items() if output is not None}
+        if not outputs:
             lake = "lake/{schema}/{table}" if self.table is None else f"lake/{self.table.rpartition('.')[2]}"
             details = (
                 f"merge: where to? Add --out 'delta:{lake}' (or iceberg:CATALOG.DB.TABLE); --changelog and --versions"
                 " take the same"
             )
             raise SetupError("USAGE", details=details)
-        for name, location in given.items():
+        for name, location in outputs.items():
             if table_location_of(location) is None:
                 raise SetupError("USAGE", details=f"merge writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
             if is_rule(location):
                 check_rule(location, name)
-        if len({is_rule(output) for output in given.values()}) > 1:
-            details = f"{' and '.join(given)}: all of them name {{schema}} and {{table}}, or none"
+        if len({is_rule(output) for output in outputs.values()}) > 1:
+            details = f"{' and '.join(outputs)}: all of them name {{schema}} and {{table}}, or none"
             raise SetupError("USAGE", details=details)
         check_different(locations)
-        if self.current is None and any(entry.location for entry in self.places):
+        if self.current is None and any(entry.location for entry in self.outputs):
             details = (
                 "[[table]]: target is for the current table, and this job writes none: give --out, or leave target out"
             )
             raise SetupError("USAGE", details=details)
-        if self.order == "offset" and (self.versions or any(entry.versions for entry in self.places)):
+        if self.order == "offset" and (self.versions or any(entry.versions for entry in self.outputs)):
             details = "--versions needs the changes' commit_ts: it can't be given with --order offset"
             raise SetupError("USAGE", details=details)
-        self.out = next(iter(given.values()))
+        self.out = next(iter(outputs.values()))
         chosen = choose_tables(self)
         zoned = self.types == "typed" and format_named(self.format).zone is None
         read = replace(read_config(self, "error", warn=zoned), view=view_of(self), chosen=chosen)
         job = Job(
             read, None, None, self.on_error, merge=self.engine, at_once=self.at_once, current=self.current is not None,
-            changelog=self.changelog, versions=self.versions, without_key=self.without_key, places=self.places,
+            changelog=self.changelog, versions=self.versions, without_key=self.without_key, outputs=self.outputs,
             order=self.order, layout=TableLayout.of(self.partition_by, self.cluster_by),
         )  # fmt: skip
         return run_job(self, job, statements_of(self.ddl, default_database(self)))

@@ -54,7 +54,7 @@ ROUTER_FIELD = "__dbz__physicalTableIdentifier"
 
 
 class MessageKey(NamedTuple):
-    """A key. given: the message has one. values: by column, {} where it names none; columns: their names.
+    """A key. is_present: the message has one. values: by column, {} where it names none; columns: their names.
 
     single: a bare number or text.
 
@@ -62,7 +62,7 @@ class MessageKey(NamedTuple):
     that a topic router added, "".
     """
 
-    given: bool
+    is_present: bool
     values: Mapping[str, Any]
     columns: tuple[str, ...] = ()
     single: Any = None
@@ -121,8 +121,8 @@ class TopicMemory:
         self._flattened: BoundedCache[str | None, bool] = BoundedCache(4096)
         self._untimed: BoundedCache[str | None, bool] = BoundedCache(4096)
 
-    def add(self, message: Message, event: RowChange, bare_deletes: bool) -> None:
-        """A row that was read. bare_deletes: it was flattened, and nothing says that deletes have rows of their own."""
+    def add(self, message: Message, event: RowChange, null_deletes: bool) -> None:
+        """A row that was read. null_deletes: it was flattened, and nothing says that deletes have rows of their own."""
         topic = message.topic
         if event.op == "d" and len(message.key or b"") <= _LONGEST:
             self._deleted[topic, message.key] = True
@@ -133,8 +133,8 @@ class TopicMemory:
             tables = self._tables[topic] = set()
         if event.table.id not in tables and len(tables) < 2:
             tables.add(event.table.id)
-        if self._flattened.get(topic) is not bare_deletes:
-            self._flattened[topic] = bare_deletes
+        if self._flattened.get(topic) is not null_deletes:
+            self._flattened[topic] = null_deletes
         if self._untimed.get(topic) is not event.untimed:
             self._untimed[topic] = event.untimed
 
@@ -147,7 +147,7 @@ class TopicMemory:
         tables = self._tables.get(topic, set())
         return next(iter(tables)) if len(tables) == 1 else None
 
-    def has_bare_deletes(self, topic: str | None) -> bool:
+    def has_null_deletes(self, topic: str | None) -> bool:
         """True if a topic's rows are flattened, so that a null value is the only sign of a delete."""
         return self._flattened.get(topic, False)
 
@@ -170,7 +170,7 @@ _SOURCE = (
 _OTHERS = ("lsn", "txId", "xmin", "scn", "commit_scn", "change_lsn", "commit_lsn", "collection", "ord")
 _TRANSACTION = ("id", "total_order", "data_collection_order")
 _QUALIFIED = (*(f"source_{f}" for f in (*_SOURCE, *_OTHERS)), *(f"transaction_{f}" for f in _TRANSACTION))
-_BARE = (*_ENVELOPE_FIELDS, *_SOURCE, *_OTHERS, "total_order", "data_collection_order")
+_UNQUALIFIED = (*_ENVELOPE_FIELDS, *_SOURCE, *_OTHERS, "total_order", "data_collection_order")
 _OF_WRITER = frozenset(p + f for f in (*_OTHERS, "connector") for p in ("", "source_"))
 # Without a prefix these alone are taken for the transform's: a table has its own `name` and `version`.
 _WITHOUT_PREFIX = ("op", "ts_ms", "db", "table", *_QUALIFIED)
@@ -208,7 +208,7 @@ class FlattenedRows:
         self._format = format_
         self._options, self._tables, self._asked = context.options, context.tables, context.table
         prefix = context.options.add_fields_prefix
-        self._names = {prefix + f: f for f in (_BARE + _QUALIFIED if prefix else _WITHOUT_PREFIX)}
+        self._names = {prefix + f: f for f in (_UNQUALIFIED + _QUALIFIED if prefix else _WITHOUT_PREFIX)}
         self._names[DELETED] = "deleted"
         self._plans: BoundedCache[tuple[tuple[str, ...], frozenset[str]], _Plan] = BoundedCache(
             1024, 1 << 20, lambda key, _: sum(map(len, key[0]))
@@ -327,7 +327,7 @@ class _Content(NamedTuple):
     schema: Mapping[str, Any] | None
     key: MessageKey
 
-    def parts(self, source: dict[str, Any]) -> MessageContent:
+    def message_content(self, source: dict[str, Any]) -> MessageContent:
         return MessageContent(self.payload, source, self.token, self.schema, self.key.columns)
 
 
@@ -363,7 +363,7 @@ class DebeziumMysqlDecoder:
         if isinstance(event, RowChange):
             if isinstance(token, tuple) and isinstance(token[0], int):
                 event.schema_id = token[0]
-            if key.given and event.table_version is None and (not event.key or len(event.key) < len(key.columns)):
+            if key.is_present and event.table_version is None and (not event.key or len(event.key) < len(key.columns)):
                 event.flag("key_unknown")
         return [event]
 
@@ -381,9 +381,9 @@ class DebeziumMysqlDecoder:
             table = self._flattened.table({}, headers, content.message.topic)
             if table is None:
                 raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_name_it()}")
-            event = self._rows.read(content.parts(table._asdict()), None, _times(content.payload))
+            event = self._rows.read(content.message_content(table._asdict()), None, _times(content.payload))
             event.untimed = True
-            self._memory.add(content.message, event, bare_deletes=False)
+            self._memory.add(content.message, event, null_deletes=False)
             return event
         row = self._flattened.read(payload, headers, message.topic)
         beside = "" if row and (row.added or headers) else auxiliary_message(payload)
@@ -405,8 +405,8 @@ class DebeziumMysqlDecoder:
             db, table = json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table")
             query = f"TRUNCATE TABLE {quote_name(db)}.{quote_name(table)}"
             return DdlEvent(self.connector.format, db, table, commit_ts, TRUNCATE_TABLE, query, {"op": "t", **extra})
-        event = self._rows.read(content.parts(source), commit_ts, extra)
-        self._memory.add(content.message, event, bare_deletes=False)
+        event = self._rows.read(content.message_content(source), commit_ts, extra)
+        self._memory.add(content.message, event, null_deletes=False)
         return event
 
     def _flattened_row(self, content: _Content, row: FlattenedRow) -> RowChange:
@@ -430,7 +430,7 @@ class DebeziumMysqlDecoder:
         if row.op is None:
             event.flag("op_unknown")
         # Where deletes are rows of their own (delete mode rewrite), all rows have `__deleted`.
-        self._memory.add(content.message, event, bare_deletes=DELETED not in row.added)
+        self._memory.add(content.message, event, null_deletes=DELETED not in row.added)
         return event
 
     # ------------------------------------------------------------------------------ null values
@@ -442,7 +442,7 @@ class DebeziumMysqlDecoder:
         if self._memory.was_deleted(message):
             return []
         if message.key is None:
-            if self._memory.has_bare_deletes(message.topic):
+            if self._memory.has_null_deletes(message.topic):
                 details = "a null value without a key: a row of this topic was deleted, and nothing says which"
                 raise WireError("EMPTY_RECORD", details=details)
             return []
@@ -461,7 +461,7 @@ class DebeziumMysqlDecoder:
         event.untimed = self._memory.is_untimed(message.topic)
         if by_topic:
             event.flag("table_by_topic")
-        self._memory.add(message, event, self._memory.has_bare_deletes(message.topic))
+        self._memory.add(message, event, self._memory.has_null_deletes(message.topic))
         return [event]
 
     def _table_of_tombstone(self, key: MessageKey, message: Message) -> TableId | None:
@@ -566,16 +566,16 @@ class DebeziumMysqlDecoder:
             if text[end:].strip(" \t\r\n") != "}":
                 raise ValueError("the message goes on after its payload")
             return payload, head, schema
-        whole = json_exact.decode(text)
-        if not isinstance(whole, dict):
-            return whole, None, None
-        if set(whole) == {"schema", "payload"} and isinstance(whole["schema"], dict):
-            token = json_exact.dump(whole["schema"])
-            self._recent.add(text, whole["schema"])
-            return whole["payload"], token, whole["schema"]
-        if set(whole) in _WRAPPERS and isinstance(whole["payload"], dict | None):
-            return whole["payload"], None, None
-        return whole, None, None
+        document = json_exact.decode(text)
+        if not isinstance(document, dict):
+            return document, None, None
+        if set(document) == {"schema", "payload"} and isinstance(document["schema"], dict):
+            token = json_exact.dump(document["schema"])
+            self._recent.add(text, document["schema"])
+            return document["payload"], token, document["schema"]
+        if set(document) in _WRAPPERS and isinstance(document["payload"], dict | None):
+            return document["payload"], None, None
+        return document, None, None
 
 
 class DebeziumTidbDecoder(DebeziumMysqlDecoder):

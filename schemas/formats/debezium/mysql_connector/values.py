@@ -156,7 +156,7 @@ def temporal_reader(options: Options, column: Column, field: Mapping[str, Any] |
     """
     kind = column.type.kind
     read_text = partial(_temporal_text, column, options.time_zone)
-    is_by_options = field is None or is_bare(options, field)
+    is_by_options = field is None or is_unnamed(options, field)
     semantic = _semantic_of(options, column) if is_by_options or field is None else field.get("name", "")
     if field is not None and not semantic and field["type"] == "string":
         return read_text
@@ -175,7 +175,7 @@ def temporal_reader(options: Options, column: Column, field: Mapping[str, Any] |
     return partial(_text_or, read_text, by_name, "Z" if kind is Kind.TIMESTAMP else "")
 
 
-def is_bare(options: Options, field: Mapping[str, Any]) -> bool:
+def is_unnamed(options: Options, field: Mapping[str, Any]) -> bool:
     """True if a field is a number without semantic name, and `time_precision_mode` says in which unit a time is."""
     has_unit = options.time_precision_mode not in ("auto", "isostring")
     return has_unit and not field.get("name") and field["type"] in ("int32", "int64")
@@ -300,14 +300,14 @@ def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialec
 
     def fits_options(column: Column, field: Mapping[str, Any]) -> bool:
         """A number that has lost its semantic name can be a date or time where the options say in which unit."""
-        return fits(column, field) or (is_bare(options, field) and column.type.kind in _BARE)
+        return fits(column, field) or (is_unnamed(options, field) and column.type.kind in _KINDS_OF_TIME)
 
     images = fields.null_images, fields.default_images
     read = partial(reader, options)
     return DebeziumDialect(format_, column_of_field, read, *images, fits_options, True, adjusted_names)
 
 
-_BARE = (Kind.DATE, Kind.DATETIME, Kind.TIME, Kind.YEAR)
+_KINDS_OF_TIME = (Kind.DATE, Kind.DATETIME, Kind.TIME, Kind.YEAR)
 
 
 def column_of_field(field: Mapping[str, Any]) -> Column:

@@ -268,7 +268,7 @@ class HistoryStore:
             here = and_(c.changefeed == number, c.db_key == key[0], c.table_key == key[1])
             return {row.version_ts: row.rows for row in queries.connection.execute(select(sql.seen).where(here))}
 
-    def places(self) -> dict[str, dict[PartitionKey, tuple[int | None, int | None]]]:
+    def partitions(self) -> dict[str, dict[PartitionKey, tuple[int | None, int | None]]]:
         """Changefeed → where to read on, and the watermark, of each partition that was ever read."""
         positions = dict[str, dict[PartitionKey, tuple[int | None, int | None]]]()
         same = _FEED.id == sql.partitions.c.changefeed

@@ -1,0 +1,83 @@
+package ticdcbridge;
+
+import java.io.Serializable;
+import java.util.Collections;
+
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.python.ChainedPythonFunctions;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.python.ArrowPythonRunner;
+import org.apache.spark.sql.execution.python.MapInArrowExec;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+
+import scala.Option;
+import scala.Tuple2;
+import scala.collection.Iterator;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Seq;
+import scala.reflect.ClassTag$;
+import scala.runtime.AbstractFunction1;
+
+/** Spark's operator for mapInArrow, but rows go into Arrow's batches by ArrowRowWriter and come back by ArrowRows. */
+public final class TunedWorkerExec extends MapInArrowExec {
+    public TunedWorkerExec(Expression function, Seq output, SparkPlan child, boolean barrier, Option profile) {
+        super(function, output, child, barrier, profile);
+    }
+
+    public RDD doExecute() {
+        if (conf().arrowUseLargeVarTypes()) { // a batch's bytes are bounded, so there is nothing that needs them
+            return super.doExecute();
+        }
+        Step step = new Step(this, conf());
+        return child().execute().mapPartitions(step, false, ClassTag$.MODULE$.apply(InternalRow.class));
+    }
+
+    public MapInArrowExec withNewChildInternal(SparkPlan child) {
+        return new TunedWorkerExec(func(), output(), child, isBarrier(), profile());
+    }
+
+    static Seq list(Object only) {
+        return PythonUtils.toSeq(Collections.singletonList(only));
+    }
+
+    /** What is done with each partition, as Spark's MapInBatchEvaluatorFactory does it. */
+    static final class Step extends AbstractFunction1 implements Serializable {
+        private static final long serialVersionUID = 1L;
+        private final Seq functions, output;
+        private final int kind;
+        private final StructType input, result;
+        private final String zone;
+        private final Map settings, metrics;
+        private final Option artifacts, session, profiler;
+
+        Step(TunedWorkerExec of, SQLConf conf) {
+            PythonUDF function = (PythonUDF) of.func();
+            ChainedPythonFunctions chain = new ChainedPythonFunctions(list(function.func()));
+            functions = list(new Tuple2(chain, Long.valueOf(function.resultId().id())));
+            output = of.output();
+            kind = of.pythonEvalType();
+            input = of.child().schema();
+            result = (StructType) function.dataType();
+            zone = conf.sessionLocalTimeZone();
+            settings = ArrowPythonRunner.getPythonRunnerConfMap(conf);
+            metrics = of.pythonMetrics();
+            artifacts = of.org$apache$spark$sql$execution$python$MapInBatchExec$$jobArtifactUUID();
+            session = of.org$apache$spark$sql$execution$python$MapInBatchExec$$sessionUUID();
+            profiler = conf.pythonUDFProfiler();
+        }
+
+        public Object apply(Object rows) {
+            TunedWorkerRunner runner = new TunedWorkerRunner(
+                    functions, kind, input, zone, settings, metrics, artifacts, session, profiler);
+            TaskContext context = TaskContext.get();
+            Iterator batches = runner.compute(list(rows).iterator(), context.partitionId(), context);
+            return new ArrowRows(batches, result, output);
+        }
+    }
+}
