@@ -149,7 +149,7 @@ def _load_table(load_job: LoadJob, source: load.SnapshotTable, spark: SparkSessi
 def _locations(load_job: LoadJob, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:
     """Where a table goes: the current one (or the first that is asked for), the changelog, the versions, the layout."""
     job = load_job.job
-    given = next((entry for entry in job.places if entry.tables.takes(id_)), None)
+    given = next((entry for entry in job.outputs if entry.tables.takes(id_)), None)
     rules = [load_job.out, job.changelog, job.versions]
     if given is not None:
         of_table = (given.location, given.changelog, given.versions)

@@ -49,7 +49,7 @@ class Load(SparkConf):
     source_time_zone: str | None = option(
         INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."
     )
-    places: Any = option(
+    outputs: Any = option(
         INPUT, "JOB.toml",
         "Read these options from a file (docs/lake.md); the command line wins.",
         "--file", callback=table_outputs_of, default=()
@@ -97,14 +97,14 @@ class Load(SparkConf):
             raise SetupError(
                 "USAGE", details="load: which tables? Give --table DB.TABLE or --tables PATTERNS, one of them"
             )
-        choice = TableChoice.of(self.tables) if self.table is None else TableChoice.one(table_id(self.table))
+        choice = TableChoice.of(self.tables) if self.table is None else TableChoice.of_table(table_id(self.table))
         out = self._check_outputs(several=self.table is None and choice.only is None)
         zone = check_zone("--time-zone", self.time_zone) or "UTC"
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
         tso, tables = read_source(self.source, choice, self.at, zone, DumpOptions.of(self.dump_options))
         job = Job(
             snapshot_side(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine, current=self.out is not None,
-            changelog=self.changelog, versions=self.versions, places=self.places, without_key=self.without_key,
+            changelog=self.changelog, versions=self.versions, outputs=self.outputs, without_key=self.without_key,
             layout=TableLayout.of(self.partition_by, self.cluster_by),
         )  # fmt: skip
         load_job = LoadJob(job, out, tso, tables, source_zone, self.replace, statements_of(self.ddl))
