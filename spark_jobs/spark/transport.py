@@ -30,9 +30,12 @@ Run = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 def map_messages(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
-    """`frame.mapInArrow(run, schema)` of messages, by our operator where Spark takes it (avro_jvm/TunedWorkerExec.java).
+    """`frame.mapInArrow(run, schema)` of messages, by our operator where Spark takes it (TunedWorkerExec.java).
 
-    frame: with Kafka's columns, with or without headers. run: gets batches with headers as Spark has them, and never NULL.
+    Args:
+        frame: with Kafka's columns, with or without headers.
+        run: gets batches with headers as Spark has them, and never NULL.
+        schema: of the rows that it gives.
     """
     from pyspark.sql import functions as F
 

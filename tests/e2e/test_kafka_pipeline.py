@@ -162,7 +162,9 @@ def test_streaming_transcode_to_a_debezium_topic(
 def test_a_streams_messages_end_with_their_ids(
     spark: SparkSession, kafka: Kafka, fixed: bool, in_sink: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a task of the sink and by Spark's columns: own headers in their order, NULLs among them, then the id; key, value and headers NULL or empty."""
+    """By our task in the sink and by Spark's own: headers in their order, NULLs among them, then the id; key, value and
+    headers NULL or empty.
+    """
     headers = [None, [], [("a", b"1"), ("a", None), ("", b"")]]
     texts = [(None, b"v"), (b"", b""), (b"k", None)]
     rows = [

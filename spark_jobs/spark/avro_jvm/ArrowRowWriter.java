@@ -79,7 +79,7 @@ final class ArrowRowWriter extends ArrowWriter {
     }
 
     /** The bytes of a value that Spark and Arrow have alike, 0: each value has its own number; -1 for other types. */
-    static int size(DataType type) {
+    private static int size(DataType type) {
         if (type instanceof IntegerType) {
             return 4;
         }

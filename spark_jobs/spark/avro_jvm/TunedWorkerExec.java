@@ -10,21 +10,25 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.MapInArrowExec;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 import scala.Option;
 import scala.Tuple2;
+import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 import scala.reflect.ClassTag$;
 import scala.runtime.AbstractFunction1;
 
-/** Spark's operator for mapInArrow, but rows go into Arrow's batches by ArrowRowWriter and come back by ArrowRows. */
+/** Spark's operator for mapInArrow, but a TunedWorkerRunner brings a partition's rows to Python. */
 public final class TunedWorkerExec extends MapInArrowExec {
     public TunedWorkerExec(Expression function, Seq output, SparkPlan child, boolean barrier, Option profile) {
         super(function, output, child, barrier, profile);
@@ -51,7 +55,7 @@ public final class TunedWorkerExec extends MapInArrowExec {
         private static final long serialVersionUID = 1L;
         private final Seq functions, output;
         private final int kind;
-        private final StructType input, result;
+        private final StructType input;
         private final String zone;
         private final Map settings, metrics;
         private final Option artifacts, session, profiler;
@@ -63,7 +67,6 @@ public final class TunedWorkerExec extends MapInArrowExec {
             output = of.output();
             kind = of.pythonEvalType();
             input = of.child().schema();
-            result = (StructType) function.dataType();
             zone = conf.sessionLocalTimeZone();
             settings = ArrowPythonRunner.getPythonRunnerConfMap(conf);
             metrics = of.pythonMetrics();
@@ -77,7 +80,41 @@ public final class TunedWorkerExec extends MapInArrowExec {
                     functions, kind, input, zone, settings, metrics, artifacts, session, profiler);
             TaskContext context = TaskContext.get();
             Iterator batches = runner.compute(list(rows).iterator(), context.partitionId(), context);
-            return new ArrowRows(batches, result, output);
+            return new Rows(batches, output);
+        }
+    }
+
+    /** The rows of a worker's batches. A row holds until the next is asked for. */
+    private static final class Rows extends AbstractIterator {
+        private final Iterator batches;
+        private final int columns;
+        private final UnsafeProjection projection;
+        private java.util.Iterator rows = Collections.emptyIterator();
+
+        Rows(Iterator batches, Seq output) {
+            this.batches = batches;
+            columns = output.length();
+            projection = UnsafeProjection.create(output, output);
+        }
+
+        public boolean hasNext() {
+            while (!rows.hasNext()) {
+                if (!batches.hasNext()) {
+                    return false;
+                }
+                ColumnarBatch batch = (ColumnarBatch) batches.next();
+                ColumnVector[] vectors = new ColumnVector[columns];
+                for (int n = 0; n < columns; n++) {
+                    vectors[n] = batch.column(0).getChild(n);
+                }
+                rows = new ColumnarBatch(vectors, batch.numRows()).rowIterator();
+            }
+            return true;
+        }
+
+        public Object next() {
+            hasNext();
+            return projection.apply((InternalRow) rows.next());
         }
     }
 }

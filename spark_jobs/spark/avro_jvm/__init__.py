@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _CONSTANTS = {"Steps": avro_codes, "Codes": program_codes}
 """Java's constants are Python's numbers."""
-_SOURCES = (
-    "ArrowRows.java", "ArrowRowWriter.java", "ArrowStruct.java", "AvroInput.java", "AvroRows.java", "BinaryRows.java",
-    "OperatorStrategy.java", "Refused.java", "RefusedRows.java", "RefusedRowsExec.java", "RowValues.java",
-    "TunedWorkerExec.java", "TunedWorkerRunner.java",
+_SOURCES: tuple[str, ...] = (
+    "ArrowRowWriter.java", "AvroInput.java", "AvroRows.java", "BinaryRows.java", "OperatorStrategy.java",
+    "Refused.java", "RefusedRows.java", "RefusedRowsExec.java", "RowValues.java", "TunedWorkerExec.java",
+    "TunedWorkerRunner.java",
 )  # fmt: skip
-_KAFKA_SOURCES = ("KafkaSend.java",)
+_KAFKA_SOURCES: tuple[str, ...] = ("KafkaSend.java",)
 """In an archive of their own: Kafka's classes are not in each session."""
 _log = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ def _compile(gateway: Any, texts: Mapping[str, str]) -> bytes:
         loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
         compilers = jvm.org.codehaus.commons.compiler.CompilerFactoryFactory.getDefaultCompilerFactory(loader)
         compiler = compilers.newCompiler()
-        compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))  # with Kafka's, which came later
+        compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))  # which has Kafka's jars
         compiler.setDestinationDirectory(jvm.java.io.File(str(class_dir)), False)
         compiler.compile(files)
         archive = io.BytesIO()

@@ -66,7 +66,7 @@ def test_a_rest_catalog(spark: SparkSession, catalog: str, tmp_path: Path) -> No
         tables = {name: existing.load_table(("db", name)) for name in ("t", "t__tombstones", "past")}
         made = {name: table.scan().to_arrow().to_pylist() for name, table in tables.items()}
         assert [(row["id"], row["vv"], row["w"], row["n"]) for row in made["t"]] == [(2, "b", "2", 3)]
-        assert [row["id"] for row in made["t__tombstones"]] == [1]
+        assert {row["id"] for row in made["t__tombstones"]} == {1}, "a delete that comes again may stand twice"
         past = {(row["id"], row["w"], row["_valid_from_ts"], row["_valid_to_ts"]) for row in made["past"]}
         assert past == {(1, "1", 5, 25), (2, "2", 15, None)}
         assert made["t"] == iceberg_by_duckdb(tables["t"].metadata_location)
