@@ -116,6 +116,9 @@ class Snapshot:
         )  # fmt: skip
 
 
+Target = merge.CurrentTable | changelog.Changelog | row_versions.RowVersions
+
+
 @dataclass(frozen=True)
 class Loaded:
     """What a load did. newer: rows that are newer, or deleted later, in the place. removed: keys it did not have."""
@@ -127,37 +130,30 @@ class Loaded:
 
 
 def load_current(
-    target: merge.CurrentTable, snapshot: Snapshot, table: Table, steps: list[SchemaChange], replace: bool,
-    summary: Summary,
+    target: merge.CurrentTable, snapshot: Snapshot, table: Table, steps: list[SchemaChange],
+    deletes: DataFrame | None, summary: Summary,
 ) -> Loaded:  # fmt: skip
     """A snapshot into a current table.
 
     Args:
         table: the columns as they are now, by the statements in `steps`.
-        replace: keys that the snapshot lacks, and that were written at or below its TSO, are removed too.
+        deletes: of `missing_keys`, None for none.
     Raises:
         SetupError: as CurrentTable.merge.
     """
-    columns, key = target.columns, [c.name for c in table.columns if c.handle_key]
-    lake_table = columns.lake_table
+    columns, lake_table = target.columns, target.columns.lake_table
     target.check_key(columns, table, lake_table.exists())
     if not lake_table.exists() or (lake_table.read().isEmpty() and not columns.tombstone_table.exists()):
         return _fill(columns, snapshot, table, steps)
     of_snapshot = f"{COMMIT_TS} = {snapshot.tso}"
     rows, before = snapshot.rows.count(), lake_table.read().where(of_snapshot).count()
-    removed, changes = 0, snapshot.changes()
-    if replace:
-        if not key:
-            details = (
-                "--replace: rows of a table without a key can't be told from those that are gone: load it elsewhere"
-            )
-            raise SetupError("USAGE", details=f"table {snapshot.id}: {details}")
-        deletes = _missing(columns, snapshot, table, steps).persist()
-        removed = deletes.count()
-        changes = changes.unionByName(deletes, allowMissingColumns=True) if removed else changes
-    target.merge(changes, table, steps, summary)
+    target.merge(_with(snapshot.changes(), deletes), table, steps, summary)
     after = lake_table.read().where(of_snapshot).count()
-    return Loaded(rows, after - before, rows - after, removed)
+    return Loaded(rows, after - before, rows - after, deletes.count() if deletes is not None else 0)
+
+
+def _with(changes: DataFrame, deletes: DataFrame | None) -> DataFrame:
+    return changes if deletes is None else changes.unionByName(deletes, allowMissingColumns=True)
 
 
 def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> Loaded:
@@ -202,28 +198,32 @@ def _typed(snapshot: Snapshot, rows: RowValues) -> dict[str, SparkColumn]:
     return typed
 
 
-def _missing(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame:
-    """Deletes at the TSO of the keys that the place has, written at or below it, and the snapshot has not."""
+def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:
+    """Deletes at the TSO of the keys that a place has at it, and the snapshot has not; None where there are none.
+
+    SetupError USAGE for a table without a key.
+    """
+    columns = target.columns
     rows = RowValues(columns.values, table, steps)
-    texts = {column.name: _plain(column, columns) for column in rows.keys}
-    stored = (
-        columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}").select(*rows.stored_keys(), *texts_of(texts))
-    )
+    if not rows.keys:
+        details = "--replace: rows without a key can't be told from those that are gone: load it into a new place"
+        raise SetupError("USAGE", details=f"table {snapshot.id}: {details}")
+    if not columns.lake_table.exists():
+        return None
+    is_current = isinstance(target, merge.CurrentTable)
+    known = columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}" if is_current else _valid_at(snapshot.tso))
+    texts = [F.expr(_plain(column, columns)).alias(f"t_{n}") for n, column in enumerate(rows.keys)]
     here = snapshot.changes().select(*rows.keys_of("after"))
-    gone = stored.join(here, rows.key_names, "left_anti")
-    pairs = ", ".join(f"{sql_literal(name)}, t_{n}" for n, name in enumerate(texts))
-    at = f"CAST({snapshot.tso} AS bigint)"
-    return gone.selectExpr(
+    gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
+    pairs = ", ".join(f"{sql_literal(column.name)}, t_{n}" for n, column in enumerate(rows.keys))
+    at, names = f"CAST({snapshot.tso} AS bigint)", ", ".join(sql_literal(column.name) for column in rows.keys)
+    deletes = gone.selectExpr(
         "'row' AS kind", "'d' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
-        f"{sql_literal(snapshot.id.db)} AS db", f"{sql_literal(snapshot.id.table)} AS table",
-        f"array({', '.join(map(sql_literal, texts))}) AS key", f"map({pairs}) AS before",
-        "CAST(NULL AS map<string,string>) AS after", "CAST(array() AS array<string>) AS flags", "0 AS row",
-        "CAST(-1 AS bigint) AS position",
-    )  # fmt: skip
-
-
-def texts_of(texts: dict[str, str]) -> list[SparkColumn]:
-    return [F.expr(text).alias(f"t_{n}") for n, text in enumerate(texts.values())]
+        f"{sql_literal(snapshot.id.db)} AS db", f"{sql_literal(snapshot.id.table)} AS table", f"array({names}) AS key",
+        f"map({pairs}) AS before", "CAST(NULL AS map<string,string>) AS after",
+        "CAST(array() AS array<string>) AS flags", "0 AS row", "CAST(-1 AS bigint) AS position",
+    ).localCheckpoint()  # fmt: skip
+    return None if deletes.isEmpty() else deletes
 
 
 def _plain(column: Column, columns: TableColumns) -> str:
@@ -241,22 +241,28 @@ def _plain(column: Column, columns: TableColumns) -> str:
 
 def load_past(
     target: changelog.Changelog | row_versions.RowVersions, snapshot: Snapshot, table: Table,
-    steps: list[SchemaChange], summary: Summary,
+    steps: list[SchemaChange], deletes: DataFrame | None, summary: Summary,
 ) -> int:  # fmt: skip
-    """A snapshot into a changelog, or into row versions; how many rows it added."""
+    """A snapshot into a changelog, or into row versions; how many rows it added. As `load_current`."""
     changes = snapshot.changes()
     if isinstance(target, row_versions.RowVersions) and target.columns.lake_table.exists():
         changes = _without_known(target, changes, snapshot, table, steps)
-    return target.merge(changes, table, steps, summary)
+    return target.merge(_with(changes, deletes), table, steps, summary)
+
+
+def _valid_at(tso: int) -> str:
+    """SQL: versions that were valid at a TSO."""
+    ends_later = f"{row_versions.TO} IS NULL OR coalesce({row_versions.TO_TS} > {tso}, false)"
+    return f"{row_versions.FROM_TS} <= {tso} AND ({ends_later})"
 
 
 def _without_known(
     target: row_versions.RowVersions, changes: DataFrame, snapshot: Snapshot, table: Table, steps: list[SchemaChange]
 ) -> DataFrame:
-    """Without rows whose version at the TSO is known."""
-    rows, tso = RowValues(target.columns.values, table, steps), snapshot.tso
-    ends_later = f"{row_versions.TO} IS NULL OR coalesce({row_versions.TO_TS} > {tso}, false)"
-    valid = f"{row_versions.FROM_TS} <= {tso} AND ({ends_later})"
-    known = target.columns.lake_table.read().where(valid).select(*rows.stored_keys())
-    keyed = changes.select("*", *rows.keys_of("after"))
-    return keyed.join(known, rows.key_names, "left_anti").drop(*rows.key_names)
+    """Without rows whose version at the TSO is known, and has these values."""
+    rows = RowValues(target.columns.values, table, steps)
+    stored = [F.col(quote_name(name)).alias(f"s_{n}") for n, (name, _) in enumerate(rows.value_pairs)]
+    known = target.columns.lake_table.read().where(_valid_at(snapshot.tso)).select(*stored)
+    valued = changes.select("*", *rows.values_after())
+    same = [F.col(name).eqNullSafe(F.col(f"s_{n}")) for n, (_, name) in enumerate(rows.value_pairs)]
+    return valued.join(known, same, "left_anti").drop(*(name for _, name in rows.value_pairs))

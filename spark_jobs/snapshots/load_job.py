@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
-from ticdc_bridge.spark_jobs.lake import load, merge
+from ticdc_bridge.spark_jobs.lake import changelog, load, merge
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
 from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED
@@ -124,21 +124,25 @@ def _load_table(load_job: LoadJob, source: load.SnapshotTable, spark: SparkSessi
     read = load_job.job.read
     assert read.view is not None
     read = replace(read, view=replace(read.view, table=Table(id_, ())))
-    out, changelog, versions, layout = _locations(load_job, id_)
-    job = replace(load_job.job, read=read, changelog=changelog, versions=versions, layout=layout)
+    out, changes_at, versions, layout = _locations(load_job, id_)
+    job = replace(load_job.job, read=read, changelog=changes_at, versions=versions, layout=layout)
     statements = sort_statements([*load_job.statements, source.definition])
     steps, names = schema_changes(statements, id_), rename_chain(statements, id_).names()
     table = next(s.after for s in reversed(steps) if s.after is not None)
     assert table is not None
     snapshot = load.Snapshot(load_job.tso, source.table, source.rows(spark), source.columns)
     snapshot = replace(snapshot, rows=_in_zone(snapshot.rows, snapshot, load_job.source_zone, read.options.time_zone))
-    summary, done = Summary(), load.Loaded(0, 0)
+    summary, done, deletes = Summary(), load.Loaded(0, 0), None
     has_key = any(column.handle_key for column in table.columns)
-    for target in targets_of(spark, job, id_, out, names, has_key):
+    targets = targets_of(spark, job, id_, out, names, has_key)
+    replaced = [target for target in targets if not isinstance(target, changelog.Changelog)]
+    if load_job.replace and replaced:
+        deletes = load.missing_keys(replaced[0], snapshot, table, steps)
+    for target in targets:
         if isinstance(target, merge.CurrentTable):
-            done = load.load_current(target, snapshot, table, steps, load_job.replace, summary)
+            done = load.load_current(target, snapshot, table, steps, deletes, summary)
         else:
-            added = load.load_past(target, snapshot, table, steps, summary)
+            added = load.load_past(target, snapshot, table, steps, deletes, summary)
             done = done if job.current else load.Loaded(snapshot.rows.count(), added)
         lake_table = target.columns.lake_table  # the snapshot has what statements at its TSO did, too
         if int(lake_table.properties().get(APPLIED, 0)) < load_job.tso:
