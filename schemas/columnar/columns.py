@@ -107,7 +107,7 @@ def read_columns(
 
 
 def _slice_columns(rows: Rows, first: Any, step: Any, offsets: Any) -> tuple[list[Any], list[Any]] | None:
-    """(places, lengths) by column, without a copy: of rows of one shape that stand as a chunk has them; else None."""
+    """(starts, lengths) by column, without a copy: of rows of one shape that stand as a chunk has them; else None."""
     count, present = len(first), first >= 0
     if len(rows.shapes) != 1 or not present.any() or (offsets[0] < 0).any() or step[0] < count:
         return None

@@ -61,7 +61,7 @@ class CraftWriter:
                 self._layouts = {}
             usable &= ~find_refused(rows, options) & (np.where(is_delete, rows.before, rows.after) >= 0)
             usable &= is_delete | ~flags["key_only_delete"]
-            image_counts = np.where(is_delete, 2, 1 + 2 * (is_update & (rows.before >= 0) & (not options.no_old_value)))
+            image_bits = np.where(is_delete, 2, 1 + 2 * (is_update & (rows.before >= 0) & (not options.no_old_value)))
             group = np.cumsum(_begins(rows.message) | _begins(topics.of))
             mixed = np.zeros(count + 1, np.bool_)  # by group, from 1 on
             mixed[group[_begins(rows.shape) & ~_begins(group)]] = True
@@ -70,7 +70,7 @@ class CraftWriter:
                 chosen = np.flatnonzero((rows.shape == number) & usable)
                 layout = self._layout(shape) if len(chosen) else None
                 if layout is not None:
-                    values.append(_write(layout, rows, chosen, commit_ts, image_counts, group, options, left, leads))
+                    values.append(_write(layout, rows, chosen, commit_ts, image_bits, group, options, left, leads))
         none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
         flags = {name: mask for name, mask in flags.items() if mask.any()}
         return WrittenMessages(none, _in_order(values, leads), left, flags, ~leads)
@@ -108,7 +108,7 @@ def _begins(numbers: Any) -> Any:
 
 # ---------------------------------------------------------------------------------- rows of one shape
 def _write(
-    layout: Any, rows: Rows, chosen: Any, commit_ts: Any, image_counts: Any, group: Any, options: Options, left: Any,
+    layout: Any, rows: Rows, chosen: Any, commit_ts: Any, image_bits: Any, group: Any, options: Options, left: Any,
     leads: Any,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Messages of the chosen rows → (the rows that they begin with, their bytes one after another, where each ends).
@@ -116,9 +116,9 @@ def _write(
     left and leads (`WrittenMessages`) are brought up to date.
     """
     count, columns = len(chosen), len(layout.codes)
-    short = image_counts[chosen] == 2
+    short = image_bits[chosen] == 2
     short &= bool(options.delete_only_output_handle_key_columns)
-    pieces = (commit_ts, image_counts, None, group, rows.after, rows.before, rows.step)
+    pieces = (commit_ts, image_bits, None, group, rows.after, rows.before, rows.step)
     arrays = [short if piece is None else piece[chosen] for piece in pieces]
     plain = kernel.RowsToWrite._make(
         [*(freeze(np.ascontiguousarray(a, np.int64)) for a in arrays), freeze(rows.start), freeze(rows.length),

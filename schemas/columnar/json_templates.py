@@ -69,7 +69,7 @@ FLOAT, DOUBLE = (
 TEXT, BASE64 = ValueKind(STRING, json_cells.TEXT), ValueKind(STRING, json_cells.BASE64)
 
 # ---------------------------------------------------------------------------------- a table
-_OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by side
+_OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by `RowChunk.image_bits`
 _MOST_TEMPLATES = 16  # of a decoder
 _TRIES = 16  # messages in a batch that teach nothing; after them, they are tried at twice the distance each time
 _MAX_TEXT = 1 << 22
@@ -311,7 +311,7 @@ class TemplateReader(ABC):
     def _is_complete(self, sample: _Sample) -> bool:
         """True if a template of it says everything: commit_ts, and each column's value once.
 
-        A compressed value, which its decoder reads too, has no places at all.
+        In a compressed value, which its decoder reads too, no value stands anywhere.
         """
         width = len(self.columns)
         wanted_slots = [
@@ -354,5 +354,5 @@ def _pieces(text: str, sample_values: list[SampleValue]) -> Iterator[tuple[int, 
 
 
 def _image_bits(row: RowChange) -> int:
-    """Which sides a row has, as `RowChunk.image_bits` says it."""
+    """Which images a row has, as `RowChunk.image_bits` says it."""
     return (row.after is not None) + 2 * (row.before is not None) + 4 * (row.op == "u" and row.before is None)

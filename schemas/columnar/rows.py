@@ -86,7 +86,7 @@ class Rows:
 
     message (int64): index of the row's message in the batch. shape (int64): index in `shapes`. commit_ts (int64): a
     TSO, or NO_COMMIT_TS. op (uint8): ord of "c", "u" or "d". after, before (int64): the row's first cell, -1: none;
-    step (int64, from 1 on): the distance of its cells. start, length (int64, one element a cell): see Form and NULL,
+    step (int64, from 1 on): the distance of its cells. start, length (int64, one element a cell): see CellForm, NULL,
     ABSENT; the length of what is no span is 8. data (uint8): what spans point into. flags: by name, which rows (bool)
     the decoder flags so.
     """
@@ -160,7 +160,7 @@ class RowsReader(Protocol):
         """Messages → (rows, indices (int64, ascending) of the messages that the format's decoder has to read).
 
         Taken are messages of which the decoder gives sound rows and nothing else; a message that is wrong in any way
-        is left. One Shape object stands for equal rows in all batches, so that writers compile it once. Errors of a
+        is left. One RowShape object stands for equal rows in all batches, so that writers compile it once. Errors of a
         source of schemas or tables that is away pass through (SetupError).
         """
         ...

@@ -170,7 +170,10 @@ def json_body(data: bytes) -> bytes:
 
 
 def inflated(data: bytes, other_than: str) -> bytes:
-    """A message in JSON, or what a Snappy block or an LZ4 frame holds. WireError as of `json_object`."""
+    """A message in JSON, or what a Snappy block or an LZ4 frame holds. WireError MALFORMED, TOO_LARGE.
+
+    other_than: how the error calls what is neither.
+    """
     check_size(data, "value")
     try:
         return compression.decompress(json_body(data), MAX_MESSAGE)
@@ -183,13 +186,12 @@ def _not_json(data: bytes, other_than: str, error: ValueError) -> WireError:
     return WireError("MALFORMED", where="value", details=details)
 
 
-def json_object(data: bytes, other_than: str = "not JSON") -> tuple[dict[str, Any], bool]:
-    """A message in JSON, perhaps a Snappy block or an LZ4 frame → its object, and whether TiCDC wrote U+FFFD for bytes
-    that are not UTF-8 (Go escapes that one; one that was there is not escaped). WireError MALFORMED, TOO_LARGE.
+def json_object(data: bytes, other_than: str) -> tuple[dict[str, Any], bool]:
+    """A message in JSON (`inflated`) → its object, and whether TiCDC wrote U+FFFD for bytes that are not UTF-8 (Go
+    escapes that one; one that was there is not escaped). WireError MALFORMED.
 
     other_than: how the error calls what is no JSON.
     """
-    data = inflated(data, other_than)
     try:
         body = json_exact.decode(json_exact.document(data))
     except ValueError as error:

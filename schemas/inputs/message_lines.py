@@ -50,8 +50,8 @@ _WHAT_IS_NEEDED = "an object with key_b64 and value_b64 is needed (docs/referenc
 # ---- our own form
 def _message(fields: dict[str, Any], line: bytes) -> Message:
     key, value = (read_bytes(fields.get(name), name) for name in ("key_b64", "value_b64"))
-    stamp = _number(fields, "timestamp", 63)
-    return Message(key, value, *_position(fields), stamp, read_headers(fields.get("headers")))
+    position, stamp = _position(fields), _number(fields, "timestamp", 63)
+    return Message(key, value, *position, stamp, read_headers(fields.get("headers")))
 
 
 def _position(fields: dict[str, Any]) -> tuple[str | None, int | None, int | None]:
@@ -104,8 +104,8 @@ def _of_rpk(fields: dict[str, Any], line: bytes) -> Message:
     if not isinstance(headers, list) or not all(isinstance(h, dict) and isinstance(h.get("key"), str) for h in headers):
         raise ValueError("headers: rpk's are a list of objects with key and value")
     key, value = (_raw(fields.get(name), name) for name in ("key", "value"))
-    pairs = tuple((h["key"], _raw(h.get("value"), "headers")) for h in headers)
-    return Message(key, value, *_position(fields), _number(fields, "timestamp", 63), pairs)
+    position, stamp = _position(fields), _number(fields, "timestamp", 63)
+    return Message(key, value, *position, stamp, tuple((h["key"], _raw(h.get("value"), "headers")) for h in headers))
 
 
 _FROM_KAFKA = "the topic itself (kafka:TOPIC)"

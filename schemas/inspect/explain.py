@@ -432,7 +432,7 @@ def _write_event(event: Event, question: ExplainRequest, name: str, options: Opt
 
 
 def _columns_in(name: str, decoder: Decoder, messages: list[Message], event: Event) -> dict[tuple[str, str], str]:
-    """(side, column) → what stands in the messages for it."""
+    """(image, column) → what stands in the messages for it."""
     texts: dict[tuple[str, str], str] = {}
     if not isinstance(event, RowChange):
         return texts

@@ -164,6 +164,11 @@ def hints_as(words: Mapping[Hint, str]) -> Iterator[None]:
         _words.reset(token)
 
 
+def hint_words() -> Mapping[Hint, str]:
+    """The caller's words, to be taken to where its work is done: a worker process has none."""
+    return _words.get()
+
+
 def iterate_with_hints(words: Mapping[Hint, str], items: Iterator[Any]) -> Iterator[Any]:
     """The items, each made as within `hints_as`; the caller's words hold between them."""
     context, end = copy_context(), object()

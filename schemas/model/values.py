@@ -254,11 +254,17 @@ def bit_size(length: int) -> int:
     return (length + 7) // 8
 
 
-def check_bit(length: int, data: bytes) -> None:
-    """ValueError unless these are the bytes of a BIT(length)."""
+def bit_number(data: str | bytes | None) -> int:
+    """The number that BIT's bytes are. ValueError for text."""
     if not isinstance(data, bytes):
         raise ValueError("text, where BIT's bytes are needed")
-    if len(data) != bit_size(length) or int.from_bytes(data, "big") >> length:
+    return int.from_bytes(data, "big")
+
+
+def check_bit(length: int, data: bytes) -> None:
+    """ValueError unless these are the bytes of a BIT(length)."""
+    number = bit_number(data)
+    if len(data) != bit_size(length) or number >> length:
         raise ValueError(f"0x{data[:16].hex()} is no BIT({length})")
 
 

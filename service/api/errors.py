@@ -40,7 +40,8 @@ async def _handle_error(request: Request, error: Exception) -> Response:
         case ClientDisconnect():  # nobody is there to read this, and it is no failure to be logged
             answered, media_type = RegistryError("BAD_REQUEST", details="the client hung up"), V1
         case _:
-            answered, media_type = RegistryError("INTERNAL", reason="a defect, the traceback follows"), V1
+            answered = RegistryError("INTERNAL", reason="a defect of this service: the traceback follows")
+            media_type = V1
     answer = http_answer(answered)
     if answer[0] >= _OF_SERVER:
         reason = answered.fields.get("reason")

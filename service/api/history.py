@@ -272,7 +272,8 @@ _BOTH_INCLUSIVE: Final = Parameter(
 def differences(call: Called) -> Response:
     """Tables created, dropped, renamed and changed between the versions that rows have at two times."""
     db, table = call.text("db") or None, call.text("table") or None
-    start, end = _time(call, "from"), _time(call, "to")
+    start = _time(call, "from")
+    end = None if start is None else _time(call, "to")
     if start is None or end is None:
         name = "from" if start is None else "to"
         raise RegistryError("UNPROCESSABLE", details=f"{name} is needed: a commit_ts or an RFC 3339 time")

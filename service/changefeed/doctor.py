@@ -518,7 +518,8 @@ RULES: Final = (
          "Set large-message-handle-option = 'claim-check'", "ticdc pkg/config/large_message.go"),
     DoctorRule("claim-check-local", "warning",
          lambda p: _handles_large(p, "claim-check")
-         and bool(re.match("file:|local:|(?!.*://).", p.feed.get(_LARGE_MESSAGES + "claim-check-storage-uri") or "")),
+         and bool(uri := p.feed.get(_LARGE_MESSAGES + "claim-check-storage-uri"))
+         and (uri.startswith(("file:", "local:")) or "://" not in uri),
          "claim-check-storage-uri is a folder on the disk of each TiCDC server: the files of a table lie where it was "
          "written, and nobody else has them", "Use an object store, or a folder that all servers and readers share",
          "ticdc pkg/sink/kafka/claimcheck"),

@@ -254,8 +254,8 @@ _NAME = re.compile(r"[a-z][\w-]*")
 
 
 def line_of(key: Key, origins: Mapping[str, str]) -> str:
-    """given: settings by path → "sink-uri", "config", or in words where else they stand. A setting that is not given:
-    where the file would have it."""
+    """origins: settings by path → "sink-uri", "config", or in words where else they stand. A setting that is not
+    given: where the file would have it."""
     path = origins.get(key.path, "config")
     return {"sink-uri": line_in_uri(key.uri), "config": line_in_file(key.path)}.get(path, path)
 
@@ -377,10 +377,9 @@ class ChangefeedSettings:
     """A changefeed's settings.
 
     values: by the path of the file, as far as anything is set. scheme, topic: of the sink URI. protocol: a name of
-    `PROTOCOLS`' right side; "" where none is given. origins: settings by path → "sink-uri" or
-    "config", or in words where else they stand.
-    keyspace: TiCDC's name of the namespace that changefeeds are in. time_zone: of TiCDC's server, in which Avro
-    and Open write TIMESTAMP; "" where not said. ticdc_version: of TiCDC, which narrows its known faults; "" for any.
+    `PROTOCOLS`' right side; "" where none is given. origins: as `line_of` has them. keyspace: TiCDC's name of the
+    namespace that changefeeds are in. time_zone: of TiCDC's server, in which Avro and Open write TIMESTAMP; "" where
+    not said. ticdc_version: of TiCDC, which narrows its known faults; "" for any.
     """
 
     scheme: str = ""

@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.changefeed.known_faults import STOPS
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings, Dispatcher
 from ticdc_bridge.service.ddl_check.advice import OTHER_DISPATCHER, OTHER_FILTER, Advice, advise
-from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes
+from ticdc_bridge.service.ddl_check.refusals.definitions import Refusal, SqlModes, of_introducers
 from ticdc_bridge.service.ddl_check.refusals.statements import refusals
 from ticdc_bridge.service.ddl_check.report import (
     REFUSED,
@@ -202,6 +202,7 @@ class _Run:
             else:
                 found = refusals(self.catalog, statement, entry.db, SqlModes.of(self.session.sql_mode))
                 refused = [r for r in found if not self.session.permits(r.number, r.text)]
+                refused += of_introducers(entry.sql, self.session.mode)
             certain = tuple(r for r in refused if r.certain)
             if certain:
                 return replace(_refused(entry, certain), tables=tuple(map(str, dict.fromkeys(ids))))

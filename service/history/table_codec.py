@@ -85,9 +85,9 @@ def _intern_column(form: list[Any]) -> Column:
         return column
     name, kind, flags, others = form
     fields: dict[str, Any] = {flag: bool(flags >> bit & 1) for bit, flag in enumerate(_FLAGS)}
-    for field, key, _ in _OTHERS:
-        if key in others:
-            value = others[key]
+    for field, short, _ in _OTHERS:
+        if short in others:
+            value = others[short]
             if isinstance(value, dict):
                 value = bytes.fromhex(value["hex"])
             fields[field] = tuple(value) if field == "elements" else value

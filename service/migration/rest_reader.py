@@ -145,7 +145,7 @@ class RestSource:
     def _settings(self, pool: ThreadPoolExecutor, snapshot: Snapshot, subjects: Iterable[str]) -> None:
         below = [prefix_of(context) for context in sorted(snapshot.contexts)]
         scopes = [*below, BELOW_ALL, *sorted({*subjects, *self.aliases()} - set(below))]
-        scopes = [scope for scope in scopes if is_valid_scope(scope)]
+        scopes = [scope for scope in scopes if scope and is_valid_scope(scope)]  # the path of "" is the server's own
         config, mode = self._server_setting("/config"), self._server_setting("/mode")
         if config is not None:
             snapshot.configs[SERVER] = self._config(config)

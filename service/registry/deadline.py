@@ -26,6 +26,9 @@ class Outage(RegistryError):
     def __init__(self, operation: str, reason: str = "") -> None:
         super().__init__("STORE_TIMEOUT", operation=operation, reason=reason)
 
+    def __reduce__(self) -> tuple[type[Outage], tuple[str, str]]:
+        return Outage, (str(self.fields["operation"]), str(self.fields["reason"]))
+
 
 class Deadline:
     """The time that one request has, in seconds. It begins with the first `start`, when all of the request is there."""
@@ -72,15 +75,15 @@ def retry_until(
     `function` begins from scratch each time; `waiting` is told of the first failure. between: the first and the longest
     pause, in seconds. Raises what `function` raises, in the end `passing`.
     """
-    until, has_position = time.monotonic() + seconds, False
+    until, has_told = time.monotonic() + seconds, False
     for pause in pauses(*between):
         try:
             return function()
         except passing as failure:
             if time.monotonic() + pause >= until:
                 raise
-            if not has_position:
+            if not has_told:
                 waiting(failure)
-                has_position = True
+                has_told = True
         time.sleep(pause)
     raise AssertionError("unreachable")

@@ -33,7 +33,7 @@ class Rehearsal:
 
     level: the compatibility level in force; has_level: it is the subject's own config. newest: the newest undeleted
     version. same: the version that has this schema already. refusal: code of `schemas.model.errors`, "" when it would
-    be readable; messages: the registry's own words about it. warnings: what an readable schema changes unseen by the
+    be accepted; messages: the registry's own words about it. warnings: what an accepted schema changes unseen by the
     rules (logical types). content: what would be stored, where the schema can be read and is no repeat.
     """
 

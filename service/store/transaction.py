@@ -248,7 +248,7 @@ class Transaction:
     # ---- writing
 
     def _note(self, keys: Collection[ReadKey]) -> None:
-        """These parts are about to change."""
+        """What these keys stand for is about to change."""
         self._changes.update(keys)
 
     def new_id(self, context: str) -> int:

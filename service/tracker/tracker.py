@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.inputs.claim_check_folder import ClaimFolder
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.schemas.model.options import Options
-from ticdc_bridge.schemas.model.ports import SchemaSource
+from ticdc_bridge.schemas.model.ports import ClaimChecks, SchemaSource
 from ticdc_bridge.service.changefeed.settings import ChangefeedSettings
 from ticdc_bridge.service.history.model import Batch
 from ticdc_bridge.service.history.table_schemas import tables_by_avro_name
@@ -44,6 +44,7 @@ class Tracker:
         source: Source,
         history: HistoryStore,
         schemas: SchemaSource,
+        claims: ClaimChecks | None = None,
         *,
         most: int = 1000,
         until: int | None = None,
@@ -58,7 +59,6 @@ class Tracker:
         tables = partial(tables_by_avro_name, history, name)
         self._observer = RowValidator(name, partial(history.version_at, name), sent, tables)
         offsets = history.partitions().get(name, {})
-        claims = ClaimFolder.of(changefeed.claim_check_dir) if changefeed.claim_check_dir else None
         context = Context(schemas, None, Options.of({}, time_zone=changefeed.time_zone), claims)
         self._reader = EventReader(name, changefeed.format, context, self._observer, self.progress, offsets)
         self._source.start({partition: offset for partition, (offset, _) in offsets.items()})
@@ -202,5 +202,7 @@ def tracker_of(
     at_end: bool = False,
 ) -> Tracker:
     """A tracker of one changefeed. SetupError."""
-    schemas = StoreSchemas(store)
-    return Tracker(changefeed, changefeed.source(), history, schemas, most=most, until=until, at_end=at_end)
+    # The folder before the source: nobody would close one that was opened when the folder is not there.
+    claims = ClaimFolder.of(changefeed.claim_check_dir) if changefeed.claim_check_dir else None
+    schemas, source = StoreSchemas(store), changefeed.source()
+    return Tracker(changefeed, source, history, schemas, claims, most=most, until=until, at_end=at_end)

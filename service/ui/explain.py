@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -75,8 +74,8 @@ class ApiSchemas:
 
 @router.get("")
 async def ask(request: Request) -> Response:
-    fields = {name: request.query_params.get(name, text) for name, text in _FILLED_IN.items()}
-    return _page(request, fields, None)
+    asked = {name: request.query_params.get(name, _FILLED_IN[name]) for name in ("place", "format")}
+    return _page(request, {**_FILLED_IN, **asked}, None)
 
 
 @router.post("")
@@ -111,7 +110,7 @@ async def answer(request: Request) -> Response:
 
 async def _fetch_message(request: Request, position: str) -> Message | None:
     """The message that the field names. Raises FormError, and ApiError to whom it is not for."""
-    from ticdc_bridge.schemas.inputs.message_lines import parse_line
+    from ticdc_bridge.schemas.plain.reader import read_bytes, read_headers
 
     if not position:
         return None
@@ -124,7 +123,10 @@ async def _fetch_message(request: Request, position: str) -> Message | None:
         )
     answer = await ask_kafka(ApiClient(request), "topics", match[1], "messages", match[2], match[3])
     if answer.is_ok:
-        return parse_line(json.dumps(answer.value).encode(), position)
+        line = answer.value
+        key, value = (read_bytes(line[name], name) for name in ("key_b64", "value_b64"))
+        at = (line["topic"], line["partition"], line["offset"], line["timestamp"])
+        return Message(key, value, *at, read_headers(line["headers"]))
     raise FormError(problem_of(answer))
 
 

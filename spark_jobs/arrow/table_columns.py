@@ -63,7 +63,7 @@ class TableColumns:
 
     # ---- shapes
     def locate(self, rows: Rows, key: tuple[str, ...] | None = None) -> tuple[Any, Any]:
-        """(what each row is: OURS, OTHERS or LEFT; where the cells of each shape are among the columns).
+        """(what each row is: OF_TABLE, OTHERS or LEFT; where the cells of each shape are among the columns).
 
         key: the names of the key that our rows have; None: any.
         """

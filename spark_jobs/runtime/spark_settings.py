@@ -47,7 +47,7 @@ class SparkSettings:
         return cls(master, pairs, coordinates)
 
     def over(self, defaults: Mapping[str, str]) -> SparkSettings:
-        """These settings with ours below them: of a setting that both have these win, comma lists are joined."""
+        """These settings with defaults below them: of a setting that both have these win, comma lists are joined."""
         joined = {
             name: join_lists(defaults[name], self.conf[name])
             for name in LISTS

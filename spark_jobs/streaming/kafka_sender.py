@@ -160,12 +160,12 @@ class SendBatches:
             yield from out
 
     def _rows(self, result: MessageResult, message: Message, position: int) -> Iterator[dict[str, Any]]:
-        for chunk, written in enumerate(result.out):
+        for part, written in enumerate(result.out):
             topic = self.topic or written.topic
             count = self.counts.get(topic or "")
             partition = message.partition % count if count and message.partition is not None else None
             row = {**message_row(written), "topic": topic, "partition": partition}
-            yield row | {"position": position, "part": chunk}
+            yield row | {"position": position, "part": part}
 
     def _kernel_rows(self, chunk: Any, fast: KernelOutput | None) -> Any:
         if fast is None:

@@ -5,8 +5,8 @@ the driver counts and tells.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -16,7 +16,14 @@ import pyarrow.compute
 
 from ticdc_bridge.schemas.columnar.rows import find_distinct
 from ticdc_bridge.schemas.inputs.dead_letters import dead_letter
-from ticdc_bridge.schemas.model.errors import BridgeError, SetupError, WireError
+from ticdc_bridge.schemas.model.errors import (
+    BridgeError,
+    Hint,
+    SetupError,
+    WireError,
+    hint_words,
+    iterate_with_hints,
+)
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.arrow.batches import merge_in_order
@@ -82,13 +89,17 @@ def pieces_type() -> StructType:
 
 @dataclass(frozen=True)
 class PieceBatches:
-    """Rows of the input → pieces. form: what is made of an event."""
+    """Rows of the input → pieces. form: what is made of an event. words: of who made this, for errors."""
 
     job: Job
     form: Form
     schema: Any
+    words: Mapping[Hint, str] = field(default_factory=hint_words)
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        return iterate_with_hints(self.words, self._process_batches(batches))
+
+    def _process_batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         changes = self.schema.field("change").type if self.form == "change" else None
         worker = TaskCodecs(self.job, changes, self.form in ("line", "text"))
         for batch in filter(len, batches):

@@ -83,7 +83,7 @@ class Transfer(StoreOptions, KafkaOptions, ServiceCommand):
             signal.signal(signal.SIGTERM, before)
 
     def options(self, *, has_target_login: bool = True, overwrite: bool = False) -> TransferOptions:
-        """own_target: the target is reached with credentials of its own."""
+        """has_target_login: the target is reached with credentials of its own."""
         from ticdc_bridge.service.migration.endpoints import ConnectionOptions
         from ticdc_bridge.service.migration.transfer import TransferOptions
 

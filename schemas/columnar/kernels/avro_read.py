@@ -81,7 +81,7 @@ def unsigned_text(data: Array, pos: int, end: int) -> Any:
 
 @jit
 def digits_of(data: Array, pos: int, size: int, scratch: Scratch) -> int:
-    """A two's complement integer of up to 32 bytes → how many digits its magnitude has; they are in work.digits."""
+    """A two's complement integer of up to 32 bytes → how many digits its magnitude has; they are in scratch.digits."""
     digits, limbs, count, ten = scratch.digits, scratch.limbs, 0, np.uint64(10)
     fill = np.uint64(0xFF) if data[pos] >= 128 else np.uint64(0)
     if size <= 8:

@@ -16,7 +16,7 @@ Array = Any  # numpy arrays: numba knows their types
 def by_column(
     first: Array, step: Array, shape: Array, offsets: Array, start: Array, length: Array, starts: Array, lengths: Array
 ) -> None:
-    """Places and lengths by column. first, step: each row's first cell, -1 for none, and the distance of the others.
+    """Starts and lengths by column. first, step: each row's first cell, -1 for none, and the distance of the others.
 
     offsets: [shape, column], which of the row's cells it is, -1: the shape has none. A cell that is not there has the
     length -2 (ABSENT) and the start 0, NULL -1 and 0.

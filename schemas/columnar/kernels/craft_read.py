@@ -119,7 +119,7 @@ def find_name(data: Array, first: int, last: int, plan: ScanTargets) -> int:
 
 @jit
 def frame(data: Array, start: int, end: int, most: int, scratch: ScanScratch) -> bool:
-    """Version, footer and the first two size tables → the message's places in work.state, body sizes in work.sizes."""
+    """Version, footer, first two size tables → the message's places in scratch.state, body sizes in scratch.sizes."""
     value, first = uvarint(data, start, end)
     if first < 0 or value != np.uint64(1):
         return False
@@ -192,7 +192,7 @@ def headers(data: Array, rows: int, plan: ScanTargets, result: ScanResult, scrat
 
 @jit
 def head(data: Array, pos: int, end: int, plan: ScanTargets, scratch: ScanScratch) -> int:
-    """Names, types and flags of a column group → next position; work.order gets the plan's columns in their order.
+    """Names, types and flags of a column group → next position; scratch.order gets the plan's columns in their order.
 
     -1 where they are not columns of the plan in its types, each at most once.
     """
@@ -233,7 +233,7 @@ def head(data: Array, pos: int, end: int, plan: ScanTargets, scratch: ScanScratc
 def values(
     data: Array, pos: int, end: int, row: int, shift: int, result: ScanResult, plan: ScanTargets, scratch: ScanScratch
 ) -> bool:
-    """Lengths and places of a group's values, which fill it to its end."""
+    """Lengths and starts of a group's values, which fill it to its end."""
     order, count, sizes = scratch.order, scratch.state[_HEAD_COLUMNS], scratch.ids
     if end - pos < count:
         return False

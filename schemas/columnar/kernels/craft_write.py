@@ -49,14 +49,14 @@ class WriteLayout(NamedTuple):
 
 
 class RowsToWrite(NamedTuple):
-    """Rows of one shape. commit_ts: known. sides: 1 new only, 2 old only, 3 both. short: of a delete only the key.
+    """Rows of one shape. commit_ts: known. image_bits: 1 new only, 2 old only, 3 both. short: of a delete only the key.
 
-    group: rows in a row with the same number may go into one message. first (by side), step, start, length, data: as
-    `Rows` has them.
+    group: rows in a row with the same number may go into one message. after, before, step, start, length, data:
+    as `Rows` has them.
     """
 
     commit_ts: Array
-    sides: Array
+    image_bits: Array
     short: Array
     group: Array
     after: Array
@@ -72,12 +72,12 @@ class RowsToWrite(NamedTuple):
 def measure(target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Array, bad: Array) -> None:
     """numbers: what a value is written from: a number, the bits of one, or a span's place. bad: rows that are left."""
     columns = target.column.shape[0]
-    for row in range(rows.sides.shape[0]):
+    for row in range(rows.image_bits.shape[0]):
         for image in range(2):
             first, sent = rows.before[row] if image else rows.after[row], 0
             for k in range(columns):
                 slot, size = image * columns + k, -2
-                if rows.sides[row] >> image & 1 and not (rows.short[row] and not target.keys[k]):
+                if rows.image_bits[row] >> image & 1 and not (rows.short[row] and not target.keys[k]):
                     if target.cells[k] >= 0:
                         cell = first + rows.step[row] * target.cells[k]
                         size = rows.length[cell]
@@ -89,7 +89,7 @@ def measure(target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Arr
                         bad[row] |= not image
                     sent += size != -2
                 lengths[row, slot] = size
-            bad[row] |= rows.sides[row] >> image & 1 == 1 and not sent
+            bad[row] |= rows.image_bits[row] >> image & 1 == 1 and not sent
 
 
 @inline
@@ -251,7 +251,7 @@ def write_message(
     for row in range(first, last):
         for image in range(1, 3):
             begin = at
-            if rows.sides[row] & image:
+            if rows.image_bits[row] & image:
                 at = write_group(target, rows.data, numbers, lengths, row, image, out, at, ids, used, scratch)
             sizes[row - first, image - 1] = at - begin
     begin, ends = at, target.name_ends
@@ -295,7 +295,7 @@ def write(
 
     The rows of a message but the first are in it. estimates: TiCDC's, of the rows' sizes.
     """
-    count = rows.sides.shape[0]
+    count = rows.image_bits.shape[0]
     ids = np.empty(target.name_ends.shape[0], np.int64)
     used = np.empty(target.name_ends.shape[0] + 1, np.int64)
     sizes = np.empty((min(count, target.most_rows), 2), np.int64)

@@ -29,7 +29,7 @@ class Templates(NamedTuple):
     """Templates. text: all literals. steps: by step, (kind, start of the literal or slot, its end).
 
     starts, middles, ends: by template, the steps of the message's key are starts…middles, those of its value
-    middles…ends. keyed: whether there is a key. sides: as in `RowChunk`. low, high: commit_ts of the
+    middles…ends. keyed: whether there is a key. image_bits: as in `RowChunk`. low, high: commit_ts of the
     rows, both ends included. columns: how many; slots are new columns, then old columns.
     """
 
@@ -39,7 +39,7 @@ class Templates(NamedTuple):
     middles: Array
     ends: Array
     keyed: Array
-    sides: Array
+    image_bits: Array
     low: int
     high: int
     columns: int
@@ -61,7 +61,7 @@ class MessageRows(NamedTuple):
 
 
 class ValuePositions(NamedTuple):
-    """What was found, by row. starts, lengths: [slot][row]; a length is NULL or ABSENT too. taken: by row given."""
+    """What was found, by row. starts, lengths: [slot][row]; a length is NULL or ABSENT too."""
 
     starts: Array
     lengths: Array
@@ -115,7 +115,7 @@ def scan(
 @jit
 def _row(source: MessageRows, at: int, plan: Templates, positions: ValuePositions, row: int, last: Array) -> bool:
     """True if a template matches; the one that did last is tried first."""
-    count = plan.sides.shape[0]
+    count = plan.image_bits.shape[0]
     key, key_end, value, value_end = (
         source.key_first[at], source.key_last[at], source.value_first[at], source.value_last[at],
     )  # fmt: skip
@@ -129,7 +129,7 @@ def _row(source: MessageRows, at: int, plan: Templates, positions: ValuePosition
         if key >= 0 and not _walk(source.keys, key, key_end, plan, plan.starts[k], middle, positions, row):
             continue
         if _walk(source.values, value, value_end, plan, middle, plan.ends[k], positions, row):
-            image = plan.sides[k]
+            image = plan.image_bits[k]
             positions.image_bits[row] = image
             for field in range(2):
                 if not image & (1 << field):

@@ -22,6 +22,7 @@ from ticdc_bridge.schemas.ddl.parser.lexer import (
 )
 from ticdc_bridge.schemas.ddl.parser.statements import TableName
 from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.table import require_text
 
 T = TypeVar("T")
 
@@ -138,12 +139,12 @@ class Cursor:
         """A name, quoted or bare. After a dot reserved words are names too: `name_after_dot`."""
         if not self.is_name():
             self.fail(what)
-        return str(self.advance().value)
+        return require_text(self.advance().value)
 
     def name_after_dot(self, what: str) -> str:
         if self.token.kind not in (WORD, QUOTED):
             self.fail(what)
-        return str(self.advance().value)
+        return require_text(self.advance().value)
 
     def table(self) -> TableName:
         """db.table or table."""

@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.codec.json_exact import Number, name_other_form, utf8
 from ticdc_bridge.schemas.ddl.parser.column_definitions import TYPE_NAMES
 from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type
-from ticdc_bridge.schemas.formats.framing import json_object
+from ticdc_bridge.schemas.formats.framing import inflated, json_object
 from ticdc_bridge.schemas.formats.other_fields import other_fields
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
@@ -71,7 +71,7 @@ class CanalJsonDecoder:
         """
         if message.value is None:
             raise WireError("EMPTY_RECORD", details="the value is null: Canal-JSON sends no such message")
-        body, replaced = json_object(message.value)
+        body, replaced = _parse(message.value)
         try:
             tidb = body.get("_tidb") or {}
             location = tidb.get("claimCheckLocation")
@@ -91,7 +91,7 @@ class CanalJsonDecoder:
             raise WireError("MALFORMED", where="value", details=f"not a Canal-JSON message: {reason}"[:300]) from error
 
     def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced = claim_check.fetch_value(self._context.claims, location, json_object)
+        body, replaced = claim_check.fetch_value(self._context.claims, location, _parse)
         if (body.get("_tidb") or {}).get("claimCheckLocation"):
             raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
         return body, replaced
@@ -155,6 +155,10 @@ class CanalJsonDecoder:
             version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
             self._tables[key] = version.table if version else sent, version, mismatch
         return self._tables[key]
+
+
+def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
+    return json_object(inflated(data, "not JSON"), "not JSON")
 
 
 _ANY_TYPE = f"{ANY_TYPE}: the message does not tell it"

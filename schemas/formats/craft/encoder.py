@@ -97,10 +97,10 @@ class CraftEncoder:
         if not event.db or not event.table_name:
             raise WireError("INVALID_VALUE", column="table", details="Craft has no rows without schema and table names")
         extra = event.extra if event.format == "craft" else {}
+        plan = self._plan(event, extra)
         partition = extra.get("partition", NO_PARTITION)
         if type(partition) is not int or not -(1 << 63) <= partition < 1 << 63:
             raise WireError("INVALID_VALUE", column="partition", details=f"{partition!r} is no physical table id")
-        plan = self._plan(event, extra)
         return RowOut(
             event.db,
             event.table_name,

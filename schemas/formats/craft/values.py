@@ -272,7 +272,7 @@ def _w_decimal(column: Column, value: Value) -> bytes:
 
 
 def _w_bit(column: Column, value: Value) -> bytes:
-    bits = int.from_bytes(require_bytes(value), "big")
+    bits = values.bit_number(value)
     if bits >> (column.length or 64):
         raise ValueError(f"{bits} does not fit BIT({column.length or 64})")
     return uvarint(bits)

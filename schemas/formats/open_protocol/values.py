@@ -233,7 +233,7 @@ def _w_real(bits: int, classic: bool, value: Value, _flag: Flag) -> str:
 
 
 def _w_bit(value: Value, _flag: Flag) -> str:
-    number = int.from_bytes(require_bytes(value), "big")
+    number = values.bit_number(value)
     values.check_range(number, 64, unsigned=True)
     return str(number)
 

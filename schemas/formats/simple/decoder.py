@@ -329,12 +329,13 @@ class SimpleDecoder:
 def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
     """Message → (its object and whether bytes were replaced, as `json_object`; whether it is Avro). WireError."""
     # As the length of a Snappy block Avro's first byte would say 22: no message of Simple is so short.
-    if data[:1] != _AVRO:
+    if data[:1] == _AVRO:
+        check_size(data, "value")
+    else:
         data = inflated(data, _OTHER_THAN)
-    if data[:1] != _AVRO:
-        return *json_object(data, _OTHER_THAN), False
-    check_size(data, "value")
-    return avro.read(data), False, True
+    if data[:1] == _AVRO:
+        return avro.read(data), False, True
+    return *json_object(data, _OTHER_THAN), False
 
 
 _FIELDS = frozenset(

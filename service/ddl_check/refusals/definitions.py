@@ -16,6 +16,8 @@ from typing import Final, NamedTuple
 from ticdc_bridge.schemas.ddl.executor.charsets import Charset, collation_weight, encodable, longest_character, resolve
 from ticdc_bridge.schemas.ddl.executor.column_types import column
 from ticdc_bridge.schemas.ddl.executor.default_values import with_default
+from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
+from ticdc_bridge.schemas.ddl.parser.lexer import END, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, DefaultValue, TableOptions
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column
@@ -29,6 +31,7 @@ _COLLATIONS: Final = frozenset("""
     utf8mb4_zh_pinyin_tidb_as_cs
 """.split())  # fmt: skip
 _CHARSETS: Final = ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary", "gbk", "gb18030")
+_INTRODUCERS: Final = _CHARSETS[:6]
 _ENGINES: Final = (
     "archive", "blackhole", "csv", "example", "federated", "innodb", "memory", "merge", "mgr_myisam", "myisam", "ndb",
     "heap", "aria", "myrocks",
@@ -115,6 +118,15 @@ def of_charset_names(charset: str | None, collate: str | None) -> Iterator[Refus
             yield Refusal(1273, f"Unknown collation: '{collate}'")
         elif charset and charset != "default" and owner != charset.replace("utf8mb3", "utf8"):
             yield Refusal(1253, f"COLLATION '{collate}' is not valid for CHARACTER SET '{charset}'")
+
+
+def of_introducers(sql: str, mode: LexicalMode) -> Iterator[Refusal]:
+    """Character sets before texts and bits, as in _gbk'…': TiDB takes some of those that it has."""
+    c = Cursor(sql, mode)
+    while c.token.kind != END:
+        if c.is_introducer() and c.upper[1:].lower() not in _INTRODUCERS:
+            yield Refusal(1115, f"Unsupported character introducer: '{c.upper[1:].lower()}'", certain=False)
+        c.advance()
 
 
 def of_options(options: TableOptions) -> Iterator[Refusal]:
@@ -236,9 +248,14 @@ VIRTUAL_KEY: Final = Refusal(
 )
 
 
+def called_functions(expression: str) -> set[str]:
+    """The functions that TiDB's own text of an expression calls, in small letters."""
+    return set(_CALL.findall(_CAST.sub(" as ", _NAME.sub("``", _TEXTS.sub("''", expression)))))
+
+
 def of_functions(expression: str, disallowed: Refusal) -> Iterator[Refusal]:
     """Of TiDB's text of a generated column or an index. disallowed: the error for a function that neither may call."""
-    names = set(_CALL.findall(_CAST.sub(" as ", _NAME.sub("``", _TEXTS.sub("''", expression)))))
+    names = called_functions(expression)
     if names & _DISALLOWED or any(map(_SPATIAL.fullmatch, names)):
         yield disallowed
 
@@ -268,7 +285,7 @@ def of_twice(names: Sequence[str]) -> Iterator[Refusal]:
 def _of_default(
     defined: ColumnDef, default: DefaultValue, without_default: Column, modes: SqlModes, added: bool
 ) -> Iterator[Refusal]:
-    """bare: the column without its default."""
+    """without_default: the column as it is then."""
     if default.kind == "null":
         if defined.nullable is False or defined.primary_key:
             yield _invalid(defined.name)

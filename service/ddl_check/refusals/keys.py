@@ -15,6 +15,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.service.ddl_check.refusals.definitions import (
     VIRTUAL_KEY,
     Refusal,
+    called_functions,
     generated_names,
     of_functions,
     of_name,
@@ -28,6 +29,13 @@ _WIDTHS: Final = {
     Kind.FLOAT: 4, Kind.DOUBLE: 8, Kind.DATE: 3, Kind.DATETIME: 8, Kind.TIMESTAMP: 4, Kind.TIME: 3, Kind.YEAR: 1,
     Kind.ENUM: 2, Kind.SET: 8,
 }  # fmt: skip
+# Functions of expression indexes that need no setting of the server (upstream GAFunction4ExpressionIndex).
+_IN_INDEXES: Final = frozenset("""
+    cast lower upper md5 reverse vitess_hash tidb_shard json_type json_extract json_unquote json_array json_object
+    json_set json_insert json_replace json_remove json_contains json_contains_path json_valid json_array_append
+    json_array_insert json_merge_patch json_merge_preserve json_pretty json_quote json_schema_valid json_search
+    json_storage_size json_depth json_keys json_length
+""".split())  # fmt: skip
 AUTO_WITHOUT_KEY: Final = Refusal(
     1075,
     "Incorrect table definition; there can be only one auto column and it must be defined as a key (TiDB of 2026 takes "
@@ -76,6 +84,9 @@ def _of_key_columns(table: Table, index: IndexDef) -> Iterator[Refusal]:
                 yield Refusal(1054, f"Unknown column '{name}' in 'expression'")
         words = f"Expression of expression index '{index.name or 'expression_index'}' contains a disallowed function."
         yield from of_functions(text, Refusal(3758, words))
+        if called_functions(text) - _IN_INDEXES:
+            words = "Unsupported creating expression index containing unsafe functions without allow-expression-index"
+            yield Refusal(8200, f"{words} in config", certain=False)
     size = 0
     for part, length in zip(index.parts, index.lengths or (None,) * len(index.parts), strict=True):
         column = find(table.columns, part) if part else None

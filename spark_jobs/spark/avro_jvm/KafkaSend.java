@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap$;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.kafka010.KafkaSourceProvider$;
 import org.apache.spark.sql.kafka010.KafkaWriteTask;
+import org.apache.spark.unsafe.Platform;
 
 import scala.Option;
 import scala.collection.Iterator;
@@ -55,9 +56,15 @@ public final class KafkaSend extends AbstractFunction1 implements Serializable {
         Task task = new Task(this);
         try {
             task.execute((Iterator) rows);
-        } finally {
-            task.close();
+        } catch (Throwable error) { // not hidden by what closing says
+            try {
+                task.close();
+            } catch (Throwable second) {
+                error.addSuppressed(second);
+            }
+            Platform.throwException(error);
         }
+        task.close();
         return BoxedUnit.UNIT;
     }
 

@@ -79,6 +79,7 @@ public final class TunedWorkerExec extends MapInArrowExec {
             TunedWorkerRunner runner = new TunedWorkerRunner(
                     functions, kind, input, zone, settings, metrics, artifacts, session, profiler);
             TaskContext context = TaskContext.get();
+            context.addTaskCompletionListener(runner);
             Iterator batches = runner.compute(list(rows).iterator(), context.partitionId(), context);
             return new Rows(batches, output);
         }

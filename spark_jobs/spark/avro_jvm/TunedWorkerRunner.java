@@ -2,12 +2,15 @@ package ticdcbridge;
 
 import java.io.DataOutputStream;
 
+import org.apache.arrow.memory.BufferAllocator;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamWriter;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.python.ArrowPythonRunner;
 import org.apache.spark.sql.execution.python.BatchedPythonArrowInput$;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.util.TaskCompletionListener;
 
 import scala.Option;
 import scala.collection.Iterator;
@@ -15,7 +18,7 @@ import scala.collection.immutable.Map;
 import scala.collection.immutable.Seq;
 
 /** Spark's runner of a Python worker, but ArrowRowWriter makes its batches of a partition's rows. */
-final class TunedWorkerRunner extends ArrowPythonRunner {
+final class TunedWorkerRunner extends ArrowPythonRunner implements TaskCompletionListener {
     private static final int MOST = 10000; // rows of a batch, where the session allows more
     private static final long ENOUGH = 64 << 20; // bytes of it, the same
 
@@ -48,5 +51,12 @@ final class TunedWorkerRunner extends ArrowPythonRunner {
         BatchedPythonArrowInput$.MODULE$.writeSizedBatch(writer, stream, rows, enough, most, unloader(), out);
         ((SQLMetric) pythonMetrics().apply("pythonDataSent")).add((long) (out.size() - before));
         return true;
+    }
+
+    /** Frees the batches' memory however the task ends. Spark's runner does when it has sent all rows, and only then. */
+    public void onTaskCompletion(TaskContext context) {
+        BufferAllocator allocator = root().getVector(0).getAllocator();
+        root().close();
+        allocator.close();
     }
 }

@@ -14,7 +14,8 @@ import logging
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,13 +58,8 @@ def class_of(spark: SparkSession, name: str) -> Any | None:
         application += "/kafka"
     if application not in _loaders:
         _loaders[application] = None
-        if is_connect(spark):
-            reason = "this is a Spark Connect session"
-        elif major_minor(spark.version) not in VERSIONS:
-            tested = ", ".join(f"{major}.{minor}" for major, minor in sorted(VERSIONS))
-            reason = f"this is Spark {spark.version}, and the JVM reader is tested on {tested}"
-        else:
-            reason = None
+        reason = _refusal(spark)
+        if reason is None:
             try:
                 _loaders[application] = _loader(spark, spark._jvm, sources)
             except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way
@@ -77,6 +73,16 @@ def class_of(spark: SparkSession, name: str) -> Any | None:
     return jvm.java.lang.Class.forName(f"{entry[1]}.{name}", True, entry[0])
 
 
+def _refusal(spark: SparkSession) -> str | None:
+    """Why our classes are not tried in this session; None where they are."""
+    if is_connect(spark):
+        return "this is a Spark Connect session"
+    if major_minor(spark.version) not in VERSIONS:
+        tested = ", ".join(f"{major}.{minor}" for major, minor in sorted(VERSIONS))
+        return f"this is Spark {spark.version}, and the JVM reader is tested on {tested}"
+    return None
+
+
 def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
     """A new object of a class that `class_of` gave."""
     gateway: Any = spark.sparkContext._gateway
@@ -87,8 +93,11 @@ def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
 
 
 def plan_operators(spark: SparkSession) -> None:
-    """Brings the session's planner our operators, where it takes the classes (OperatorStrategy.java)."""
-    if (strategy := class_of(spark, "OperatorStrategy")) is not None:
+    """Brings the session's planner our operators, where it takes the classes (OperatorStrategy.java).
+
+    Of a session that is known to take none the log says nothing here: its rows go as Spark sends them.
+    """
+    if _refusal(spark) is None and (strategy := class_of(spark, "OperatorStrategy")) is not None:
         jvm_session: Any = spark._jsparkSession
         instance(spark, strategy, jvm_session.experimental())
 
@@ -101,7 +110,7 @@ def send_with_ids(rows: DataFrame, options: Mapping[str, str], header: str) -> b
         options: of Spark's sink.
         header: the name of the ids' header.
     """
-    sender = class_of(rows.sparkSession, "KafkaSend")
+    sender = None if _refusal(rows.sparkSession) else class_of(rows.sparkSession, "KafkaSend")
     if sender is None:
         return False
     names = ["key", "value", "headers", "partition", "position", "number", "part"]
@@ -131,7 +140,7 @@ def invoke(
     )
 
 
-def _loader(spark: SparkSession, jvm: Any, sources: Sequence[str]) -> tuple[Any, str]:
+def _loader(spark: SparkSession, jvm: Any, sources: tuple[str, ...]) -> tuple[Any, str]:
     """A class loader that has the archive now, as all threads of the driver have it, and the executors' tasks."""
     archive = _archive(spark.sparkContext._gateway, sources)
     spark.sparkContext._jsc.addJar(str(archive))
@@ -148,7 +157,8 @@ def _loader(spark: SparkSession, jvm: Any, sources: Sequence[str]) -> tuple[Any,
     return url_loader, archive.stem
 
 
-def _archive(gateway: Any, sources: Sequence[str]) -> Path:
+@cache  # where the cache can't be written, a second application would compile what its JVM has: Janino can't
+def _archive(gateway: Any, sources: tuple[str, ...]) -> Path:
     """An archive of classes, made if it is not in the cache. Its name is their package's, and says what it is of:
     a JVM may outlive an upgrade of ours, or serve two of them.
     """

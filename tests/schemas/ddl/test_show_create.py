@@ -72,6 +72,14 @@ def test_stored_forms(name: str) -> None:
         assert table_codec.encode(again) == form
 
 
+def test_columns_of_stored_forms_are_shared() -> None:
+    """Versions of a table that are decoded one after the other have the same objects for the same columns."""
+    before = read("shop", "CREATE TABLE `t` (`id` int NOT NULL, `note` varchar(20) DEFAULT 'x', PRIMARY KEY (`id`))")
+    form = table_codec.encode(before)
+    first, second = (table_codec.decode(form, TableId("shop", name)) for name in ("t", "u"))
+    assert all(old is new for old, new in zip(first.columns, second.columns, strict=True))
+
+
 @each("case", ["ddl_kinds", "wide", "defaults", "evolution", "names", "pk_composite"])
 def test_table_changes_are_what_the_statements_give(case: str) -> None:
     catalog, compared = new_catalog(), 0

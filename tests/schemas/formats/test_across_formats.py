@@ -94,6 +94,12 @@ def test_values_that_are_not_of_their_type_are_refused_by_column(name: str, kind
     assert (error.code, error.fields["column"]) == ("INVALID_VALUE", "v")
 
 
+@pytest.mark.parametrize("name", ["craft", "open", "open-tiflow"])
+def test_text_for_a_bit_column_is_named_so(name: str) -> None:
+    error = Pair(name).refusal(change(table(column("v", "bit", length=8)), {"v": "1"}))
+    assert error.fields == {"column": "v", "details": "text, where BIT's bytes are needed"}
+
+
 @pytest.mark.parametrize("name", ["avro", "debezium"])
 def test_missing_column_and_null_are_told_apart(name: str) -> None:
     columns = table(column("v", "int"))

@@ -12,6 +12,7 @@ import pytest
 from tests.support.each import each
 from tests.support.fuzz import peak, refused
 from tests.support.golden import Golden
+from ticdc_bridge.schemas.codec import compression
 from ticdc_bridge.schemas.codec.avro import write_long
 from ticdc_bridge.schemas.formats.base import Decoder
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
@@ -43,6 +44,18 @@ def test_json_values_that_are_none(format_: str, value: bytes) -> None:
     decoder, good, _ = _json(format_, "UPDATE")
     assert refused(decoder, replace(good, value=value)) == "MALFORMED"
     assert decoder.decode(good)
+
+
+@pytest.mark.parametrize("format_", ["simple", "canal-json"])
+def test_what_is_compressed_is_the_document_itself(format_: str) -> None:
+    """Neither another compressed block nor a framed document: TiCDC compresses once, and frames nothing."""
+    decoder, good, _ = _json(format_, "UPDATE")
+    assert good.value is not None
+    block = compression.snap(good.value)
+    assert decoder.decode(replace(good, value=block))
+    for inner in (block, compression.lz4(good.value), b"\x00\x00\x00\x00\x01" + good.value):
+        for compress in (compression.snap, compression.lz4):
+            assert refused(decoder, replace(good, value=compress(inner))) == "MALFORMED"
 
 
 @each(

@@ -294,7 +294,7 @@ def test_what_changed_between_two_times(client: Client) -> None:
     assert [len(page["tables"]) for page in (first, second)] == [2, 1]
     assert (first["next_offset"], second["next_offset"], second["counts"]) == (2, None, {"created": 3})
     for query, error in (
-        ("from=1", (422, 422)), ("from=1&to=x", (422, 42251)), ("from=2&to=1", (422, 422)),
+        ("from=1", (422, 422)), ("from=1&to=x", (422, 42251)), ("to=x", (422, 422)), ("from=2&to=1", (422, 422)),
         (f"from=0&to={T0}&db=shop&table=nope", (404, 40451)), ("from=0&to=1&table=t", (422, 422)),
     ):  # fmt: skip
         assert client.get(f"/history/diff?{query}").error == error, query

@@ -247,6 +247,7 @@ def test_body_limit() -> None:
             ("associationType=value", 200, []),
             ("lifecycle=STRONG", 200, []),
             ("lifecycle=weak", 404, 404),
+            ("lifecycle=weak&ruleType=x", 404, 404),
             ("lifecycle=NONE&lifecycle=WEAK", 200, None),
         )
     ),

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.requests import ClientDisconnect
 
 from tests.support.service import Client, listening_at, serve
+from ticdc_bridge.service.errors import RegistryError
+from ticdc_bridge.service.server.app import create_app
+from ticdc_bridge.service.server.settings import Settings
+from ticdc_bridge.service.ui.pages import ask_app
 
 
 def samples(client: Client) -> dict[str, float]:
@@ -76,3 +83,26 @@ def test_logs_as_json(tmp_path: Path) -> None:
     assert access[-1]["request_id"] == "mine\u00e4"
     assert lines[-1]["message"] == "stopped"
     assert "request_id" not in lines[-1]
+
+
+def test_only_failures_of_the_server_are_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    raised: list[Exception] = []
+
+    def fail() -> None:
+        raise raised.pop()
+
+    app = create_app(Settings(store=f"sqlite:///{tmp_path / 'r.db'}"))
+    app.add_api_route("/fail", fail)
+    for error, code, text, logged in (
+        (RegistryError("STORE_TIMEOUT", operation="Read", reason="away"), 50002, "Read operation timed out", ": away"),
+        (KeyError(), 500, "Internal Server Error", "a defect of this service: the traceback follows"),
+        (RecursionError(), 42201, "Schema is nested too deeply", ""),
+        (ClientDisconnect(), 400, "the client hung up", ""),
+    ):
+        caplog.clear()
+        raised.append(error)
+        answer = asyncio.run(ask_app(app, "GET", "/fail", b"", {}))
+        assert answer.json == {"error_code": code, "message": text}
+        lines = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        assert [line.endswith(logged) for line in lines] == [True] * bool(logged), lines
+    app.state.services.registry.store.close()

@@ -53,6 +53,7 @@ SPREAD = (
     "CREATE TABLE `text_child` (`p` varchar(20), KEY `p` (`p`), FOREIGN KEY (`p`) REFERENCES `text_boss` (`id`))",
     "CREATE TABLE `boss` (`id` bigint NOT NULL, PRIMARY KEY (`id`))",
     "CREATE TABLE `prefix` (`b` varchar(9), KEY `b` (`b`(3)))",
+    "CREATE TABLE `pages` (`id` int, `n` int, `title` varchar(20)) PARTITION BY HASH (`id`) PARTITIONS 4",
 )
 LONG = "a" * 65
 # TiDB's error number, and a statement that gives it.
@@ -324,6 +325,13 @@ def test_statements_that_tidb_refuses_and_takes() -> None:
     check_rows(ACCEPTED.strip().split("\n"), check_accepted)
 
 
+def test_what_tidb_says_first_of_clauses_that_do_not_go_together() -> None:
+    """It looks at the columns before the indexes, as refusals() does: the first one is the reason that is shown."""
+    sql = "ALTER TABLE orders ADD INDEX z (tags), ADD INDEX z (qty), DROP COLUMN note, DROP COLUMN note"
+    texts = [r.text for r in refusals(tables(), parse(sql, db="shop"), "shop", SqlModes.of(None)) if r.number == 8200]
+    assert [text.rpartition("operate ")[2] for text in texts] == ["same column 'note'", "same index 'z'"]
+
+
 # sql_mode '' takes what strict mode refuses.
 LENIENT = ("x TEXT DEFAULT ''", "x VARCHAR(2) DEFAULT 'abc'", "x VARCHAR(70000)", "x DATE DEFAULT '0000-00-00'")
 
@@ -342,16 +350,33 @@ def test_the_sql_mode_decides() -> None:
 
 
 def test_what_is_not_known_is_not_judged() -> None:
-    """A primary key may be clustered, a table may be there, and versions of TiDB differ."""
+    """A primary key may be clustered, a table may be there, and versions and settings of TiDB differ."""
     for sql in (
         "ALTER TABLE parent DROP PRIMARY KEY",
         "DROP TABLE nope",
         "CREATE TABLE x (a INT AUTO_INCREMENT, b INT)",
         "CREATE TABLE x (a INT, FOREIGN KEY (a) REFERENCES no(a))",
+        "ALTER TABLE orders ADD COLUMN x VARCHAR(9) DEFAULT _gbk'a'",
+        "ALTER TABLE orders ADD COLUMN x VARCHAR(9) AS (concat(note, _ucs2'a'))",
+        "ALTER TABLE orders ADD INDEX i ((sin(qty)))",
+        "CREATE TABLE x (a VARCHAR(9), KEY i ((substr(a, 1, 2))))",
+        "ALTER TABLE pages MODIFY title VARCHAR(10)",
+        "ALTER TABLE pages MODIFY n SMALLINT",
     ):
         form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
         assert (form["verdict"], form["refusals"]) == ("cannot judge", []), sql
         assert "(error " in form["reason"]
+
+
+def test_what_is_like_it_and_known_is_safe() -> None:
+    for sql in (
+        "ALTER TABLE orders ADD COLUMN x VARCHAR(9) DEFAULT _utf8mb4'a'",
+        "ALTER TABLE orders ADD INDEX i ((lower(note)))",
+        "ALTER TABLE pages MODIFY title VARCHAR(30)",
+        "ALTER TABLE pages MODIFY n BIGINT",
+    ):
+        form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
+        assert form["verdict"] == "safe", sql
 
 
 def test_foreign_keys_that_are_not_checked() -> None:

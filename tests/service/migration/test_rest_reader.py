@@ -67,6 +67,22 @@ def test_a_registry_that_tells_less(seven: str) -> None:
     }
 
 
+def test_a_name_without_a_character_has_no_config() -> None:
+    """A path with nothing behind its last slash is answered as the server's own."""
+
+    def respond(_method: str, path: str, _body: bytes) -> Answer:
+        if path.startswith("/schemas?"):
+            return answer(200, [{"aliases": ["", "other"]}])
+        if path.startswith(("/config?", "/config/?")) or path in ("/config", "/config/", "/config/other"):
+            return answer(200, {"compatibilityLevel": "FULL"})
+        return answer(200, []) if path.startswith("/subjects?") else answer(404, {})
+
+    with serving(respond) as server:
+        found = RestSource(HttpClient(server.url)).read()
+    assert found.configs == {":.:": {"compatibilityLevel": "FULL"}, "other": {"compatibilityLevel": "FULL"}}
+    assert not {"GET /config/", "GET /mode/"} & set(server.paths)
+
+
 def test_equal_as_far_as_a_registry_tells(seven: str, tmp_path: Path) -> None:
     arguments = ("import", seven, "--user", "u:p:w")
     assert command(*arguments, cwd=tmp_path)[0] == 0

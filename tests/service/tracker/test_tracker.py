@@ -17,7 +17,7 @@ from tests.support.golden import GOLDEN
 from tests.support.history_events import T0, ddl, everything, resolved, write
 from tests.support.service import ended, environment, until
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.model.errors import DdlError
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.history import statements
 from ticdc_bridge.service.history.model import State
@@ -215,6 +215,13 @@ def test_killed_in_the_middle(tmp_path: Path) -> None:
     ]
     left.close()
     other.close()
+
+
+def test_no_source_is_opened_without_the_folder_of_claim_checks(histories: HistoryStore, tmp_path: Path) -> None:
+    """The service tries again and again, and a consumer that nobody closes stays connected."""
+    missing, file = tmp_path / "claims", tmp_path / "not opened"
+    with pytest.raises(SetupError, match="claims: there is no such folder"):
+        followed(histories, "c", file, claim_check_dir=missing)
 
 
 def sealed(history: HistoryStore) -> int:

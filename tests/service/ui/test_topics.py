@@ -122,6 +122,22 @@ def test_the_message_that_was_named(url: str, kafka: Kafka, topic: str) -> None:
     assert "no-such-topic" not in kafka.admin.list_topics(timeout=30).topics
 
 
+def test_a_message_without_a_time(url: str, kafka: Kafka) -> None:
+    """Kafka has -1 for it, which a message file can't."""
+    name = kafka.create_topic(kafka.topic_name("timeless"))
+    entry = ddl(T0, "d", "t", "CREATE TABLE `d`.`t` (`a` INT)")
+    send(kafka, [Message(entry.key, entry.value, name, timestamp=-1)])
+    status, page = Browser(url).post("/ui/explain", ("place", f"{name}@0:0"))
+    assert (status, "CREATE TABLE `d`.`t` (`a` INT)" in page) == (200, True)
+
+
+def test_links_fill_in_the_place_and_the_format_alone(url: str) -> None:
+    fields = {"place": "t@0:7", "format": "open", **dict.fromkeys(("key", "value", "topic", "zone", "context"), "zq7")}
+    status, page = Browser(url).get(f"/ui/explain?{urlencode(fields)}")
+    assert (status, 'value="t@0:7"' in page, "<option selected>open" in page) == (200, True, True)
+    assert "zq7" not in page
+
+
 def test_for_those_who_may_see_messages(kafka: Kafka, topic: str, tmp_path: Path) -> None:
     rules = ADMIN + rule(["u"], ["messages"]) + rule(["ticdc"], ["history", "metrics"])
     statuses = {"root": 200, "u": 200, "ticdc": 403, None: 401}

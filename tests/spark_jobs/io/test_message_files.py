@@ -146,6 +146,11 @@ BAD: list[tuple[bytes, str]] = [
     (b'{"a":1}', "key_b64"), (b'{"value_b64":null', ""), (b"\xff\xfe", ""), (b"[" * 100_000, ""),
     (b'{"value_b64":"AA=="}{"value_b64":"AA=="}', "more text follows the document"), (b'{"value_b64":"-_8="}', ""),
     (b'{"value_b64":"A\\nA=="}', ""),
+    # Of two faults the one is said that comes first in a message: position, timestamp, headers.
+    (b'{"value_b64":null,"offset":[],"timestamp":1.5}', "offset is"),
+    (b'{"value_b64":null,"timestamp":1.5,"headers":5}', "timestamp is"),
+    (b'{"topic":"t","partition":-1,"offset":1,"timestamp":1.5,"value":"a"}', "partition -1"),
+    (b'{"topic":"t","partition":0,"offset":-1,"timestamp":1,"headers":[{"key":"k","value":{}}]}', "offset -1"),
 ]  # fmt: skip
 
 

@@ -101,3 +101,5 @@ def test_arguments_that_are_refused(spark: SparkSession) -> None:
     with pytest.raises(SetupError, match="stopped at"):
         merge(bad, **_ARGUMENTS)
     assert merge(bad, on_error="drop", **_ARGUMENTS)["messages"] == 1
+    with pytest.raises(SetupError, match="read it with format=debezium"):  # as a worker of Spark's says
+        merge(_frame(spark, _BATCHES[0]), **{**_ARGUMENTS, "format": "canal-json"})

@@ -150,20 +150,37 @@ def test_where_spark_does_not_take_the_classes(
     assert caplog.text.count("its JVM does not take our classes") == 1
 
 
+def test_what_ended_the_rows_to_kafka_is_told(spark: SparkSession) -> None:
+    """Not that messages before them were not sent either, which closing the task says."""
+    kind = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, position bigint"
+    rows = [(None, b"v", None, None, n, n, 0) for n in range(5)]
+    frame = spark.createDataFrame(rows, f"{kind}, number int, part int").coalesce(1)
+    failing = F.when(F.col("number") == 1, F.raise_error(F.lit("no such row"))).otherwise(F.lit("t"))
+    nowhere = {"kafka.bootstrap.servers": "127.0.0.1:9", "kafka.max.block.ms": "1"}
+    with pytest.raises(Exception, match="no such row"):
+        avro_jvm.send_with_ids(frame.withColumn("topic", failing), nowhere, "id")
+    with pytest.raises(Exception, match="not present in metadata"):
+        avro_jvm.send_with_ids(frame.withColumn("topic", F.lit("t")), nowhere, "id")
+
+
 @pytest.mark.slow
 def test_classes_are_compiled_where_the_cache_has_none(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gateway = spark.sparkContext._gateway
+    def archive() -> Path:
+        avro_jvm._archive.cache_clear()
+        return avro_jvm._archive(spark.sparkContext._gateway, ("AvroInput.java", "Refused.java"))  # not in the JVM
+
     monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path / "cache"))
-    made = avro_jvm._archive(gateway, avro_jvm._SOURCES)
+    made = archive()
     assert made.parent == tmp_path / "cache" / "classes"
     again = made.read_bytes()
     made.unlink()
-    assert avro_jvm._archive(gateway, avro_jvm._SOURCES).read_bytes() == again  # the same text gives the same archive
+    assert archive().read_bytes() == again  # the same text gives the same archive
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("BRIDGE_CACHE", str(tmp_path / "file"))  # a cache that can't be written
-    assert avro_jvm._archive(gateway, avro_jvm._SOURCES).read_bytes() == again
+    assert archive().read_bytes() == again
+    avro_jvm._archive.cache_clear()
 
 
 _ON_A_CLUSTER = """

@@ -133,7 +133,7 @@ def test_the_version_is_read_without_importing_pyspark() -> None:
 
 
 def test_where_the_reader_in_the_jvm_is_used(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Spark's version; what reads instead is told in one line of the log for each application."""
+    """By Spark's version; what reads instead is one line of the log for each application that reads Avro."""
     sessions: tuple[tuple[Any, str], ...] = (
         (_Session("4.0.5"), "this is Spark 4.0.5, and the JVM reader is tested on 4.1"),
         (_Session("4.2.1"), "this is Spark 4.2.1"),
@@ -144,6 +144,9 @@ def test_where_the_reader_in_the_jvm_is_used(caplog: pytest.LogCaptureFixture, m
 
     def check(row: tuple[Any, str]) -> None:
         caplog.clear()
+        avro_jvm.plan_operators(row[0])
+        assert not avro_jvm.send_with_ids(row[0], {}, "id")
+        assert not caplog.messages
         assert avro_jvm.class_of(row[0], "AvroRows") is avro_jvm.class_of(row[0], "RefusedRows") is None
         (line,) = caplog.messages
         assert "Avro is read in Python's workers" in line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -142,3 +143,23 @@ def test_a_worker_that_gives_other_types(spark: SparkSession) -> None:
 
     with pytest.raises(Exception, match="ArrowColumnVector"):  # as Spark's own operator has it
         map_messages(spark.range(3), texts, "id bigint").collect()
+
+
+def test_memory_is_free_when_a_task_ends_early(spark: SparkSession) -> None:
+    """Rows that are not all taken, and a worker that fails: what batches were made in does not stay with the JVM."""
+
+    def fail(batches: Iterable[Any]) -> Iterator[Any]:
+        yield next(iter(batches))
+        raise ValueError("no more")
+
+    jvm: Any = spark._jvm
+    allocator = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    frame = spark.range(0, 30_000, 1, 1)
+    before = allocator.getAllocatedMemory()
+    assert map_messages(frame, _same, frame.schema).limit(1).count() == 1
+    with pytest.raises(Exception, match="no more"):
+        map_messages(frame, fail, frame.schema).collect()
+    for _ in range(100):  # a task may end after its job
+        if allocator.getAllocatedMemory() > before:
+            time.sleep(0.1)
+    assert allocator.getAllocatedMemory() <= before

@@ -173,3 +173,6 @@ def test_extra_that_was_tampered_with_is_refused() -> None:
         row.extra = extra
         with pytest.raises(WireError):
             encoder().encode(row, ORIGIN)
+    row.extra = {"partition": "x", "types": {"id": [1]}}  # the columns are looked at first
+    with pytest.raises(WireError, match="column id:"):
+        encoder().encode(row, ORIGIN)
