@@ -1,44 +1,114 @@
-"""The rows of a dump's table as a DataFrame: c_0, c_1 … in plain form or as Parquet has them, and where each stood.
+"""A dump's table: its rows as a DataFrame, in plain form or as Parquet has them, and where each stood.
 
-Columns: c_N for each of `columns_of`, `file` (its number in the dump's list) and `line` (its number in the file).
+Columns: c_N for each of `DumpTable.columns`, `file` (its number) and `line` (its number in the file).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow
 
 from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
-from ticdc_bridge.schemas.columnar.dump_reader import DumpTextError
+from ticdc_bridge.schemas.columnar.dump_reader import BYTES, DumpTextError, TextForm
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake.load import SourceError
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions, FileHead, TextForm, text_form
-from ticdc_bridge.spark_jobs.snapshots.dump_folder import PREFIX, Dump, DumpTable
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pa: Any = pyarrow  # the stubs know less than the library
 
+PREFIX: Final = "dumpling:"
 _HEAD: Final = 256 << 10
 """Bytes of a file that are looked at for its dialect."""
 _HEADS: Final = 20
 """Files of a table that are."""
-_BYTES: Final = (Kind.BIT, Kind.BINARY)
 
 
-def columns_of(table: Table) -> list[Column]:
-    """Those that a dump has: generated columns are left out, STORED ones too (upstream `export/sql.go`)."""
-    return [column for column in table.columns if column.generated is None]
+@dataclass
+class DumpTable:
+    """A table of a dump (spark_jobs.lake.load.SnapshotTable).
+
+    Args:
+        definition: its CREATE TABLE as SHOW prints it.
+        kind: of its files: sql, csv or parquet; "" without rows.
+        size: of its files in bytes, as they are stored.
+        form: how its texts are read.
+    """
+
+    table: Table
+    definition: DdlText
+    kind: str = ""
+    files: list[str] = field(default_factory=list)
+    size: int = 0
+    form: TextForm = field(default_factory=TextForm)
+
+    @property
+    def id(self) -> TableId:
+        return self.table.id
+
+    @property
+    def columns(self) -> list[Column]:
+        """Generated columns are left out, STORED ones too (upstream `export/sql.go`)."""
+        return [column for column in self.table.columns if column.generated is None]
+
+    def heads(self) -> Iterator[FileHead]:
+        """The first bytes of its first files. The last is none that is whole where there are more."""
+        for number, file in enumerate(self.files[:_HEADS], 1):
+            with opened(path_of(file)) as content:
+                data = content.read(_HEAD)
+            has_more = number == _HEADS < len(self.files)
+            yield FileHead(Path(file).name, data, self.columns, len(data) < _HEAD and not has_more)
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """A file that is not as it should be ends the query with SourceError."""
+        from pyspark.sql import functions as F
+
+        if self.kind == "parquet":
+            frame = spark.read.parquet(*map(spark_location, self.files))
+            columns = [F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(self.columns)]
+            number = F.array_position(F.lit(sorted(frame.inputFiles())), F.col("_metadata.file_path")).cast("int")
+            return frame.select(*columns, number.alias("file"), F.col("_metadata.row_index").alias("line"))
+        types = ", ".join(f"c_{n} {'binary' if c.type.kind in BYTES else 'string'}" for n, c in enumerate(self.columns))
+        schema = f"{types}, file int, line bigint"
+        if not self.files:
+            return spark.createDataFrame([], schema)
+        files = spark.createDataFrame([*enumerate(self.files)], "file int, path string")
+        return files.repartitionByRange(len(self.files), "file").mapInArrow(
+            _FileReader(self.columns, self.form), schema
+        )
+
+    def losses(self, spark: SparkSession) -> list[str]:
+        """Generated columns that are stored, which no dump has; dates of Parquet, where NULL may be a zero date."""
+        stored = [c for c in self.table.columns if c.generated is not None and not c.virtual]
+        for column in stored:
+            if column.handle_key:
+                details = (
+                    f"column {column.name} of the key is generated, and a dump has no generated columns: read the TiDB"
+                )
+                raise SetupError("STOPPED", where=str(self.id), details=details)
+        texts = [f"column {c.name} is generated, and a dump has no generated columns: it is NULL" for c in stored]
+        dates = [(n, c) for n, c in enumerate(self.columns) if c.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)]
+        if self.kind != "parquet" or not dates:
+            return texts
+        from pyspark.sql import functions as F
+
+        counts = [F.count_if(F.col(f"c_{n}").isNull()).alias(f"n_{n}") for n, _ in dates]
+        row = self.rows(spark).agg(*counts).collect()[0]
+        words = "NULLs, and Parquet has NULL for a zero date too"
+        return texts + [f"column {c.name} has {row[f'n_{n}']} {words}" for n, c in dates if row[f"n_{n}"]]
 
 
 def opened(path: Path) -> Any:
@@ -50,54 +120,6 @@ def opened(path: Path) -> Any:
     return unsnap_frames(file) if path.suffix == ".snappy" else file
 
 
-def text_form_of(dump: Dump, tables: Sequence[DumpTable], options: DumpOptions) -> TextForm | None:
-    """How the texts of these tables are read; None where they are Parquet. SetupError USAGE."""
-    kinds = {table.kind for table in tables if table.kind}
-    if len(kinds) > 1:
-        details = f"its tables have files of several kinds ({', '.join(sorted(kinds))}): load them one by one"
-        raise SetupError("USAGE", details=f"{PREFIX}{dump.location}: {details}")
-    if not kinds & {"sql", "csv"}:
-        return None
-    heads = list[FileHead]()
-    for table in tables:
-        for file in table.files[:_HEADS]:
-            with opened(path_of(file.path)) as content:
-                data = content.read(_HEAD)
-                heads.append(FileHead(Path(file.path).name, data, columns_of(table.table), len(data) < _HEAD))
-    return text_form(kinds.pop(), heads, options)
-
-
-def dump_frame(spark: SparkSession, table: DumpTable, form: TextForm | None) -> DataFrame:
-    """The rows of a table. A file that is not as it should be ends the query with SourceError."""
-    from pyspark.sql import functions as F
-
-    columns = columns_of(table.table)
-    if form is None and table.files:
-        frames = [
-            spark.read.parquet(spark_location(file.path)).select(
-                *(F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(columns)),
-                F.lit(number).alias("file"), F.col("_metadata.row_index").alias("line"),
-            )
-            for number, file in enumerate(table.files)
-        ]  # fmt: skip
-        return _union(frames)
-    types = ", ".join(f"c_{n} {'binary' if c.type.kind in _BYTES else 'string'}" for n, c in enumerate(columns))
-    schema = f"{types}, file int, line bigint"
-    if form is None or not table.files:
-        return spark.createDataFrame([], schema)
-    files = spark.createDataFrame(
-        [(number, file.path) for number, file in enumerate(table.files)], "file int, path string"
-    )
-    read = _FileReader(columns, form)
-    return files.repartitionByRange(len(table.files), "file").mapInArrow(read, schema)
-
-
-def _union(frames: list[DataFrame]) -> DataFrame:
-    while len(frames) > 1:  # in pairs: a plan of thousands of unions in one another can't be analysed
-        frames = [a.union(b) for a, b in zip(frames[::2], frames[1::2], strict=False)] + frames[len(frames) & ~1 :]
-    return frames[0]
-
-
 @dataclass(frozen=True)
 class _FileReader:
     """In Spark's workers: rows of files (number, path) → the rows in them."""
@@ -107,16 +129,18 @@ class _FileReader:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         names = [*(f"c_{n}" for n in range(len(self.columns))), "file", "line"]
-        for batch in batches:
-            for entry in batch.to_pylist():
-                path, first = path_of(entry["path"]), 0
-                with opened(path) as content:
-                    try:
-                        for columns in self.form.rows(content.read, self.columns):
-                            count = len(columns[0])
-                            numbers = pa.array(range(first, first + count), pa.int64())
-                            files = pa.array([entry["file"]] * count, pa.int32())
-                            first += count
-                            yield pa.RecordBatch.from_arrays([*columns, files, numbers], names)
-                    except (DumpTextError, *UNREADABLE) as error:
-                        raise SourceError(f"{path}: {error}") from error
+        for number, file in ((e["file"], e["path"]) for batch in batches for e in batch.to_pylist()):
+            first = 0
+            try:
+                with opened(path_of(file)) as content:
+                    for columns in arrow_rows(content.read, self.columns, self.form):
+                        count = len(columns[0])
+                        lines = pa.array(np.arange(first, first + count, dtype=np.int64))
+                        first += count
+                        yield pa.RecordBatch.from_arrays(
+                            [*columns, pa.repeat(pa.scalar(number, pa.int32()), count), lines], names
+                        )
+                if not first:
+                    raise DumpTextError("it has no row, and Dumpling makes no such file: it is cut")
+            except (DumpTextError, *UNREADABLE) as error:
+                raise SourceError(f"{file}: {error}") from error

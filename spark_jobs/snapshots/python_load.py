@@ -13,7 +13,7 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job, WithoutKey
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
 from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, run_load, snapshot_side
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
@@ -59,7 +59,7 @@ def load(
         without_key=(without_key, ("refuse", "append")),
     )  # fmt: skip
     choice = TableChoice.of([table])
-    tso, tables = read_source(source, choice, at, time_zone, DumpOptions.of(dump_options))
+    tso, tables = read_source(source, choice, at, time_zone, options_of(dump_options))
     read = snapshot_side(time_zone, SparkTypes(types), on_lossy)
     job = Job(read, merge=engine, changelog=changelog, versions=versions, without_key=without_key)
     statements = statements_of(None if ddl is None else definition_source(str(ddl)))

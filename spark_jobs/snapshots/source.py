@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.lake.load import SnapshotTable
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import OPTION, DumpOptions, TextForm
-from ticdc_bridge.spark_jobs.snapshots.dump_folder import PREFIX, DumpTable, read_dump
-from ticdc_bridge.spark_jobs.snapshots.frames import columns_of, dump_frame, text_form_of
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import refuse_null_texts, text_form
+from ticdc_bridge.spark_jobs.snapshots.dump_folder import read_dump
+from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX
 from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbServer
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 CHUNK_ROWS: Final = 200_000
-
-
-@dataclass(frozen=True)
-class _FilesTable:
-    """A dump's table (spark_jobs.lake.load.SnapshotTable)."""
-
-    dumped: DumpTable
-    form: TextForm | None
-
-    @property
-    def table(self) -> Table:
-        return self.dumped.table
-
-    @property
-    def definition(self) -> DdlText:
-        return self.dumped.definition
-
-    @property
-    def columns(self) -> Sequence[Column]:
-        return columns_of(self.table)
-
-    @property
-    def size(self) -> int:
-        return sum(file.size for file in self.dumped.files)
-
-    def rows(self, spark: SparkSession) -> DataFrame:
-        return dump_frame(spark, self.dumped, self.form)
-
-    def losses(self, spark: SparkSession) -> list[str]:
-        """Generated columns that are stored, which no dump has; dates of Parquet, where NULL may be a zero date."""
-        stored = [c.name for c in self.table.columns if c.generated is not None and not c.virtual]
-        texts = [f"column {name} is generated, and a dump has no generated columns: it is NULL" for name in stored]
-        if self.form is not None or not self.dumped.files:
-            return texts
-        from pyspark.sql import functions as F
-
-        dates = [(n, c) for n, c in enumerate(self.columns) if c.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)]
-        counts = [F.count_if(F.col(f"c_{n}").isNull()).alias(c.name) for n, c in dates]
-        row = self.rows(spark).agg(*counts).collect()[0].asDict() if counts else {}
-        words = "NULLs, and Parquet has NULL for a zero date too"
-        return texts + [f"column {name} has {count} {words}" for name, count in row.items() if count]
 
 
 def _choose(tables: Sequence[SnapshotTable], choice: TableChoice) -> list[SnapshotTable]:
@@ -76,7 +28,7 @@ def _choose(tables: Sequence[SnapshotTable], choice: TableChoice) -> list[Snapsh
 
 
 def read_source(
-    source: str, choice: TableChoice, at: int | None, zone: str, options: DumpOptions
+    source: str, choice: TableChoice, at: int | None, zone: str, options: Mapping[str, Any]
 ) -> tuple[int, list[SnapshotTable]]:
     """The TSO of a source, and its tables that are chosen.
 
@@ -84,7 +36,7 @@ def read_source(
         source: `dumpling:DIR-OR-URL` or `mysql://USER@HOST:PORT`.
         at: the TSO that is asked for.
         zone: of the sessions in which a live TiDB is read.
-        options: what Dumpling was told, if anybody knows.
+        options: what Dumpling was told (spark_jobs.snapshots.dump_dialect.dump_options).
     Raises:
         SetupError: USAGE, TIDB_UNREACHABLE, STORE_UNREACHABLE.
     """
@@ -97,12 +49,15 @@ def read_source(
     dump = read_dump(source.removeprefix(PREFIX), at)
     for what, count in sorted(dump.left_alone.items()):
         print(f"load: left alone: {what} {count}", file=sys.stderr)
-    chosen = [table for table in dump.tables if choice.takes(table.id)]
-    if chosen and not any(table.files for table in dump.tables):
+    chosen = _choose(dump.tables, choice)
+    kinds = {table.kind for table in dump.tables} - {""}
+    if not kinds:
         raise SetupError("USAGE", details=f"{source}: it has definitions and no file with rows (dumpling -d)")
-    form = text_form_of(dump, chosen, options)
-    for name in form.assumed if form else ():
-        details = f"nothing in {source} proves {name}: Dumpling's default is taken ({OPTION} says another)"
-        print(f"warning: {details}", file=sys.stderr)
-    tables: list[SnapshotTable] = [_FilesTable(table, form) for table in dump.tables]
-    return dump.tso, _choose(tables, choice)
+    for kind in kinds & {"sql", "csv"}:  # what any of its tables proves holds for all
+        tables = [table for table in dump.tables if table.kind == kind]
+        form = text_form(kind == "csv", (head for table in tables for head in table.heads()), options)
+        for table in tables:
+            table.form = form
+            if table in chosen:
+                refuse_null_texts(form, table.columns, str(table.id))
+    return dump.tso, chosen

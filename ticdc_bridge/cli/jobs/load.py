@@ -88,7 +88,7 @@ class Load(SparkConf):
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout
         from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
-        from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
+        from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options
         from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan_lines, run_load, snapshot_side
         from ticdc_bridge.spark_jobs.snapshots.source import read_source
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
@@ -101,7 +101,7 @@ class Load(SparkConf):
         out = self._check_outputs(several=self.table is None and choice.only is None)
         zone = check_zone("--time-zone", self.time_zone) or "UTC"
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
-        tso, tables = read_source(self.source, choice, self.at, zone, DumpOptions.of(self.dump_options))
+        tso, tables = read_source(self.source, choice, self.at, zone, dump_options(self.dump_options))
         job = Job(
             snapshot_side(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine, current=self.out is not None,
             changelog=self.changelog, versions=self.versions, outputs=self.outputs, without_key=self.without_key,
