@@ -122,8 +122,9 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
         if len(forms) == 1:
             break
         cells = [(form, values) for form in forms if (values := _cells(head, form)) is not None]
-        with_header = [entry for entry in cells if is_csv and entry[0].has_header]
-        cells = with_header or cells  # a header could be a row of texts, too
+        cells = [entry for entry in cells if is_csv and entry[0].has_header] or cells  # it could be a row of texts, too
+        # Where values fit their types in no dialect, some are none of their type, which the load finds out.
+        cells = [entry for entry in cells if _do_fit(head.columns, entry[1])] or cells
         if not cells:
             details = f"{head.name} can't be read with any dialect that is known: it is damaged, or say what Dumpling"
             raise SetupError("USAGE", details=f"{details} was told ({OPTION} '--csv-separator … --csv-delimiter …')")
@@ -150,16 +151,18 @@ def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | None:
     chunks, cells = iter([head.data]), [list[Any]() for _ in head.columns]
     try:
         for rows in arrow_rows(lambda _: next(chunks, b""), head.columns, form):
-            for column, values, found in zip(head.columns, rows, cells, strict=True):
-                texts = values.to_pylist()
-                if not all(value is None or _fits(value, column) for value in texts):
-                    return None
-                found += texts
+            for values, found in zip(rows, cells, strict=True):
+                found += values.to_pylist()
     except DumpCut:
         return None if head.is_whole else cells
     except DumpTextError:
         return None
     return cells
+
+
+def _do_fit(columns: Sequence[Column], cells: list[list[Any]]) -> bool:
+    cases = ((value, column) for column, values in zip(columns, cells, strict=True) for value in values)
+    return all(value is None or _fits(value, column) for value, column in cases)
 
 
 def _fits(value: Any, column: Column) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.arrow.warm_up import warm_dump_texts
 from ticdc_bridge.spark_jobs.lake.load import SnapshotTable
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import refuse_null_texts, text_form
@@ -54,6 +55,7 @@ def read_source(
     if not kinds:
         raise SetupError("USAGE", details=f"{source}: it has definitions and no file with rows (dumpling -d)")
     for kind in kinds & {"sql", "csv"}:  # what any of its tables proves holds for all
+        warm_dump_texts()
         tables = [table for table in dump.tables if table.kind == kind]
         form = text_form(kind == "csv", (head for table in tables for head in table.heads()), options)
         for table in tables:
