@@ -121,13 +121,14 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
     for head in heads:
         if len(forms) == 1:
             break
-        cells = [(form, values) for form in forms if (values := _cells(head, form)) is not None]
+        found = [(form, _cells(head, form)) for form in forms]
+        cells = [(form, values) for form, values in found if not isinstance(values, DumpTextError)]
         cells = [entry for entry in cells if is_csv and entry[0].has_header] or cells  # it could be a row of texts, too
         # Where values fit their types in no dialect, some are none of their type, which the load finds out.
         cells = [entry for entry in cells if _do_fit(head.columns, entry[1])] or cells
         if not cells:
-            details = f"{head.name} can't be read with any dialect that is known: it is damaged, or say what Dumpling"
-            raise SetupError("USAGE", details=f"{details} was told ({OPTION} '--csv-separator … --csv-delimiter …')")
+            details = f"{head.name} can't be read with any dialect that is known ({found[0][1]}): it is damaged, or say"
+            raise SetupError("USAGE", details=f"{details} what Dumpling was told ({OPTION} '--csv-separator … …')")
         forms = [form for form, _ in cells]
         are_same = are_same and head.is_whole and all(values == cells[0][1] for _, values in cells)
     unsure = {name for name in known if any(getattr(form, name) != getattr(forms[0], name) for form in forms)}
@@ -142,21 +143,19 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
     raise SetupError("USAGE", details=details)
 
 
-def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | None:
-    """The values of each column, None where the head can't be read so."""
-    mark = form.quote if form.is_csv else b""
+def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | DumpTextError:
+    """The values of each column; the error where the head can't be read so."""
+    mark, chunks, cells = form.quote, iter([head.data]), [list[Any]() for _ in head.columns]
     header = form.separator.join(mark + column.name.encode() + mark for column in head.columns) + form.terminator
     if form.is_csv and form.has_header and not head.data.startswith(header):
-        return None
-    chunks, cells = iter([head.data]), [list[Any]() for _ in head.columns]
+        return DumpTextError("its first line does not name the table's columns")
     try:
         for rows in arrow_rows(lambda _: next(chunks, b""), head.columns, form):
             for values, found in zip(rows, cells, strict=True):
                 found += values.to_pylist()
-    except DumpCut:
-        return None if head.is_whole else cells
-    except DumpTextError:
-        return None
+    except DumpTextError as error:
+        if head.is_whole or not isinstance(error, DumpCut):
+            return DumpTextError(str(error))  # the error itself has hold of the reader's buffers
     return cells
 
 

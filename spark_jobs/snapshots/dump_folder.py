@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
+from ticdc_bridge.schemas.codec.compression import UNREADABLE
 from ticdc_bridge.schemas.ddl.executor.versions import versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
 from ticdc_bridge.schemas.inputs.live_tables import unescape
 from ticdc_bridge.schemas.inputs.sql_files import sql_statements
-from ticdc_bridge.schemas.inputs.table_sources import definition_text
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
-from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX, DumpTable
+from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX, DumpTable, opened
 
 _COMPRESSED: Final = r"(?:\.(?:gz|zst|snappy))?"
 _DATA: Final = re.compile(
@@ -36,7 +36,8 @@ _OTHER: Final = re.compile(
 _DEFAULT_NAME: Final = re.compile(r"(?P<db>[^./]+)\.(?P<table>[^./]+)\.\d{9,}\Z")
 _POSITION: Final = re.compile(r"^\s*Log:[ \t]*(\S*)\s*^\s*Pos:[ \t]*(\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
 _LOG: Final = "tidb-binlog"
-_MOST: Final = 1 << 20
+_MOST: Final = 16 << 20
+"""Bytes of a definition, or of the metadata."""
 _BETWEEN: Final = "[./_-]"
 _LEFT_ALONE: Final = {"view": "views", "sequence": "sequences", "trigger": "triggers", "post": "routines"}
 
@@ -114,10 +115,14 @@ def _tso(metadata: Path, location: str, at: int | None) -> int:
 def _definition(id_: TableId, path: Path, tso: int, location: str) -> DumpTable:
     """As of just before the TSO: a row belongs to what was defined before its commit_ts."""
     try:
-        texts = sql_statements(definition_text(path), id_.db)
+        with opened(path) as file:
+            data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise ValueError(f"it has more than {_MOST} bytes, and is no definition")
+        texts = sql_statements(data.decode(), id_.db)
         shown = replace(texts[-1], commit_ts=tso - 1, mode=SHOW)
         table = versions([shown])[-1].table
-    except (DdlError, ValueError) as error:
+    except (DdlError, ValueError, *UNREADABLE) as error:
         details = error.detail if isinstance(error, DdlError) else error
         raise _error(location, f"{path.name}: {details}") from error
     return DumpTable(table, shown)

@@ -36,6 +36,8 @@ _HEAD: Final = 256 << 10
 _HEADS: Final = 20
 """Files of a table that are."""
 
+_NO_ROW: Final = "it has no row, and Dumpling makes no such file: it is cut"
+
 
 @dataclass
 class DumpTable:
@@ -67,28 +69,37 @@ class DumpTable:
     def heads(self) -> Iterator[FileHead]:
         """The first bytes of its first files. The last is none that is whole where there are more."""
         for number, file in enumerate(self.files[:_HEADS], 1):
-            with opened(path_of(file)) as content:
-                data = content.read(_HEAD)
+            try:
+                with opened(path_of(file)) as content:
+                    data = content.read(_HEAD)
+                if not data:
+                    raise EOFError(_NO_ROW)
+            except UNREADABLE as error:
+                raise SetupError("USAGE", details=f"{file}: {error}") from error
             has_more = number == _HEADS < len(self.files)
             yield FileHead(Path(file).name, data, self.columns, len(data) < _HEAD and not has_more)
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """A file that is not as it should be ends the query with SourceError."""
+        from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
         if self.kind == "parquet":
-            frame = spark.read.parquet(*map(spark_location, self.files))
             columns = [F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(self.columns)]
-            number = F.array_position(F.lit(sorted(frame.inputFiles())), F.col("_metadata.file_path")).cast("int")
-            return frame.select(*columns, number.alias("file"), F.col("_metadata.row_index").alias("line"))
+            try:
+                frame = spark.read.parquet(*map(spark_location, self.files))
+                number = F.array_position(F.lit(sorted(frame.inputFiles())), F.col("_metadata.file_path")).cast("int")
+                return frame.select(*columns, number.alias("file"), F.col("_metadata.row_index").alias("line"))
+            except PySparkException as error:
+                reason = str(error).partition("\n")[0]
+                details = f"its files are cut or damaged, or have other columns than its definition: {reason}"
+                raise SetupError("STOPPED", where=str(self.id), details=details) from error
         types = ", ".join(f"c_{n} {'binary' if c.type.kind in BYTES else 'string'}" for n, c in enumerate(self.columns))
         schema = f"{types}, file int, line bigint"
         if not self.files:
             return spark.createDataFrame([], schema)
         files = spark.createDataFrame([*enumerate(self.files)], "file int, path string")
-        return files.repartitionByRange(len(self.files), "file").mapInArrow(
-            _FileReader(self.columns, self.form), schema
-        )
+        return files.repartitionByRange(len(self.files), "file").mapInArrow(FileReader(self.columns, self.form), schema)
 
     def losses(self, spark: SparkSession) -> list[str]:
         """Generated columns that are stored, which no dump has; dates of Parquet, where NULL may be a zero date."""
@@ -121,7 +132,7 @@ def opened(path: Path) -> Any:
 
 
 @dataclass(frozen=True)
-class _FileReader:
+class FileReader:
     """In Spark's workers: rows of files (number, path) → the rows in them."""
 
     columns: Sequence[Column]
@@ -141,6 +152,6 @@ class _FileReader:
                             [*columns, pa.repeat(pa.scalar(number, pa.int32()), count), lines], names
                         )
                 if not first:
-                    raise DumpTextError("it has no row, and Dumpling makes no such file: it is cut")
+                    raise DumpTextError(_NO_ROW)
             except (DumpTextError, *UNREADABLE) as error:
                 raise SourceError(f"{file}: {error}") from error

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shlex
 import shutil
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
 import pytest
 
 from tests.support.dumps import BY_TIME, DUMPS, FOLDERS, WITHOUT_ROWS, ZONE, rows_of
@@ -15,10 +19,11 @@ from ticdc_bridge.schemas.columnar.dump_reader import TextForm
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_rows, dump_options, text_form
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import Dump, read_dump
-from ticdc_bridge.spark_jobs.snapshots.frames import opened
+from ticdc_bridge.spark_jobs.snapshots.frames import DumpTable, FileReader, opened
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
 
 UNPROVEN = ("csv-where", "snapshot", "snapshot-time")
@@ -91,3 +96,52 @@ def test_views_and_sequences_are_left_alone(tmp_path: Path) -> None:
     shutil.copytree(DUMPS / "csv", tmp_path / "csv")
     (tmp_path / "csv" / "README.txt").write_text("mine")
     assert dict(read_dump(str(tmp_path / "csv")).left_alone) == {"other files": 1}
+
+
+Damage = tuple[str, Callable[[bytes], bytes], str]
+DAMAGES: list[Damage] = [
+    ("csv-gzip/dmp.keyed.000000000.csv.gz", lambda data: data[:-5], "Truncated"),
+    ("csv-zstd/dmp.keyed.000000000.csv.zst", lambda data: data[:9] + bytes(9) + data[18:], "decompress failed"),
+    ("csv-snappy/dmp.keyed.000000000.csv.snappy", lambda data: data[:-5], "cut"),
+    ("csv-gzip/dmp.keyed.000000000.csv.gz", lambda _: gzip.compress(bytes(_BOMB)), "can't be read with any dialect"),
+    ("sql/dmp.keyed.000000000.sql", lambda data: data[:-9], "ends within a row"),
+    ("sql/dmp.keyed.000000000.sql", lambda _: b"x" * (4 << 20), "byte 0 can't stand there"),
+    ("csv/dmp.keyed.000000000.csv", lambda data: data[:-4], "ends within a row"),
+    ("csv/dmp.keyed.000000000.csv", lambda _: b"", "no row"),
+    ("sql-gzip/dmp.keyed-schema.sql.gz", lambda _: gzip.compress(bytes(_BOMB)), "is no definition"),
+    ("sql/dmp.keyed-schema.sql", lambda _: b"CREATE TABLE `keyed` (", "keyed-schema.sql: "),
+    ("sql/metadata", lambda _: b"\xff" * (20 << 20), "no TSO"),
+    ("sql/metadata", lambda _: b"SHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: 0\n", "no TSO"),
+    ("sql/metadata", lambda _: b"SHOW MASTER STATUS:\n\tLog: mysql-bin.01\n\tPos: 77\n", "mysql-bin.01, no TSO"),
+    ("sql/metadata", lambda data: data + data.replace(b"Pos: 4", b"Pos: 5"), "several positions"),
+]
+_BOMB = 40 << 20
+
+
+def read_all(folder: Path) -> None:
+    _, tables = read_source(f"dumpling:{folder}", TableChoice.of(["dmp.keyed"]), None, "UTC", {})
+    assert isinstance(tables[0], DumpTable)
+    files = pyarrow.RecordBatch.from_pylist([{"file": 0, "path": file} for file in tables[0].files])
+    for _ in FileReader(tables[0].columns, tables[0].form)([files]):
+        pass
+
+
+def test_damaged_dumps(tmp_path: Path) -> None:
+    """What is cut, damaged, endless or of another kind is refused, and takes no more memory than a block."""
+
+    def check(row: Damage) -> None:
+        name, damage, text = row
+        folder = tmp_path / str(DAMAGES.index(row))
+        shutil.copytree((DUMPS / name).parent, folder)
+        path = folder / Path(name).name
+        path.write_bytes(damage(path.read_bytes()))
+        with pytest.raises((SetupError, SourceError)) as caught:
+            read_all(folder)
+        error = caught.value
+        assert text in (error.detail if isinstance(error, SetupError) else str(error))
+
+    tracemalloc.start()
+    check_rows(DAMAGES, check, lambda row: f"{row[0]} {row[2]}")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < _BOMB * 3, "the test's own bomb is the largest"
