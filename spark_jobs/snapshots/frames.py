@@ -5,20 +5,22 @@ Columns: c_N for each of `columns_of`, `file` (its number in the dump's list) an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow
 
 from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
-from ticdc_bridge.schemas.columnar.dump_reader import DumpTextError
+from ticdc_bridge.schemas.columnar.dump_reader import DumpCut, DumpTextError
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions, FileHead, TextForm, text_form
@@ -33,7 +35,6 @@ _HEAD: Final = 256 << 10
 """Bytes of a file that are looked at for its dialect."""
 _HEADS: Final = 20
 """Files of a table that are."""
-_BYTES: Final = (Kind.BIT, Kind.BINARY)
 
 
 def columns_of(table: Table) -> list[Column]:
@@ -43,11 +44,15 @@ def columns_of(table: Table) -> list[Column]:
 
 def opened(path: Path) -> Any:
     """A file of a dump, inflated as it is read."""
-    file = path.open("rb")
-    codec = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    return inflated(path.open("rb"), path.suffix)
+
+
+def inflated(file: Any, suffix: str) -> Any:
+    """What is in an open file of this ending."""
+    codec = {".gz": "gzip", ".zst": "zstd"}.get(suffix)
     if codec is not None:
         return pa.CompressedInputStream(file, codec)
-    return unsnap_frames(file) if path.suffix == ".snappy" else file
+    return unsnap_frames(file) if suffix == ".snappy" else file
 
 
 def text_form_of(dump: Dump, tables: Sequence[DumpTable], options: DumpOptions) -> TextForm | None:
@@ -67,29 +72,19 @@ def text_form_of(dump: Dump, tables: Sequence[DumpTable], options: DumpOptions) 
     return text_form(kinds.pop(), heads, options)
 
 
-def dump_frame(spark: SparkSession, table: DumpTable, form: TextForm | None) -> DataFrame:
-    """The rows of a table. A file that is not as it should be ends the query with SourceError."""
+def parquet_frame(spark: SparkSession, table: DumpTable) -> DataFrame:
+    """The rows of a table in Parquet."""
     from pyspark.sql import functions as F
 
     columns = columns_of(table.table)
-    if form is None and table.files:
-        frames = [
-            spark.read.parquet(spark_location(file.path)).select(
-                *(F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(columns)),
-                F.lit(number).alias("file"), F.col("_metadata.row_index").alias("line"),
-            )
-            for number, file in enumerate(table.files)
-        ]  # fmt: skip
-        return _union(frames)
-    types = ", ".join(f"c_{n} {'binary' if c.type.kind in _BYTES else 'string'}" for n, c in enumerate(columns))
-    schema = f"{types}, file int, line bigint"
-    if form is None or not table.files:
-        return spark.createDataFrame([], schema)
-    files = spark.createDataFrame(
-        [(number, file.path) for number, file in enumerate(table.files)], "file int, path string"
-    )
-    read = _FileReader(columns, form)
-    return files.repartitionByRange(len(table.files), "file").mapInArrow(read, schema)
+    frames = [
+        spark.read.parquet(spark_location(file.path)).select(
+            *(F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(columns)),
+            F.lit(number).alias("file"), F.col("_metadata.row_index").alias("line"),
+        )
+        for number, file in enumerate(table.files)
+    ]  # fmt: skip
+    return _union(frames)
 
 
 def _union(frames: list[DataFrame]) -> DataFrame:
@@ -99,24 +94,54 @@ def _union(frames: list[DataFrame]) -> DataFrame:
 
 
 @dataclass(frozen=True)
-class _FileReader:
-    """In Spark's workers: rows of files (number, path) → the rows in them."""
+class FileReader:
+    """A spark_jobs.snapshots.stage.ChunkReader of SQL and CSV: a chunk is a file, by its path."""
 
     columns: Sequence[Column]
     form: TextForm
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        names = [*(f"c_{n}" for n in range(len(self.columns))), "file", "line"]
-        for batch in batches:
-            for entry in batch.to_pylist():
-                path, first = path_of(entry["path"]), 0
-                with opened(path) as content:
-                    try:
-                        for columns in self.form.rows(content.read, self.columns):
-                            count = len(columns[0])
-                            numbers = pa.array(range(first, first + count), pa.int64())
-                            files = pa.array([entry["file"]] * count, pa.int32())
-                            first += count
-                            yield pa.RecordBatch.from_arrays([*columns, files, numbers], names)
-                    except (DumpTextError, *UNREADABLE) as error:
-                        raise SourceError(f"{path}: {error}") from error
+    def read(self, chunk: str) -> Iterator[tuple[list[Any], float]]:
+        """SourceError for a file that is not as it should be."""
+        path = path_of(chunk)
+        size = max(path.stat().st_size, 1)
+        with path.open("rb") as file:
+            try:
+                for columns in self.form.rows(inflated(file, path.suffix).read, self.columns):
+                    yield columns, min(file.tell() / size, 1)
+            except (DumpTextError, *UNREADABLE) as error:
+                raise SourceError(f"{path}: {error}") from error
+
+
+def null_counts(table: DumpTable, names: Sequence[str]) -> dict[str, int]:
+    """How many NULLs these columns have in files of Parquet."""
+    from pyarrow.parquet import ParquetFile
+
+    counts = dict.fromkeys(names, 0)
+    for path in (path_of(file.path) for file in table.files if names):
+        with ParquetFile(arrow_source(path)) as file:
+            at = {file.schema_arrow.names[n]: n for n in range(len(file.schema_arrow.names))}
+            for name, group in product(names, range(file.num_row_groups)):
+                known = file.metadata.row_group(group).column(at[name]).statistics
+                exact = known is not None and known.has_null_count
+                counts[name] += known.null_count if exact else file.read_row_group(group, [name]).column(0).null_count
+    return counts
+
+
+def row_estimate(table: DumpTable, form: TextForm | None) -> tuple[int, bool]:
+    """How many rows a table's files have, and whether that is exact: of texts by the bytes of the first rows."""
+    if form is None:
+        from pyarrow.parquet import read_metadata
+
+        return sum(read_metadata(arrow_source(path_of(file.path))).num_rows for file in table.files), True
+    rows, size, total = 0, 0, sum(file.size for file in table.files)
+    for file in table.files[:1]:
+        path = path_of(file.path)
+        with path.open("rb") as raw:
+            data = inflated(raw, path.suffix).read(_HEAD)
+            # A stream that inflates has read on.
+            size = file.size if len(data) < _HEAD else min(raw.tell(), file.size)
+        with suppress(DumpCut):
+            for columns in form.rows(BytesIO(data).read, columns_of(table.table)):
+                rows += len(columns[0])
+    is_exact = len(table.files) < 2 and size == total
+    return rows if is_exact else round(rows * total / max(size, 1)), is_exact
