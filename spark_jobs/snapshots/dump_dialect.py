@@ -144,10 +144,12 @@ def text_form(kind: str, heads: Sequence[FileHead], options: DumpOptions) -> Tex
     for head in heads:
         dialects = [None] if kind == "sql" else list(_dialects(head, options))
         modes = (True, False) if options.escapes is None else (options.escapes,)
-        fitting = dict[TextForm, list[list[Any]]]()
+        parsed = dict[TextForm, list[list[Any]]]()
         for form in (TextForm(mode, dialect) for dialect in dialects for mode in modes):
             if (forms is None or form in forms) and (cells := _cells(head, form)) is not None:
-                fitting[form] = cells
+                parsed[form] = cells
+        # Where values fit their types in no dialect, some are none of their type, which the load finds out.
+        fitting = {form: cells for form, cells in parsed.items() if _do_fit(head.columns, cells)} or parsed
         if not fitting:
             details = f"{head.name} can't be read with any dialect that is known: say what Dumpling was told"
             raise SetupError("USAGE", details=f"{details} ({OPTION} '--csv-separator … --csv-delimiter …')")
@@ -214,11 +216,16 @@ def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | None:
             return None
     except DumpTextError:
         return None
-    for column, values in zip(head.columns, cells, strict=True):
+    return cells
+
+
+def _do_fit(columns: Sequence[Column], cells: list[list[Any]]) -> bool:
+    """Whether values can be of their columns' types."""
+    for column, values in zip(columns, cells, strict=True):
         fits = _FITS.get(column.type.kind)
         if fits is not None and not all(fits(value) for value in values if value is not None):
-            return None
-    return cells
+            return False
+    return True
 
 
 def _is_json(text: str) -> bool:

@@ -121,9 +121,9 @@ def null_counts(table: DumpTable, names: Sequence[str]) -> dict[str, int]:
         with ParquetFile(arrow_source(path)) as file:
             at = {file.schema_arrow.names[n]: n for n in range(len(file.schema_arrow.names))}
             for name, group in product(names, range(file.num_row_groups)):
-                known = file.metadata.row_group(group).column(at[name]).statistics
-                exact = known is not None and known.has_null_count
-                counts[name] += known.null_count if exact else file.read_row_group(group, [name]).column(0).null_count
+                known: Any = file.metadata.row_group(group).column(at[name]).statistics
+                has_count = known is not None and known.has_null_count
+                counts[name] += (known if has_count else file.read_row_group(group, [name]).column(0)).null_count
     return counts
 
 

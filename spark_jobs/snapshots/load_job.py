@@ -34,7 +34,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, OnLossy, Tabl
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
 from ticdc_bridge.spark_jobs.snapshots.letters import collect_letters, without_unfit
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
-from ticdc_bridge.spark_jobs.snapshots.stage import LETTERS, Stage, Stages, duration, no_stage, stage_root
+from ticdc_bridge.spark_jobs.snapshots.stage import LETTERS, Stage, Stages, begun, duration, no_stage, stage_root
 from ticdc_bridge.spark_jobs.spark.errors import raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
@@ -110,12 +110,10 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> LoadSummary:
     SetupError as merge raises it; the tables before are loaded then.
     """
     summary, began, letters = LoadSummary(load_job.tso), time.monotonic(), list[Path]()
-    stages = [load_job.stages.of(table, load_job.tso) for table in load_job.tables]
-    for table, stage in zip(load_job.tables, stages, strict=True):
+    for table in load_job.tables:
         summary.flags += _check_losses(load_job, table)
-        if stage is not None:
-            stage.begin()
-    with TemporaryDirectory() as scratch:
+    stages = [load_job.stages.of(table, load_job.tso) for table in load_job.tables]
+    with begun(stages), TemporaryDirectory() as scratch:
         for number, (table, stage) in enumerate(zip(load_job.tables, stages, strict=True), 1):
             letters.append(Path(scratch, f"{number}{LETTERS}") if stage is None else stage.folder / LETTERS)
             done = stage.done() if stage is not None else None
@@ -129,8 +127,6 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> LoadSummary:
             print(f"load: {table.table.id}: {done.rows} {how} ({count} tables, {rate})", file=sys.stderr)
         if load_job.letters is not None:
             collect_letters(letters, path_of(load_job.letters))
-    for stage in filter(None, stages):
-        stage.remove()
     return summary
 
 

@@ -1,7 +1,8 @@
 """What a load has read so far, kept beside its table until all tables are complete: a killed load goes on from there.
 
 PLACE__loading/TSO-SOURCE-ROWS/ has NUMBER.ROWS.parquet for each chunk that was read, which appears complete or not at
-all. SOURCE and ROWS are digests: of what the load was given, and of what its rows come from (definition, files). So chunks of another load are never taken for those of this one.
+all. SOURCE and ROWS are digests: of what the load was given, and of what its rows come from (definition, files).
+So chunks of another load are never taken for those of this one.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -146,7 +147,8 @@ class Stage:
         if have:
             print(f"load: {self._id}: {len(have)} of {len(chunks)} chunks were read before", file=sys.stderr)
         if lacking:
-            self._weights, self._began, self._first = list(weights), time.monotonic(), self._so_far()[1:]
+            self._weights, self._began = list(weights), time.monotonic()
+            self._first = self._so_far()[1:]
             writer = _ChunkWriter(reader, str(self.folder), lacking)
             # a task a chunk: Spark cuts a range evenly
             spark.range(0, len(lacking), 1, len(lacking)).mapInArrow(writer, "rows bigint").collect()
@@ -183,9 +185,6 @@ class Stage:
         for path, _ in self._chunks().values():
             path.unlink(missing_ok=True)
 
-    def remove(self) -> None:
-        remove_folder(self.folder.parent)
-
     def _chunks(self) -> dict[int, tuple[Path, int]]:
         found = ((path, _CHUNK.fullmatch(path.name)) for path in self.folder.glob("*.parquet"))
         return {int(name["number"]): (path, int(name["rows"])) for path, name in found if name}
@@ -199,6 +198,27 @@ class Stage:
                 count, share = (self.folder / f"_{number}.read").read_text("utf-8").split()
                 rows, weight = rows + int(count), weight + float(share) * self._weights[number]
         return len(have), rows, weight / max(sum(self._weights), 1)
+
+
+@contextmanager
+def begun(stages: Sequence[Stage | None]) -> Iterator[None]:
+    """Stages of the tables of a load: they stay where it ends before it is complete, and one of them has anything."""
+    given = [stage for stage in stages if stage is not None]
+    for stage in given:
+        stage.begin()
+    try:
+        yield
+    except BaseException:
+        if any(stage.count() or stage.done() for stage in given):
+            raise
+        _remove(given)
+        raise
+    _remove(given)
+
+
+def _remove(stages: Iterable[Stage]) -> None:
+    for stage in stages:
+        remove_folder(stage.folder.parent)
 
 
 @dataclass(frozen=True)

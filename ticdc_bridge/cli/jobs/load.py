@@ -112,7 +112,9 @@ class Load(SparkConf):
             changelog=self.changelog, versions=self.versions, outputs=self.outputs, without_key=self.without_key,
             layout=TableLayout.of(self.partition_by, self.cluster_by),
         )  # fmt: skip
-        settings = spark_settings(self, True, self.source.removeprefix("dumpling:"), out, *job.more_locations)
+        settings = spark_settings(
+            self, True, self.source.removeprefix("dumpling:"), out, self.stage, *job.more_locations
+        )
         source = Source(self.source, choice, self.at, DumpOptions.of(self.dump_options))
         load_job = source.job(
             job, out, self.stage, settings.conf, source_zone=source_zone, replace=self.replace,
@@ -121,7 +123,8 @@ class Load(SparkConf):
         if self.dry_run:
             lines, obstacles = plan(load_job)
             print("\n".join(lines))
-            tell_lines("load: against it", obstacles)
+            if obstacles:
+                tell_lines("load: against it", obstacles)
             return 2 if obstacles else 0
         try:
             summary = run_load(load_job, session_of(job, settings, out, None))
