@@ -86,7 +86,9 @@ class SnapshotTable(Protocol):
         """What the source does not hold exactly: a sentence a column. SetupError where it can't be read at all."""
         ...
 
-    def estimate(self) -> Estimate: ...
+    def estimate(self) -> Estimate:
+        """SetupError where the table can't be read."""
+        ...
 
     def position(self, file: int, line: int) -> dict[str, str | int]:
         """Where a row stands, for people; {} where its key alone tells it."""

@@ -157,17 +157,22 @@ def snapshot_side(zone: str, types: SparkTypes, on_lossy: OnLossy) -> CodecConfi
 
 def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
     """What a load would do, a line a table, and what stands against it, a line each. Nothing is written."""
-    lines, obstacles = [f"tso {load_job.tso}"], list[str]()
-    estimates = [table.estimate() for table in load_job.tables]
-    seconds = sum(estimate.seconds for estimate in estimates)
-    for table, found in zip(load_job.tables, estimates, strict=True):
+    lines, obstacles, found = [f"tso {load_job.tso}"], list[str](), list[tuple[load.SnapshotTable, load.Estimate]]()
+    for table in load_job.tables:
+        try:
+            found.append((table, table.estimate()))
+        except SetupError as error:
+            obstacles.append(f"table {table.table.id}: {error.detail}")
+    seconds = sum(estimate.seconds for _, estimate in found)
+    for table, estimate in found:
         id_, key = table.table.id, ", ".join(table.table.handle_key)
         out, *others = filter(None, _locations(load_job.job, load_job.out, id_)[:3])
-        about = "" if found.is_exact else "about "
+        about = "" if estimate.is_exact else "about "
+        roughly = "about " if estimate.seconds else ""  # by statistics
         places = ", ".join(map(str, (out, *others)))
         lines.append(
-            f"{id_} -> {places}: {about}{found.rows:,} rows, {about}{found.chunks:,} chunks,"
-            f" {about}{found.size:,} bytes, key {key or 'none'}, {len(table.columns)} columns"
+            f"{id_} -> {places}: {about}{estimate.rows:,} rows, {roughly}{estimate.chunks:,} chunks,"
+            f" {roughly}{estimate.size:,} bytes, key {key or 'none'}, {len(table.columns)} columns"
         )
         if not key and load_job.job.current and load_job.job.without_key == "refuse":
             obstacles.append(f"table {id_}: it has no key (--without-key append)")

@@ -183,14 +183,10 @@ class TidbTable:
         return {}
 
     def obstacles(self, seconds: float) -> list[str]:
-        """What the user has no right to, and a time to live of old versions that is over before `seconds` are."""
-        try:
-            with self.server.cursor() as cursor:
-                cursor.execute(self.query("FALSE"))
-                cursor.execute("SELECT @@tidb_gc_enable, @@tidb_gc_life_time")
-                enabled, life = cursor.fetchone()
-        except SetupError as error:
-            return [f"table {self.table.id}: {error.fields['details']}"]
+        """A time to live of old versions that is over before `seconds` are."""
+        with self.server.cursor() as cursor:
+            cursor.execute("SELECT @@tidb_gc_enable, @@tidb_gc_life_time")
+            enabled, life = cursor.fetchone()
         kept = sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([hms])", life.decode()))
         age = time.time() - tso_physical_ms(self.server.tso) / 1000
         if not int(enabled) or age + seconds < kept:

@@ -152,7 +152,7 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = words_for(small_dump(tmp_path / "dump"), tmp_path / "lake")
     assert main([*words, "--dry-run"]) == 0
     told = capsys.readouterr().out
-    assert f"tso {TSO}\nshop.t -> delta:{tmp_path}/lake/t: about 3 rows, about 3 chunks, about " in told
+    assert f"tso {TSO}\nshop.t -> delta:{tmp_path}/lake/t: about 3 rows, 3 chunks, " in told
     out = f"delta:{tmp_path}/lake/{{table}}"
     words = ["load", "--source", f"dumpling:{DUMPS / 'parquet'}", "--tables", "dmp.types,dmp.keyless", "--out", out]
     assert main([*words, "--dry-run"]) == 2
