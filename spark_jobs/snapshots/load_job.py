@@ -76,7 +76,7 @@ class Source:
     ) -> LoadJob:  # fmt: skip
         """The load of it. Arguments as LoadJob has them, and as `stage_root`. SetupError as `read_source`."""
         zone = job.read.options.time_zone
-        places = (out, job.changelog, job.versions, job.outputs, replace, zone, job.current)
+        places = (out, job.changelog, job.versions, job.outputs, replace, zone, job.current, letters)
         stages = Stages(
             repr((self.text.rpartition("@")[2], *places)),
             lambda id_: stage_root(_locations(job, out, id_)[0], id_, stage, conf),
@@ -116,15 +116,12 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> LoadSummary:
     with begun(stages), TemporaryDirectory() as scratch:
         for number, (table, stage) in enumerate(zip(load_job.tables, stages, strict=True), 1):
             letters.append(Path(scratch, f"{number}{LETTERS}") if stage is None else stage.folder / LETTERS)
-            done = stage.done() if stage is not None else None
-            how = "rows were loaded before" if done is not None else "rows"
             count = f"{number} of {len(stages)}"
-            if done is None:
-                done = _with_progress(load_job, table, stage, letters[-1], spark, f"load: {table.table.id} ({count})")
+            done = _with_progress(load_job, table, stage, letters[-1], spark, f"load: {table.table.id} ({count})")
             for name in ("rows", "written", "newer", "removed", "errors"):
                 setattr(summary, name, getattr(summary, name) + getattr(done, name))
             rate = f"{summary.rows / max(time.monotonic() - began, 0.001):,.0f} rows/s"
-            print(f"load: {table.table.id}: {done.rows} {how} ({count} tables, {rate})", file=sys.stderr)
+            print(f"load: {table.table.id}: {done.rows} rows ({count} tables, {rate})", file=sys.stderr)
         if load_job.letters is not None:
             collect_letters(letters, path_of(load_job.letters))
     return summary
@@ -215,12 +212,15 @@ def _load_table(
     steps, names = schema_changes(statements, id_), rename_chain(statements, id_).names()
     table = next(s.after for s in reversed(steps) if s.after is not None)
     assert table is not None
+    has_key = any(column.handle_key for column in table.columns)
+    targets = targets_of(spark, job, id_, out, names, has_key)
+    if stage is not None and (before := stage.done()) is not None and all(_is_at(t, load_job.tso) for t in targets):
+        print(f"load: {id_} was loaded before at this TSO", file=sys.stderr)
+        return before
     rows = source.rows(spark, stage)
     count = stage.count() if stage is not None and not source.is_read_in_place else source.estimate().rows
     snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns, count)
     summary, done, errors, deletes = Summary(), load.Loaded(0, 0), 0, None
-    has_key = any(column.handle_key for column in table.columns)
-    targets = targets_of(spark, job, id_, out, names, has_key)
     replaced = [target for target in targets if not isinstance(target, changelog.Changelog)]
     exact = snapshot
     if load_job.letters is not None:
@@ -237,10 +237,15 @@ def _load_table(
         else:
             added = load.load_past(target, exact, table, steps, deletes, summary)
             done = done if job.current else load.Loaded(exact.count, added)
-        lake_table = target.columns.lake_table  # the snapshot has what statements at its TSO did, too
-        if int(lake_table.properties().get(APPLIED, 0)) < load_job.tso:
-            lake_table.set_property(APPLIED, str(load_job.tso))
+        if not _is_at(target, load_job.tso):  # the snapshot has what statements at its TSO did, too
+            target.columns.lake_table.set_property(APPLIED, str(load_job.tso))
     return replace(done, rows=done.rows + errors, errors=errors)
+
+
+def _is_at(target: load.Target, tso: int) -> bool:
+    """True where the table has followed the statements up to a TSO."""
+    lake_table = target.columns.lake_table
+    return lake_table.exists() and int(lake_table.properties().get(APPLIED, 0)) >= tso
 
 
 def _locations(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:

@@ -211,8 +211,9 @@ def begun(stages: Sequence[Stage | None]) -> Iterator[None]:
         yield
     except BaseException:
         if any(stage.count() or stage.done() for stage in given):
-            raise
-        _remove(given)
+            print("load: what was read is kept: the same command goes on from there", file=sys.stderr)
+        else:
+            _remove(given)
         raise
     _remove(given)
 

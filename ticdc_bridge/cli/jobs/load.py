@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -126,11 +125,7 @@ class Load(SparkConf):
             if obstacles:
                 tell_lines("load: against it", obstacles)
             return 2 if obstacles else 0
-        try:
-            summary = run_load(load_job, session_of(job, settings, out, None))
-        except KeyboardInterrupt:
-            print("load: what was read is kept: the same command goes on where this one was", file=sys.stderr)
-            raise
+        summary = run_load(load_job, session_of(job, settings, out, None))
         tell_lines("load", summary.lines())
         return 1 if summary.errors else 0
 
