@@ -30,7 +30,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name
 from ticdc_bridge.spark_jobs.io.message_files import finish, partial_path_of
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, partial_path_for, path_of, remove_folder
-from ticdc_bridge.spark_jobs.io.stores import spark_location
+from ticdc_bridge.spark_jobs.io.stores import StoreUrl, spark_location
 from ticdc_bridge.spark_jobs.lake.load import Loaded, SnapshotTable
 
 if TYPE_CHECKING:
@@ -86,7 +86,10 @@ def stage_root(location: TableLocation, id_: TableId, given: str | None, conf: M
 
         session = SparkSession.getActiveSession()
         warehouse = session.conf.get(setting, None) if session else None
-    return path_of(re.sub(r"\Afile:/+", "/", warehouse)) / f"{location.name}__loading" if warehouse else None
+    warehouse = re.sub(r"\Afile:/+", "/", warehouse or "")
+    if not warehouse.startswith("/") and StoreUrl.of(warehouse) is None:  # some catalogs have a name for it
+        return None
+    return path_of(warehouse) / f"{location.name}__loading"
 
 
 @dataclass(frozen=True)
