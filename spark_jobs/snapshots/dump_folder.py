@@ -91,8 +91,9 @@ def read_dump(location: str, at: int | None = None) -> Dump:
         table = tables[_table_of(name, [table.id for table in tables.values()], location)]
         if table.kind not in ("", kind):
             raise _error(location, f"table {table.id} has files of several kinds: {table.kind}, {kind}")
-        table.kind, table.size = kind, table.size + path.stat().st_size
+        table.kind = kind
         table.files.append(str(path))
+        table.sizes.append(path.stat().st_size)
     return Dump(location, tso, tuple(tables.values()), left_alone)
 
 

@@ -10,7 +10,6 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow
 import pytest
 
 from tests.support.dumps import BY_TIME, DUMPS, FOLDERS, WITHOUT_ROWS, ZONE, rows_of
@@ -25,7 +24,9 @@ from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_rows, dump_opti
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import Dump, read_dump
 from ticdc_bridge.spark_jobs.snapshots.frames import DumpTable, FileReader, opened
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
+from ticdc_bridge.spark_jobs.snapshots.stage import Stages
 
+NO_STAGES = Stages("", lambda _: None)
 UNPROVEN = ("csv-where", "snapshot", "snapshot-time")
 """Small dumps with backslashes in bytes alone, which may stand for themselves."""
 OPTIONS = json.loads((DUMPS / "dumps.json").read_text())
@@ -72,7 +73,7 @@ def test_the_options_are_those_that_dumpling_was_given() -> None:
 
 def test_null_and_the_text_null() -> None:
     with pytest.raises(SetupError, match="look alike in note"):
-        read_source(f"dumpling:{DUMPS / 'csv-pipes'}", TableChoice(), None, "UTC", {})
+        read_source(f"dumpling:{DUMPS / 'csv-pipes'}", TableChoice(), None, "UTC", {}, NO_STAGES)
 
 
 def refused(folder: Path, at: int | None = None) -> str:
@@ -119,11 +120,11 @@ _BOMB = 40 << 20
 
 
 def read_all(folder: Path) -> None:
-    _, tables = read_source(f"dumpling:{folder}", TableChoice.of(["dmp.keyed"]), None, "UTC", {})
+    _, tables = read_source(f"dumpling:{folder}", TableChoice.of(["dmp.keyed"]), None, "UTC", {}, NO_STAGES)
     assert isinstance(tables[0], DumpTable)
-    files = pyarrow.RecordBatch.from_pylist([{"file": 0, "path": file} for file in tables[0].files])
-    for _ in FileReader(tables[0].columns, tables[0].form)([files]):
-        pass
+    for file in tables[0].files:
+        for _ in FileReader(tables[0].columns, tables[0].form).read(file):
+            pass
 
 
 def test_damaged_dumps(tmp_path: Path) -> None:
