@@ -86,10 +86,11 @@ def dump_options(text: str | None) -> dict[str, Any]:
 def arrow_rows(read: Callable[[int], bytes], columns: Sequence[Column], form: TextForm) -> Iterator[list[Any]]:
     """The rows of a file as Arrow columns of texts, and of bytes. DumpTextError."""
     for rows in dump_rows(read, columns, form):
-        yield [_arrow(values, column, form) for values, column in zip(rows, columns, strict=True)]
+        yield [arrow_array(values, column, form) for values, column in zip(rows, columns, strict=True)]
 
 
-def _arrow(values: TextColumn, column: Column, form: TextForm) -> Any:
+def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
+    """A column as Arrow's texts, or bytes. DumpTextError."""
     bits = None if values.valid.all() else pa.py_buffer(np.packbits(values.valid, bitorder="little").tobytes())
     buffers = [bits, pa.py_buffer(values.offsets), pa.py_buffer(values.data)]
     is_text = column.type.kind not in BYTES

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow
-
+from ticdc_bridge.schemas.columnar.dump_reader import TextForm
+from ticdc_bridge.schemas.columnar.row_packets import packet_rows
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
 from ticdc_bridge.schemas.inputs.live_tables import ServerAddress, connect, error_reason, server_address
@@ -29,18 +29,18 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.lake.load import Estimate
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_array
 from ticdc_bridge.spark_jobs.snapshots.stage import Stage, duration, no_stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pa: Any = pyarrow  # the stubs know less than the library
-
 PASSWORD, CA = "BRIDGE_TIDB_PASSWORD", "BRIDGE_TIDB_CA"
 """Environment variables: the password; a file with the certificate that the server's is checked by."""
 ROW_ID: Final = "_tidb_rowid"
-_FETCHED, _FIRST, _HELD = 10_000, 64, 8 << 20
-"""Rows that are fetched together: at most, at first, and the bytes of them that are aimed at."""
+_FETCHED: Final = 10_000
+"""Rows that an estimate reads."""
+_AS_SENT: Final = TextForm()
 _NO_COLUMN, _NO_SNAPSHOT = 1054, (8055, 9006)
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
 _BYTES: Final = (Kind.BIT, Kind.BINARY)
@@ -245,15 +245,21 @@ class TidbReader:
         return self.table.columns
 
     def read(self, chunk: str) -> Iterator[tuple[list[Any], float]]:
-        types = [pa.binary() if column.type.kind in _BYTES else pa.string() for column in self.columns]
-        size, count = _FIRST, 0
+        count = 0
         with self.table.server.cursor(unbuffered=True) as cursor:
             cursor.execute(self.table.query(chunk))
-            while rows := cursor.fetchmany(size):
-                arrays = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]
-                count += len(rows)
-                size = max(min(_FETCHED, _HELD * len(rows) // max(sum(array.nbytes for array in arrays), 1)), 1)
-                yield [a.cast(kind) for a, kind in zip(arrays, types, strict=True)], count / self.table.chunk_rows
+            connection = cursor.connection
+            connection._result.unbuffered_active = False  # its rows are read here, without the client
+            try:
+                for part in packet_rows(connection._rfile.readinto1, len(self.columns)):
+                    if isinstance(part, bytes):
+                        _client().protocol.MysqlPacket(part, "utf8").check_error()
+                        return
+                    count += len(part[0].valid)
+                    arrays = [arrow_array(v, c, _AS_SENT) for v, c in zip(part, self.columns, strict=True)]
+                    yield arrays, count / self.table.chunk_rows
+            except (EOFError, ValueError) as error:
+                raise OSError(str(error)) from error
 
 
 def _name(id_: TableId) -> str:
