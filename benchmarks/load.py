@@ -1,19 +1,21 @@
 """`load` of a table of 20 columns: Dumpling's Parquet, SQL and CSV, and a live TiDB.
 
 Parquet's rival is `spark.read.parquet(…).write.format("delta")`, which checks no value and knows no key. Texts have a
-number to reach in place of a rival. The live TiDB's is one unbuffered cursor in one task, as Debezium's connector reads,
-with the same client; TiDB's own CPU is left out: a reader's seconds are its CPU by the tasks that share it.
+number to reach in place of a rival. The live TiDB's is one unbuffered cursor in one task, as Debezium's connector
+reads, by PyMySQL; TiDB's own CPU is left out: a reader's seconds are its CPU by the tasks that share it.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, redirect_stderr
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.cpu import Stopwatch
 from benchmarks.figures import Figure, Run
@@ -25,6 +27,7 @@ _ROWS, _QUICK_ROWS = 1_000_000, 200_000
 _LIVE_ROWS, _QUICK_LIVE_ROWS = 200_000, 50_000
 _ROUNDS, _QUICK_ROUNDS = 3, 1
 _FILES: Final = 4
+_CHUNKS: Final = 8
 _STATEMENT: Final = 5_000  # rows of an INSERT, about Dumpling's 1 MB
 _PARQUET_TARGET, _LIVE_TARGET = 0.7, 3.0
 _GOALS: Final = {"sql": 150_000, "csv": 200_000}
@@ -83,10 +86,8 @@ def run(run: Run) -> Iterator[Figure]:
 def run_live(run: Run) -> Iterator[Figure]:
     """A live TiDB, which tests/support/tidb starts. RuntimeError where rows are missing."""
     from tests.support.tidb import running_tidb
-    from ticdc_bridge.spark_jobs.snapshots import source
 
     rows = run.rows or (_QUICK_LIVE_ROWS if run.quick else _LIVE_ROWS)
-    source.CHUNK_ROWS = rows // 8  # type: ignore[misc]  # as many chunks as a larger table has
     with tempfile.TemporaryDirectory() as folder, running_tidb(Path(folder) / "tidb") as port:
         root, spark = Path(folder), _session()
         run.say(f"a table of {rows:,} rows")
@@ -95,7 +96,7 @@ def run_live(run: Run) -> Iterator[Figure]:
         ours, theirs = list[float](), list[float]()
         for number in range((_QUICK_ROUNDS if run.quick else _ROUNDS) + 1):
             run.say(f"reading, {number}")
-            ours.append(_cpu(_read_chunks, spark, port, rows) / 2)
+            ours.append(_cpu(_read_chunks, port, rows) / 2)
             theirs.append(_cpu(_read_one, port, rows))
         name = f"load-tidb.{rows}"
         yield Figure(name, rows / median(ours[1:]), "rows a second", "more", rows / median(theirs[1:]), _LIVE_TARGET)
@@ -166,15 +167,23 @@ def _replay(folder: Path, port: int) -> None:
                     cursor.execute(statement)
 
 
-def _read_chunks(spark: SparkSession, port: int, rows: int) -> None:
-    """As load reads: chunks side by side; what they give is not written."""
-    from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
-    from ticdc_bridge.spark_jobs.snapshots.source import read_source
+def _read_chunks(port: int, rows: int) -> None:
+    """As load's workers read: chunks side by side; what they give is not kept."""
+    from ticdc_bridge.schemas.model.table import TableId
+    from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbServer
 
-    _, tables = read_source(f"mysql://root@127.0.0.1:{port}", TableChoice.of(["shop.wide"]), None, "UTC", {})
-    frame = tables[0].rows(spark)
-    if frame.selectExpr("count(c_0)", "max(c_19)").collect()[0][0] != rows:
-        raise RuntimeError("rows are missing")
+    server = TidbServer.of(f"mysql://root@127.0.0.1:{port}", "UTC")
+    (table,) = server.tables([TableId("shop", "wide")], rows // _CHUNKS)
+    table.query("TRUE")  # the key is asked for here
+    with ProcessPoolExecutor(2) as pool:
+        if sum(pool.map(partial(_count, table), table.cuts)) != rows:
+            raise RuntimeError("rows are missing")
+
+
+def _count(table: Any, cut: str) -> int:
+    from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbReader
+
+    return sum(len(arrays[0]) for arrays, _ in TidbReader(table).read(cut))
 
 
 def _read_one(port: int, rows: int) -> None:

@@ -43,7 +43,7 @@ class Load(SparkConf):
     )
     at: int | None = option(INPUT, "TSO", "The TSO to read at. Default: that of the dump, or the newest.")
     dump_options: str | None = option(
-        INPUT, "TEXT", "What Dumpling was told, where its files do not show it: '--escape-backslash=false'."
+        INPUT, "TEXT", "What Dumpling was told, where its files do not prove it; '' for its defaults."
     )
     source_time_zone: str | None = option(
         INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."
