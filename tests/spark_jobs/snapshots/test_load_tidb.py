@@ -151,7 +151,7 @@ def test_what_stands_against_a_load(
     assert told.startswith("load: against it: table shop.number: TiDB at 127.0.0.1:")
     assert "SELECT command denied" in told
     now = time.time
-    monkeypatch.setattr(tidb_reader.time, "time", lambda: now() + 3600)
+    monkeypatch.setattr(time, "time", lambda: now() + 3600)
     assert main([*words, f"mysql://root@127.0.0.1:{port}"]) == 2
     assert "load: against it: tidb_gc_life_time is 10m0s: the TSO is 60 min old" in capsys.readouterr().err
 
