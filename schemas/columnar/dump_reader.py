@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ticdc_bridge.schemas.columnar.kernels import dump_text
-from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORMED
+from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORMED, Cells
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 
@@ -174,27 +174,23 @@ class _Reader:
 
     def texts(self, rows: int) -> list[TextColumn]:
         """The first rows of the cells, the header left out, by the table's columns."""
-        first, width, columns = self._first, len(self._columns), dict[int, TextColumn]()
-        starts, ends, _ = (array[first * width : rows * width] for array in self._cells)
-        sizes = (ends - starts).reshape(rows - first, width).sum(axis=0)
-        for position, n in enumerate(self._order or ()):
-            text = TextColumn(
-                np.empty(int(sizes[position]) + 1, np.uint8), np.empty(rows - first + 1, np.int32),
-                np.empty(rows - first, np.uint8),
-            )  # fmt: skip
+        columns = dict[int, TextColumn]()
+        for position, (n, text) in enumerate(
+            zip(self._order or (), text_room(self._cells, self._first, rows, len(self._columns)), strict=True)
+        ):
             bad = dump_text.fill_texts(
-                self._data, self._cells, position, width, first, rows, self._rule(self._columns[n]), self._escapes,
-                self._marks[1], *text,
+                self._data, self._cells, position, len(self._columns), self._first, rows, self._rule(self._columns[n]),
+                self._escapes, self._marks[1], *text,
             )  # fmt: skip
             if bad >= 0:
-                at = self._before + int(self._cells[0][bad * width + position])
+                at = self._before + int(self._cells[0][bad * len(self._columns) + position])
                 what = "can't be read: nothing proves what its backslash or quotes mean, or the file is damaged"
                 if self._form.escapes is not None:
                     what = "is not written as the others are: the file is damaged, or has another dialect"
                 details = "say what Dumpling was told (--dump-options '' for its defaults)"
                 raise DumpTextError(f"column {self._columns[n].name}: the value at byte {at} {what}: {details}")
             columns[n] = text
-        return [columns[n] for n in range(width)]
+        return [columns[n] for n in range(len(self._columns))]
 
     def _rule(self, column: Column) -> int:
         kind, has_quotes = column.type.kind, bool(self._marks[1].size)
@@ -212,6 +208,16 @@ class _Reader:
 
     def cut(self) -> DumpCut:
         return DumpCut(f"it ends within a row or statement, after byte {self._before + self.at}: the file is cut")
+
+
+def text_room(cells: Cells, first: int, rows: int, columns: int) -> list[TextColumn]:
+    """Arrays for the values of rows from `first` on, a column each."""
+    sizes = (cells[1] - cells[0])[first * columns : rows * columns].reshape(rows - first, columns).sum(axis=0)
+    count = rows - first
+    return [
+        TextColumn(np.empty(int(size) + 1, np.uint8), np.empty(count + 1, np.int32), np.empty(count, np.uint8))
+        for size in sizes
+    ]
 
 
 def _array(data: bytes) -> Any:

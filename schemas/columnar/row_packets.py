@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ticdc_bridge.schemas.columnar.dump_reader import TextColumn
+from ticdc_bridge.schemas.columnar.dump_reader import TextColumn, text_room
 from ticdc_bridge.schemas.columnar.kernels import dump_text
 from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORMED
 from ticdc_bridge.schemas.columnar.kernels.row_packets import LONG, MOST, scan_packets
@@ -80,11 +80,7 @@ def _some(count: int) -> int:
 
 
 def _texts(data: Any, cells: Any, columns: int, rows: int) -> list[TextColumn]:
-    sizes = (cells[1] - cells[0])[: rows * columns].reshape(rows, columns).sum(axis=0)
-    texts = [
-        TextColumn(np.empty(int(size) + 1, np.uint8), np.empty(rows + 1, np.int32), np.empty(rows, np.uint8))
-        for size in sizes
-    ]
+    texts = text_room(cells, 0, rows, columns)
     for n, text in enumerate(texts):
         dump_text.fill_texts(data, cells, n, columns, 0, rows, dump_text.ANY, *_NOTHING, *text)
     return texts
