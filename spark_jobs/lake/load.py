@@ -6,9 +6,10 @@ order. A current table without rows is written without a MERGE. docs/decisions/0
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -56,47 +57,49 @@ class Estimate:
     seconds: float = 0
 
 
-class SnapshotTable(Protocol):
-    """A table at the TSO. columns: those that can be read; definition: its CREATE TABLE, as of just before the TSO.
+@dataclass
+class SnapshotTable(ABC):
+    """A table at the TSO. definition: its CREATE TABLE, as of just before the TSO."""
 
-    identity: what its rows come from; tables of one identity and TSO have the same rows in the same chunks.
-    is_read_in_place: its rows need no stage.
-    """
-
-    @property
-    def table(self) -> Table: ...
+    table: Table
+    definition: DdlText
 
     @property
-    def definition(self) -> DdlText: ...
+    def is_read_in_place(self) -> bool:
+        """Its rows need no stage."""
+        return False
 
     @property
-    def columns(self) -> Sequence[Column]: ...
+    @abstractmethod
+    def columns(self) -> Sequence[Column]:
+        """Those that can be read."""
 
     @property
-    def identity(self) -> str: ...
+    @abstractmethod
+    def identity(self) -> str:
+        """What its rows come from: tables of one identity and TSO have the same rows in the same chunks."""
 
-    @property
-    def is_read_in_place(self) -> bool: ...
-
+    @abstractmethod
     def rows(self, spark: SparkSession, stage: Any) -> DataFrame:
         """As Snapshot has them. stage: spark_jobs.snapshots.stage.Stage that keeps what was read."""
-        ...
+
+    @abstractmethod
+    def estimate(self) -> Estimate:
+        """SetupError where the table can't be read."""
 
     def losses(self) -> list[str]:
         """What the source does not hold exactly: a sentence a column. SetupError where it can't be read at all."""
-        ...
-
-    def estimate(self) -> Estimate:
-        """SetupError where the table can't be read."""
-        ...
+        return []
 
     def position(self, file: int, line: int) -> dict[str, str | int]:
         """Where a row stands, for people; {} where its key alone tells it."""
-        ...
+        del file, line
+        return {}
 
     def obstacles(self, seconds: float) -> list[str]:
         """What stands against a load that reads for so long, a sentence each."""
-        ...
+        del seconds
+        return []
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ import pyarrow
 
 from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
 from ticdc_bridge.schemas.columnar.dump_reader import DumpCut, DumpTextError, TextForm
-from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
-from ticdc_bridge.spark_jobs.lake.load import Estimate, SourceError
+from ticdc_bridge.spark_jobs.lake.load import Estimate, SnapshotTable, SourceError
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows
 from ticdc_bridge.spark_jobs.snapshots.stage import Stage, fields_of, no_stage
 
@@ -43,18 +42,15 @@ _NO_ROW: Final = "it has no row, and Dumpling makes no such file: it is cut"
 
 
 @dataclass
-class DumpTable:
-    """A table of a dump (spark_jobs.lake.load.SnapshotTable).
+class DumpTable(SnapshotTable):
+    """A table of a dump.
 
     Args:
-        definition: its CREATE TABLE as SHOW prints it.
         kind: of its files: sql, csv or parquet; "" without rows.
         sizes: of its files in bytes, as they are stored.
         form: how its texts are read.
     """
 
-    table: Table
-    definition: DdlText
     kind: str = ""
     files: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -88,7 +84,6 @@ class DumpTable:
 
     @property
     def is_read_in_place(self) -> bool:
-        """Parquet needs no stage."""
         return self.kind == "parquet"
 
     def rows(self, spark: SparkSession, stage: Stage | None) -> DataFrame:
@@ -145,10 +140,6 @@ class DumpTable:
 
     def position(self, file: int, line: int) -> dict[str, str | int]:
         return {"file": self.files[file], "row": line + 1}
-
-    def obstacles(self, seconds: float) -> list[str]:
-        del seconds
-        return []
 
     def _footers(self) -> Iterator[Any]:
         """Its files of Parquet, one after the other. SetupError STOPPED."""

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,9 +26,9 @@ from ticdc_bridge.schemas.inputs.table_sources import mysql_client
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO, tso_physical_ms
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.lake.load import Estimate
+from ticdc_bridge.spark_jobs.lake.load import Estimate, SnapshotTable
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_array
 from ticdc_bridge.spark_jobs.snapshots.stage import Stage, duration, no_stage
 
@@ -126,27 +126,19 @@ class TidbServer:
         cursor.execute(f"SHOW CREATE TABLE {_name(id_)}")
         query, where = cursor.fetchone()[1].decode(), f"table {id_} of {self.address.name}"
         shown = DdlText(self.tso - 1, id_.db, query, SHOW, "UTC", where)
-        return TidbTable(self, versions([shown])[-1].table, shown, chunk_rows)
+        return TidbTable(versions([shown])[-1].table, shown, self, chunk_rows)
 
 
-@dataclass(frozen=True)
-class TidbTable:
-    """A table at the server's TSO (spark_jobs.lake.load.SnapshotTable)."""
+@dataclass
+class TidbTable(SnapshotTable):
+    """A table at the server's TSO. SELECT gives what a changefeed sends: nothing is lost."""
 
     server: TidbServer
-    table: Table
-    definition: DdlText
     chunk_rows: int
-
-    is_read_in_place: bool = field(default=False, init=False)
 
     @property
     def columns(self) -> Sequence[Column]:
         return [column for column in self.table.columns if not column.virtual]
-
-    def losses(self) -> list[str]:
-        """None: what SELECT gives is what a changefeed sends."""
-        return []
 
     @property
     def identity(self) -> str:
@@ -177,10 +169,6 @@ class TidbTable:
         rows = read if is_exact else max(rows, read)
         seconds = (time.monotonic() - began) * rows / max(read, 1) / (os.cpu_count() or 1)
         return Estimate(rows, is_exact, -(-rows // self.chunk_rows) or 1, size, seconds)
-
-    def position(self, file: int, line: int) -> dict[str, str | int]:
-        del file, line
-        return {}
 
     def obstacles(self, seconds: float) -> list[str]:
         """A time to live of old versions that is over before `seconds` are."""
