@@ -30,7 +30,8 @@ def packet_rows(read_into: Callable[[Any], int], columns: int) -> Iterator[list[
         EOFError: the connection ended within the rows.
         ValueError: for what are no rows of so many columns.
     """
-    data, state = np.empty(BLOCK, np.uint8), np.zeros(2, np.int64)
+    data: Any = np.empty(BLOCK, np.uint8)
+    state = np.zeros(2, np.int64)
     size = max(_ROWS // columns, 1) * columns
     cells = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint8)
     rows = at = filled = 0
@@ -38,7 +39,8 @@ def packet_rows(read_into: Callable[[Any], int], columns: int) -> Iterator[list[
     def take(count: int) -> Any:
         """The next bytes, those first that are here."""
         nonlocal at
-        taken, have = np.empty(count, np.uint8), min(count, filled - at)
+        taken: Any = np.empty(count, np.uint8)
+        have = min(count, filled - at)
         taken[:have] = data[at : at + have]
         at += have
         while have < count:

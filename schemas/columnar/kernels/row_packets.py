@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORMED, MORE, NULL, QUOTED, Cells
@@ -15,7 +17,7 @@ MOST = 0xFFFFFF
 
 
 @inline
-def _number(data: Array, at: int, width: int) -> int:
+def _number(data: Array, at: int, width: int) -> Any:
     number = np.int64(0)
     for n in range(width):
         number |= np.int64(data[at + n]) << (8 * n)
@@ -53,7 +55,7 @@ def scan_packets(
         for cell in range(rows * columns, (rows + 1) * columns):
             if first >= last:
                 return rows
-            length, kind = np.int64(data[first]), QUOTED
+            length, kind = _number(data, first, 1), QUOTED
             first += 1
             if length >= 0xFB:
                 width = 0 if length == 0xFB else 2 if length == 0xFC else 3 if length == 0xFD else 8
