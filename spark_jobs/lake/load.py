@@ -153,6 +153,8 @@ class Snapshot:
     def is_unfit(self, number: int, column: Column, values: ColumnValues) -> SparkColumn | None:
         """Whether a value is none of its column's type; None where any text or bytes are one."""
         name, kind = F.col(f"c_{number}"), column.type.kind
+        if dict(self.rows.dtypes)[f"c_{number}"] == values.type_of(column) != "string":
+            return None
         is_date = kind in values.types.kinds
         if values.type_of(column) != "string" and kind not in _BYTES and not (is_date and self.is_lossy):
             return name.isNotNull() & self.typed(number, column, values).isNull()
