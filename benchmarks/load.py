@@ -1,9 +1,9 @@
 """`load` of a table of 20 columns: Dumpling's Parquet, SQL and CSV, and a live TiDB.
 
 Parquet's rival is `spark.read.parquet(…).write.format("delta")`, which checks no value and knows no key. Texts have a
-number of rows to reach when they are read; what Delta takes comes on top. The live TiDB's rival is one unbuffered cursor
-in one task, as Debezium's connector reads, by PyMySQL; TiDB's own CPU is left out: a reader's seconds are its CPU by the
-tasks that share it.
+number of rows to reach when they are read; what Delta takes comes on top. The live TiDB's rival is one unbuffered
+cursor in one task, as Debezium's connector reads, by PyMySQL; TiDB's own CPU is left out: a reader's seconds are its
+CPU by the tasks that share it.
 """
 
 from __future__ import annotations
