@@ -14,6 +14,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_SNAPPY_MAGIC = b"\xff\x06\x00\x00sNaPpY"
 OPENERS: Final[dict[bytes, Callable[[IO[bytes]], Any]]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -80,6 +81,43 @@ def unlz4(data: bytes, most: int) -> bytes:
     return bytes(memoryview(room)[:size])
 
 
+class _SnappyFrames(io.RawIOBase):
+    """A file of Snappy frames (upstream snappy `framing_format.txt`) as what it holds, a frame at a time."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._rest = file, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            head = self._file.read(4)
+            if not head:
+                return 0
+            body = self._file.read(int.from_bytes(head[1:], "little"))
+            if len(head) < 4 or len(body) < int.from_bytes(head[1:], "little"):
+                raise EOFError("the file of Snappy frames is cut")
+            if head + body == _SNAPPY_MAGIC or head[0] >= 0x80:
+                continue
+            try:  # with the mark in front the library checks the frame's checksum
+                self._rest = memoryview(bytes(_library().snappy.decompress(_SNAPPY_MAGIC + head + body)))
+            except _library().DecompressionError as error:
+                raise OSError("a damaged Snappy frame") from error
+        count = min(len(buffer), len(self._rest))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
+
+
+def unsnap_frames(file: IO[bytes]) -> IO[bytes]:
+    """A file of Snappy frames, inflated as it is read. Reading raises what UNREADABLE lists."""
+    return io.BufferedReader(_SnappyFrames(file))
+
+
 def snap(data: bytes) -> bytes:
     """Bytes → a Snappy block."""
     return bytes(_library().snappy.compress_raw(data))
@@ -94,6 +132,7 @@ def inflate_file(data: bytes, most: int) -> bytes:
     """A file's content, as it is where it is not compressed. ValueError for damage, and for more than `most` bytes."""
     if data.startswith(LZ4_MAGIC):
         return unlz4(data, most)
+    openers = {**OPENERS, _SNAPPY_MAGIC: unsnap_frames}
     content: bytes
     if data.startswith(ZSTD_MAGIC):
         library = _library()
@@ -101,7 +140,7 @@ def inflate_file(data: bytes, most: int) -> bytes:
             content = bytes(library.zstd.decompress(data))
         except library.DecompressionError as error:
             raise ValueError("not a Zstandard file, or a damaged one") from error
-    elif opener := next((opener for magic, opener in OPENERS.items() if data.startswith(magic)), None):
+    elif opener := next((opener for magic, opener in openers.items() if data.startswith(magic)), None):
         try:
             content = opener(io.BytesIO(data)).read(most + 1)
         except UNREADABLE as error:

@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.reasons import reason_of
 
 _MOST: Final = 1 << 30
-_ENDS: Final = r"\.sql(?:\.(?:gz|bz2|xz|zst|lz4))?\Z"
+_ENDS: Final = r"\.sql(?:\.(?:gz|bz2|xz|zst|lz4|snappy))?\Z"
 _SQL: Final = re.compile(_ENDS)
 # Upstream dumpling `export/writer.go`: other characters of names are %XX.
 _DATABASE: Final = re.compile(rf"(?P<db>[^.]+)-schema-create{_ENDS}")

@@ -56,6 +56,7 @@ ERRORS: Final[Mapping[str, str]] = {
     "KAFKA_UNREACHABLE": "Kafka at {servers}: {details}",
     "UNKNOWN_TOPIC": "Topic {topic}: {details}",
     "STORE_UNREACHABLE": "{place}: {details}",
+    "TIDB_UNREACHABLE": "TiDB at {place}: {details}",
     "TRACKED_TWICE": "changefeed '{changefeed}' is tracked by another process too: {details}",
     "JAVA_MISSING": "{details}",
     "JAVA_ENDED": "the Java process of Spark {details}",

@@ -43,7 +43,7 @@ _METADATA = (
     TableColumn(CHANGE, "string"),
     TableColumn(DAY, "date"),
 )
-_OPS = "element_at(map('c', 'I', 'r', 'I', 'u', 'U', 'd', 'D'), op)"
+_OPS = "element_at(map('c', 'I', 'r', 'I', 'u', 'U', 'd', 'D', 's', 'R'), op)"
 _DAY = "date_add(DATE'1970-01-01', CAST(floor(unix_millis({0}) / 86400000) AS int))"
 _MOST_DAYS = 400
 """Days of one batch that a condition names; of more, all days are read."""

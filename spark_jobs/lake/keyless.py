@@ -53,7 +53,7 @@ def append_inserts(
     message_id = F.when(has_offset, F.concat_ws("/", *source)).alias("message_id")
     bad = rows.bad_column(rows.columns).alias("bad")
     received = changes.select("op", "commit_ts", message_id, *rows.values_after(), bad).dropDuplicates(["message_id"])
-    inserted = keep_rows(received, counts.are_few).where("op IN ('c', 'r')")
+    inserted = keep_rows(received, counts.are_few).where("op IN ('c', 'r', 's')")
     first = inserted.where("bad IS NOT NULL OR message_id IS NULL").select("bad", "commit_ts").first()
     if first is not None:
         raise columns.stopped(

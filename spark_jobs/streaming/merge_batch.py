@@ -72,7 +72,7 @@ def merge_table(
     names = names[-1:] if by_offset else names
     if by_offset and changes is not None:
         offset_order.refuse_truncate(changes, is_of_name(names[-1][1]), id_)
-    targets = _targets(session, job, id_, location, names, has_key)
+    targets = targets_of(session, job, id_, location, names, has_key)
     if changes is None or table is None:
         if definition is not None:
             for target in targets:
@@ -89,7 +89,7 @@ def merge_table(
     return counts[0]
 
 
-def _targets(
+def targets_of(
     session: SparkSession, job: Job, id_: TableId, location: TableLocation, names: Names, has_key: bool,
 ) -> list[merge.CurrentTable | changelog.Changelog | row_versions.RowVersions]:  # fmt: skip
     """The tables that the job writes, the current one first."""

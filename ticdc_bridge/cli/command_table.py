@@ -55,6 +55,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("replay", JOBS, "jobs.replay:Replay", "send messages from a dead letter queue again"),
     ),
     "Keep lake tables": (
+        Command("load", JOBS, "jobs.load:Load", "load the rows of a dump or a live TiDB into lake tables, at one TSO"),
         Command(
             "merge", JOBS, "jobs.merge:Merge", "keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL)"
         ),

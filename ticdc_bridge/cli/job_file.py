@@ -32,7 +32,7 @@ from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput
 
 OPTION: Final = "--file"
-COMMANDS: Final = ("merge", "decode", "transcode")
+COMMANDS: Final = ("load", "merge", "decode", "transcode")
 _ALIASES: Final = {"source": "in", "target": "out"}
 _SOURCES: Final = {"in", "topics"}
 """Of which a job has one."""
@@ -83,7 +83,8 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
     typed |= _SOURCES if typed & _SOURCES else set()
     added: list[str] = []
     for key, value in {**document, **section}.items():
-        name = _option_name(key, command)
+        name = key.replace("_", "-")
+        name = name if name in options else _option_name(key, command)
         if name not in options:
             near = get_close_matches(name, [*options, *_ALIASES], 1)
             advice = f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,359 @@
+"""Loads the rows that a table of TiDB had at one TSO into tables of the lake: as changes of that commit_ts.
+
+So whatever `merge` does about newer rows, deleted keys, columns and types is done here too, and both may come in either
+order. A current table without rows is written without a MERGE. docs/decisions/0048 has the rules.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
+from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.arrow.change_schema import SOURCE
+from ticdc_bridge.spark_jobs.lake import changelog, merge, row_versions
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
+from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME
+from ticdc_bridge.spark_jobs.lake.row_values import RowValues
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
+from ticdc_bridge.spark_jobs.pipeline.result import Summary
+from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
+
+_BYTES = (Kind.BIT, Kind.BINARY)
+_NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+_DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(?:\.\d{1,6})?"
+_FORMS = {
+    Kind.DATE: rf"\A{_DATE}\z", Kind.DATETIME: rf"\A{_DATE} {_TIME}\z", Kind.TIMESTAMP: rf"\A{_DATE} {_TIME}\z",
+    Kind.TIME: rf"\A-?\d?{_TIME}\z", Kind.DECIMAL: r"\A-?\d+(?:\.\d+)?\z",
+}  # fmt: skip
+"""Texts (Java's patterns) of types that the lake has as text."""
+
+
+class SourceError(Exception):
+    """In Spark's workers: what is wrong with the source; the driver finds it in Spark's text."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a table has. size: in bytes. seconds: that reading takes, where a limit needs it."""
+
+    rows: int
+    is_exact: bool
+    chunks: int
+    size: int
+    seconds: float = 0
+
+
+@dataclass
+class SnapshotTable(ABC):
+    """A table at the TSO. definition: its CREATE TABLE, as of just before the TSO."""
+
+    table: Table
+    definition: DdlText
+
+    @property
+    def is_read_in_place(self) -> bool:
+        """Its rows need no stage."""
+        return False
+
+    @property
+    @abstractmethod
+    def columns(self) -> Sequence[Column]:
+        """Those that can be read."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """What its rows come from: tables of one identity and TSO have the same rows in the same chunks."""
+
+    @abstractmethod
+    def rows(self, spark: SparkSession, stage: Any) -> DataFrame:
+        """As Snapshot has them. stage: spark_jobs.snapshots.stage.Stage that keeps what was read."""
+
+    @abstractmethod
+    def estimate(self) -> Estimate:
+        """SetupError where the table can't be read."""
+
+    def losses(self) -> list[str]:
+        """What the source does not hold exactly: a sentence a column. SetupError where it can't be read at all."""
+        return []
+
+    def position(self, file: int, line: int) -> dict[str, str | int]:
+        """Where a row stands, for people; {} where its key alone tells it."""
+        del file, line
+        return {}
+
+    def obstacles(self, seconds: float) -> list[str]:
+        """What stands against a load that reads for so long, a sentence each."""
+        del seconds
+        return []
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The rows of a table at a TSO.
+
+    Args:
+        tso: physical ms << 18 | logical.
+        table: as it was defined then.
+        rows: c_N for each of `columns`, as text in plain form, bytes, or as Parquet has it; `file` and `line` tell rows
+            apart.
+        columns: those that the source has.
+        count: how many rows these are.
+        is_lossy: a date that its type can't hold is NULL.
+    """
+
+    tso: int
+    table: Table
+    rows: DataFrame
+    columns: Sequence[Column]
+    count: int
+    is_lossy: bool = False
+
+    @property
+    def id(self) -> TableId:
+        return self.table.id
+
+    def text(self, number: int) -> str:
+        """SQL: a value in plain form."""
+        name, column = f"c_{number}", self.columns[number]
+        kind = dict(self.rows.dtypes)[name]
+        if kind == "string":
+            return name
+        if kind == "binary":
+            return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
+        if kind == "timestamp_ntz":
+            fraction = "." + "S" * column.scale if column.scale else ""
+            return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
+        return f"CAST({name} AS string)"
+
+    def typed(self, number: int, column: Column, values: ColumnValues) -> SparkColumn:
+        """A value as the lake has it; NULL for one that the column can't hold."""
+        name = f"c_{number}"
+        kind = dict(self.rows.dtypes)[name]
+        if column.type.kind in _BYTES and kind == "binary":
+            return F.col(name)
+        if kind != "string" and column.type.kind in _NUMBERS:
+            return F.col(name).try_cast(values.type_of(column))
+        value: SparkColumn = values.convert(self.text(number), column)
+        return value
+
+    def is_unfit(self, number: int, column: Column, values: ColumnValues) -> SparkColumn | None:
+        """Whether a value is none of its column's type; None where any text or bytes are one."""
+        name, kind = F.col(f"c_{number}"), column.type.kind
+        if dict(self.rows.dtypes)[f"c_{number}"] == values.type_of(column) != "string":
+            return None
+        is_date = kind in values.types.kinds
+        if values.type_of(column) != "string" and kind not in _BYTES and not (is_date and self.is_lossy):
+            return name.isNotNull() & self.typed(number, column, values).isNull()
+        if kind not in _FORMS or dict(self.rows.dtypes)[f"c_{number}"] != "string":
+            return None
+        return name.isNotNull() & ~name.rlike(_FORMS[kind])
+
+    def nulled(self, values: ColumnValues) -> dict[str, int]:
+        """By column how many dates are NULL because its type can't hold them."""
+        dates = [(n, c) for n, c in enumerate(self.columns) if self.is_lossy and c.type.kind in values.types.kinds]
+        lost = (F.col(f"c_{n}").isNotNull() & self.typed(n, column, values).isNull() for n, column in dates)
+        counts = self.rows.agg(F.lit(0), *map(F.count_if, lost)).collect()[0][1:] if dates else ()
+        return {column.name: count for (_, column), count in zip(dates, counts, strict=True) if count}
+
+    def unfit(self, values: ColumnValues) -> SparkColumn:
+        """The number of the first column whose value is none of its type; NULL where all are."""
+        checks = ((n, self.is_unfit(n, column, values)) for n, column in enumerate(self.columns))
+        return F.coalesce(*(F.when(c, F.lit(n)) for n, c in checks if c is not None), F.lit(None).cast("int"))
+
+    def checked(self, values: ColumnValues) -> Snapshot:
+        """The same; a value that is none of its column's type ends the job that reads it."""
+        texts = F.array(*(F.lit(unfit_text(column) + _advice(column, values)) for column in self.columns))
+        unfit = self.unfit(values)
+        fails = F.raise_error(F.get(texts, unfit)).isNull()
+        return replace(self, rows=self.rows.where(F.when(unfit.isNotNull(), fails).otherwise(F.lit(True))))
+
+    def changes(self) -> DataFrame:
+        """The rows as spark_jobs.arrow.change_schema.CHANGES with `position`, inserted at the TSO."""
+        names = ", ".join(sql_literal(column.name) for column in self.columns)
+        texts = ", ".join(self.text(n) for n in range(len(self.columns)))
+        keys = ", ".join(sql_literal(name) for name in self.table.handle_key)
+        at = f"CAST({self.tso} AS bigint)"
+        # Rows of a table without a key are told apart by where they stand in the snapshot.
+        source = f"named_struct('topic', 'snapshot {self.tso}', 'partition', file, 'offset', line, 'timestamp', NULL)"
+        return self.rows.selectExpr(
+            "'row' AS kind", "'s' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
+            f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table",
+            "CAST(NULL AS int) AS schema_id", "CAST(NULL AS bigint) AS table_version",
+            f"CAST(array({keys}) AS array<string>) AS key",
+            "CAST(NULL AS map<string,string>) AS before", f"map_from_arrays(array({names}), array({texts})) AS after",
+            "CAST(array() AS array<string>) AS flags", "0 AS row", f"CAST({source} AS {SOURCE}) AS source",
+            "CAST(NULL AS string) AS error", "(CAST(file AS bigint) << 40) + line AS position",
+        )  # fmt: skip
+
+
+Target = merge.CurrentTable | changelog.Changelog | row_versions.RowVersions
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a load did. newer: rows that are newer, or deleted later, in the place. removed: keys it did not have.
+    errors: rows with a value that is none of its column's type.
+    """
+
+    rows: int
+    written: int
+    newer: int = 0
+    removed: int = 0
+    errors: int = 0
+
+
+def load_current(
+    target: merge.CurrentTable, snapshot: Snapshot, table: Table, steps: list[SchemaChange],
+    deletes: DataFrame | None, summary: Summary,
+) -> Loaded:  # fmt: skip
+    """A snapshot into a current table.
+
+    Args:
+        table: the columns as they are now, by the statements in `steps`.
+        deletes: of `missing_keys`, None for none.
+    Raises:
+        SetupError: as CurrentTable.merge.
+    """
+    columns, lake_table = target.columns, target.columns.lake_table
+    target.check_key(columns, table, lake_table.exists())
+    is_new = not lake_table.exists() or (lake_table.read().isEmpty() and not columns.tombstone_table.exists())
+    # Later statements may give the columns other names and values: merge follows them.
+    if is_new and all(step.commit_ts < snapshot.tso for step in steps):
+        return _fill(columns, snapshot, table, steps)
+    of_snapshot = f"{COMMIT_TS} = {snapshot.tso}"
+    before = lake_table.read().where(of_snapshot).count() if lake_table.exists() else 0
+    target.merge(_with(snapshot.checked(columns.values).changes(), deletes), table, steps, summary)
+    after, rows = lake_table.read().where(of_snapshot).count(), snapshot.count
+    return Loaded(rows, after - before, rows - after, deletes.count() if deletes is not None else 0)
+
+
+def _with(changes: DataFrame, deletes: DataFrame | None) -> DataFrame:
+    return changes if deletes is None else changes.unionByName(deletes, allowMissingColumns=True)
+
+
+def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> Loaded:
+    """A table without rows: those of the snapshot in one commit, each value checked as it is written."""
+    columns.refuse_names(table)
+    columns.follow_or_create(table, steps)
+    rows = RowValues(columns.values, table, steps)
+    typed = _typed(snapshot, rows)
+    fields = columns.lake_table.read().schema.fields
+    extra = {COMMIT_TS: F.lit(snapshot.tso).cast("bigint"), merge.ROW_MESSAGE: _row_message(snapshot)}
+    values = {**extra, **typed}
+    frame = snapshot.rows.select(*(values[f.name].cast(f.dataType).alias(f.name) for f in fields))
+    columns.lake_table.add_rows(frame)
+    return Loaded(snapshot.count, snapshot.count)
+
+
+def _row_message(snapshot: Snapshot) -> SparkColumn:
+    return F.concat_ws("/", F.lit(f"snapshot {snapshot.tso}"), "file", "line", F.lit(0))
+
+
+def _typed(snapshot: Snapshot, rows: RowValues) -> dict[str, SparkColumn]:
+    """The values of the snapshot's rows, by the columns of the lake; one that its column can't hold ends the job."""
+    by_name = {column.name: n for n, column in enumerate(snapshot.columns)}
+    typed = dict[str, SparkColumn]()
+    for column in rows.columns:
+        number = by_name.get(column.name)
+        value = F.lit(None) if number is None else snapshot.typed(number, column, rows.of_column)
+        is_unfit = None if number is None else snapshot.is_unfit(number, column, rows.of_column)
+        if is_unfit is not None:
+            text = unfit_text(column) + _advice(column, rows.of_column)
+            value = F.when(is_unfit, F.raise_error(F.lit(text))).otherwise(value)
+        typed[column.name] = value
+    return typed
+
+
+def unfit_text(column: Column) -> str:
+    """Of a value that its column can't hold."""
+    return f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
+
+
+def _advice(column: Column, values: ColumnValues) -> str:
+    is_date = column.type.kind in values.types.kinds
+    more = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" if is_date else ""
+    return f": --dead-letter FILE takes such rows out{more}"
+
+
+def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:
+    """Deletes at the TSO of the keys that a place has at it, and the snapshot has not; None where there are none.
+
+    SetupError USAGE for a table without a key.
+    """
+    columns = target.columns
+    rows = RowValues(columns.values, table, steps)
+    if not rows.keys:
+        details = "--replace: rows without a key can't be told from those that are gone: load it into a new place"
+        raise SetupError("USAGE", details=f"table {snapshot.id}: {details}")
+    if not columns.lake_table.exists():
+        return None
+    is_current = isinstance(target, merge.CurrentTable)
+    known = columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}" if is_current else _valid_at(snapshot.tso))
+    texts = [F.expr(_plain(column, columns)).alias(f"t_{n}") for n, column in enumerate(rows.keys)]
+    here = snapshot.changes().select(*rows.keys_of("after"))
+    gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
+    pairs = ", ".join(f"{sql_literal(column.name)}, t_{n}" for n, column in enumerate(rows.keys))
+    at, names = f"CAST({snapshot.tso} AS bigint)", ", ".join(sql_literal(column.name) for column in rows.keys)
+    deletes = gone.selectExpr(
+        "'row' AS kind", "'d' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
+        f"{sql_literal(snapshot.id.db)} AS db", f"{sql_literal(snapshot.id.table)} AS table", f"array({names}) AS key",
+        f"map({pairs}) AS before", "CAST(NULL AS map<string,string>) AS after",
+        "CAST(array() AS array<string>) AS flags", "0 AS row", "CAST(-1 AS bigint) AS position",
+    ).localCheckpoint()  # fmt: skip
+    return None if deletes.isEmpty() else deletes
+
+
+def _plain(column: Column, columns: TableColumns) -> str:
+    """SQL: a value of a key as the table of the lake has it → in plain form."""
+    name, kind = quote_name(column.name), columns.values.type_of(column)
+    if column.type.kind in _BYTES:
+        return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
+    if kind == "timestamp_ntz":
+        fraction = "." + "S" * column.scale if column.scale else ""
+        return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
+    if kind == "timestamp":
+        raise columns.stopped(f"--replace: the key has a TIMESTAMP ({column.name}) of Spark's type: load it elsewhere")
+    return f"CAST({name} AS string)"
+
+
+def load_past(
+    target: changelog.Changelog | row_versions.RowVersions, snapshot: Snapshot, table: Table,
+    steps: list[SchemaChange], deletes: DataFrame | None, summary: Summary,
+) -> int:  # fmt: skip
+    """A snapshot into a changelog, or into row versions; how many rows it added. As `load_current`."""
+    changes = snapshot.checked(target.columns.values).changes()
+    if isinstance(target, row_versions.RowVersions) and target.columns.lake_table.exists():
+        changes = _without_known(target, changes, snapshot, table, steps)
+    return target.merge(_with(changes, deletes), table, steps, summary)
+
+
+def _valid_at(tso: int) -> str:
+    """SQL: versions that were valid at a TSO."""
+    ends_later = f"{row_versions.TO} IS NULL OR coalesce({row_versions.TO_TS} > {tso}, false)"
+    return f"{row_versions.FROM_TS} <= {tso} AND ({ends_later})"
+
+
+def _without_known(
+    target: row_versions.RowVersions, changes: DataFrame, snapshot: Snapshot, table: Table, steps: list[SchemaChange]
+) -> DataFrame:
+    """Without rows whose version at the TSO is known, and has these values."""
+    rows = RowValues(target.columns.values, table, steps)
+    stored = [F.col(quote_name(name)).alias(f"s_{n}") for n, (name, _) in enumerate(rows.value_pairs)]
+    known = target.columns.lake_table.read().where(_valid_at(snapshot.tso)).select(*stored)
+    valued = changes.select("*", *rows.values_after())
+    same = [F.col(name).eqNullSafe(F.col(f"s_{n}")) for n, (_, name) in enumerate(rows.value_pairs)]
+    return valued.join(known, same, "left_anti").drop(*(name for _, name in rows.value_pairs))

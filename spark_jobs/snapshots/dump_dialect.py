@@ -1,0 +1,213 @@
+"""How the texts of a dump are written: what Dumpling was told, and what its files prove.
+
+Nothing in a dump names its options. What the files prove is taken; where they prove nothing and it matters, the load is
+refused, with the options that are needed.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow
+
+from ticdc_bridge.schemas.columnar.dump_reader import (
+    BYTES,
+    NUMBERS,
+    TIMES,
+    DumpCut,
+    DumpTextError,
+    TextColumn,
+    TextForm,
+    dump_rows,
+)
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import bit_size
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+OPTION: Final = "--dump-options"
+_OPTIONS: Final = {"csv-separator": "separator", "csv-delimiter": "quote", "csv-line-terminator": "terminator",
+                   "csv-null-value": "null", "no-header": "has_header", "csv-output-dialect": "binary",
+                   "escape-backslash": "escapes"}  # fmt: skip
+_BINARY: Final = {"": "raw", "bigquery": "base64", "snowflake": "hex", "redshift": "hex"}
+_DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "hex": binascii.unhexlify,
+    "base64": partial(binascii.a2b_base64, strict_mode=True),
+}
+_KNOWN: Final[dict[str, tuple[Any, ...]]] = {
+    "separator": (b",", b"\t", b"|+|", b"|", b";", b"\x01"), "quote": (b'"', b"'", b""), "terminator": (b"\r\n", b"\n"),
+    "null": (b"\\N", b"", b"NULL", b"null"), "has_header": (True, False), "binary": ("raw", "hex", "base64"),
+    "escapes": (True, False),
+}  # fmt: skip
+"""What is tried, Dumpling's defaults first."""
+_SIGNS: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\r\\n": "\r\n"}
+
+
+class FileHead(NamedTuple):
+    """The first bytes of a file, inflated, and of what. is_whole: there are no more."""
+
+    name: str
+    data: bytes
+    columns: Sequence[Column]
+    is_whole: bool
+
+
+def dump_options(text: str | None) -> dict[str, Any]:
+    """Fields of TextForm by Dumpling's command line, "" for its defaults; None: nothing is known. SetupError USAGE."""
+    if text is None:
+        return {}
+    given = {name: values[0] for name, values in _KNOWN.items()}
+    words = iter(shlex.split(text))
+    for word in words:
+        option, has_value, value = word.removeprefix("--").partition("=")
+        name = _OPTIONS.get(option, "")
+        if name in ("has_header", "escapes"):
+            given[name] = (value.lower() == "false") is (name == "has_header")
+        elif name:
+            value = value if has_value else next(words, "")
+            if name == "binary" and value not in _BINARY:
+                raise SetupError("USAGE", details=f"{OPTION}: {option} is {', '.join(filter(None, _BINARY))}")
+            given[name] = _BINARY[value] if name == "binary" else _SIGNS.get(value, value).encode()
+    return given
+
+
+def arrow_rows(read: Callable[[int], bytes], columns: Sequence[Column], form: TextForm) -> Iterator[list[Any]]:
+    """The rows of a file as Arrow columns of texts, and of bytes. DumpTextError."""
+    for rows in dump_rows(read, columns, form):
+        yield [arrow_array(values, column, form) for values, column in zip(rows, columns, strict=True)]
+
+
+def head_rows(data: bytes, is_whole: bool, columns: Sequence[Column], form: TextForm) -> Iterator[list[Any]]:
+    """The rows in the first bytes of a file; DumpCut after them where there are more bytes. Else as `arrow_rows`."""
+    chunks = iter([data])
+
+    def read(_: int) -> bytes:
+        block = next(chunks, b"")
+        if not (block or is_whole):
+            raise DumpCut("the rest is not here")
+        return block
+
+    return arrow_rows(read, columns, form)
+
+
+def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
+    """A column as Arrow's texts, or bytes. DumpTextError."""
+    bits = None if values.valid.all() else pa.py_buffer(np.packbits(values.valid, bitorder="little").tobytes())
+    buffers = [bits, pa.py_buffer(values.offsets), pa.py_buffer(values.data)]
+    is_text = column.type.kind not in BYTES
+    array = pa.Array.from_buffers(pa.string() if is_text else pa.binary(), len(values.valid), buffers)
+    try:
+        if is_text:
+            array.validate(full=True)
+        elif form.is_csv and form.binary != "raw":
+            decode = _DECODERS[form.binary]
+            return pa.array([value and decode(value) for value in array.to_pylist()], pa.binary())
+    except ValueError as error:  # pyarrow's too
+        what = "a text that is not UTF-8" if is_text else f"bytes that are no {form.binary}"
+        raise DumpTextError(f"column {column.name}: {what}") from error
+    return array
+
+
+def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any]) -> TextForm:
+    """How the files of a dump are read, by what the first bytes of some of each table's prove.
+
+    Args:
+        heads: looked at until one form is left.
+        given: of `dump_options`.
+    Raises:
+        SetupError: USAGE where several forms give other values, or none fits.
+    """
+    known = _KNOWN if is_csv else {"escapes": _KNOWN["escapes"]}
+    tried = [(given[name],) if name in given else values for name, values in known.items()]
+    forms, are_same = [TextForm(is_csv, **dict(zip(known, form, strict=True))) for form in product(*tried)], True
+    for head in heads:
+        if len(forms) == 1:
+            break
+        found = [(form, _cells(head, form)) for form in forms]
+        cells = [(form, values) for form, values in found if not isinstance(values, DumpTextError)]
+        cells = [entry for entry in cells if is_csv and entry[0].has_header] or cells  # it could be a row of texts, too
+        # Where values fit their types in no dialect, some are none of their type, which the load finds out.
+        cells = [entry for entry in cells if _do_fit(head.columns, entry[1])] or cells
+        if not cells:
+            details = f"{head.name} can't be read with any dialect that is known ({found[0][1]}): it is damaged, or say"
+            raise SetupError("USAGE", details=f"{details} what Dumpling was told ({OPTION} '--csv-separator … …')")
+        forms = [form for form, _ in cells]
+        are_same = are_same and head.is_whole and all(values == cells[0][1] for _, values in cells)
+    unsure = {name for name in known if any(getattr(form, name) != getattr(forms[0], name) for form in forms)}
+    if all(form.quote for form in forms):
+        unsure -= {"null"}  # another way to write it is refused when it comes
+    if are_same or not unsure:
+        return forms[0]
+    if unsure == {"escapes"}:
+        return replace(forms[0], escapes=None)
+    names = ", ".join(f"--{option}" for option, name in _OPTIONS.items() if name in unsure)
+    details = f"nothing in the dump proves {names}: say what Dumpling was told ({OPTION} '' for its defaults)"
+    raise SetupError("USAGE", details=details)
+
+
+def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | DumpTextError:
+    """The values of each column; the error where the head can't be read so."""
+    mark, cells = form.quote, [list[Any]() for _ in head.columns]
+    header = form.separator.join(mark + column.name.encode() + mark for column in head.columns) + form.terminator
+    if form.is_csv and form.has_header and not head.data.startswith(header):
+        return DumpTextError("its first line does not name the table's columns")
+    try:
+        for rows in head_rows(head.data, head.is_whole, head.columns, form):
+            for values, found in zip(rows, cells, strict=True):
+                found += values.to_pylist()
+    except DumpTextError as error:
+        if head.is_whole or not isinstance(error, DumpCut):
+            return DumpTextError(str(error))  # the error itself has hold of the reader's buffers
+    return cells
+
+
+def _do_fit(columns: Sequence[Column], cells: list[list[Any]]) -> bool:
+    cases = ((value, column) for column, values in zip(columns, cells, strict=True) for value in values)
+    return all(value is None or _fits(value, column) for value, column in cases)
+
+
+def _fits(value: Any, column: Column) -> bool:
+    """Whether a text can be a value of the column."""
+    kind, length = column.type.kind, column.length
+    if kind is Kind.BIT:
+        return len(value) == bit_size(length or 1)
+    if kind is Kind.BINARY:
+        return length is None or len(value) <= length
+    if kind is Kind.JSON:
+        with suppress(ValueError):
+            json.loads(value)
+            return True
+        return False
+    if kind in NUMBERS:
+        return re.fullmatch(r"-?[0-9.]+(?:e[+-]?[0-9]+)?", value) is not None
+    return kind not in TIMES or value[:1] in "-0123456789"
+
+
+def refuse_null_texts(form: TextForm, columns: Sequence[Column], name: str) -> None:
+    """SetupError USAGE where NULL and a text are written alike: without quotes, and the text is not escaped."""
+    escaped = form.escapes and form.null[:1] == b"\\" and form.null != b"\\\\"
+    text = form.null.decode("utf-8", "replace")
+    alike = [
+        column.name
+        for column in columns
+        if column.nullable and column.type.kind not in (*NUMBERS, *TIMES, Kind.BIT, Kind.JSON)
+        and (column.type.kind not in (Kind.ENUM, Kind.SET) or text in ("", *column.elements))
+    ]  # fmt: skip
+    if form.is_csv and alike and not form.quote and not escaped:
+        details = (
+            f"{name}: NULL is written {text!r} and texts have no quotes, so NULL and the text {text!r} look alike in"
+            f" {', '.join(alike)}: dump again with --csv-delimiter, or to Parquet"
+        )
+        raise SetupError("USAGE", details=details)

@@ -1,0 +1,160 @@
+"""A folder that TiDB's Dumpling wrote: its TSO, its tables with their definitions, and which files are whose.
+
+Upstream `dumpling/export`: `metadata.go`, `writer.go` (names of files), `consistency.go` (what the TSO means).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from ticdc_bridge.schemas.codec.compression import UNREADABLE
+from ticdc_bridge.schemas.ddl.executor.versions import versions
+from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
+from ticdc_bridge.schemas.inputs.live_tables import unescape
+from ticdc_bridge.schemas.inputs.sql_files import sql_statements
+from ticdc_bridge.schemas.model.errors import DdlError, SetupError
+from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX, DumpTable, opened
+
+_COMPRESSED: Final = r"(?:\.(?:gz|zst|snappy))?"
+_DATA: Final = re.compile(
+    rf"(?P<name>.+)\.(?P<kind>sql|csv){_COMPRESSED}\Z|(?P<stem>.+?)(?:\.\w+)?\.(?P<parquet>parquet)\Z"
+)
+_SCHEMA: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+)-schema\.sql{_COMPRESSED}\Z")
+_OTHER: Final = re.compile(
+    r"(?P<name>.+)-schema-(?P<what>create|view|sequence|trigger|post|placement-policy-create)\.sql"
+    + _COMPRESSED
+    + r"\Z"
+)
+_DEFAULT_NAME: Final = re.compile(r"(?P<db>[^./]+)\.(?P<table>[^./]+)\.\d{9,}\Z")
+_POSITION: Final = re.compile(r"^\s*Log:[ \t]*(\S*)\s*^\s*Pos:[ \t]*(\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
+_LOG: Final = "tidb-binlog"
+_MOST: Final = 16 << 20
+"""Bytes of a definition, or of the metadata."""
+_BETWEEN: Final = "[./_-]"
+_LEFT_ALONE: Final = {"view": "views", "sequence": "sequences", "trigger": "triggers", "post": "routines"}
+
+
+@dataclass(frozen=True)
+class Dump:
+    """left_alone: files that hold no rows of a table, by what they are."""
+
+    location: str
+    tso: int
+    tables: tuple[DumpTable, ...]
+    left_alone: Counter[str] = field(default_factory=Counter)
+
+
+def read_dump(location: str, at: int | None = None) -> Dump:
+    """What a folder of Dumpling's has.
+
+    Args:
+        location: a folder of this machine or an object store.
+        at: its TSO (physical ms << 18 | logical), where its metadata does not say it.
+    Raises:
+        SetupError: USAGE for what is no whole dump, or has files that are nobody's.
+    """
+    folder = path_of(location)
+    if not folder.is_dir():
+        raise _error(location, "there is no such folder")
+    paths = sorted((path for path in folder.rglob("*") if path.is_file()), key=str)
+    names = {str(path)[len(str(folder)) + 1 :]: path for path in paths}
+    if "metadata" not in names:
+        details = "it has no file called metadata, which Dumpling writes at its end: the dump is not complete, or none"
+        raise _error(location, f"{details}. Dump again")
+    tso = _tso(names.pop("metadata"), location, at)
+    left_alone, views = Counter[str](), set[str]()
+    schemas, data = dict[TableId, Path](), list[tuple[str, Path, str]]()
+    for name, path in names.items():
+        if other := _OTHER.fullmatch(path.name):
+            left_alone.update([_LEFT_ALONE[other["what"]]] if other["what"] in _LEFT_ALONE else [])
+            views |= {other["name"]} if other["what"] == "view" else set()
+        elif found := _SCHEMA.fullmatch(path.name):
+            schemas[TableId(unescape(found["db"]), unescape(found["table"]))] = path
+        elif found := _DATA.fullmatch(name):
+            data.append((found["name"] or found["stem"], path, found["kind"] or found["parquet"]))
+        else:
+            left_alone["other files"] += 1
+    tables = {
+        id_.folded: _definition(id_, path, tso, location)
+        for id_, path in schemas.items()
+        if path.name.partition("-schema.sql")[0] not in views
+    }
+    for name, path, kind in data:
+        table = tables[_table_of(name, [table.id for table in tables.values()], location)]
+        if table.kind not in ("", kind):
+            raise _error(location, f"table {table.id} has files of several kinds: {table.kind}, {kind}")
+        table.kind = kind
+        table.files.append(str(path))
+        table.sizes.append(path.stat().st_size)
+    return Dump(location, tso, tuple(tables.values()), left_alone)
+
+
+def _tso(metadata: Path, location: str, at: int | None) -> int:
+    with metadata.open("rb") as file:
+        found = _POSITION.findall(file.read(_MOST).decode("utf-8", "replace"))
+    log, text = found[0] if found else ("", "")
+    if len(set(found)) > 1 or (text.isdigit() and log != _LOG):
+        why = "several positions: rows may be newer than the first" if log == _LOG else f"a position of {log}, no TSO"
+        raise _error(location, f"its metadata has {why}: dump a TiDB with --consistency snapshot")
+    tso = int(text) if text.isdigit() else 0
+    if not 0 < (at or tso) <= MAX_TSO:
+        time = f" of its time {text}: CAST(UNIX_TIMESTAMP('{text}') * 1000 AS UNSIGNED) << 18" if ":" in text else ""
+        raise _error(location, f"its metadata names no TSO: give the one of what it holds (--at N){time}")
+    if at is not None and tso not in (0, at):
+        raise _error(location, f"its metadata says that it holds the rows of TSO {text}, and --at says {at}")
+    return at or tso
+
+
+def _definition(id_: TableId, path: Path, tso: int, location: str) -> DumpTable:
+    """As of just before the TSO: a row belongs to what was defined before its commit_ts."""
+    try:
+        with opened(path) as file:
+            data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise ValueError(f"it has more than {_MOST} bytes, and is no definition")
+        texts = sql_statements(data.decode(), id_.db)
+        shown = replace(texts[-1], commit_ts=tso - 1, mode=SHOW)
+        table = versions([shown])[-1].table
+    except (DdlError, ValueError, *UNREADABLE) as error:
+        details = error.detail if isinstance(error, DdlError) else error
+        raise _error(location, f"{path.name}: {details}") from error
+    return DumpTable(table, shown)
+
+
+def _table_of(name: str, tables: Sequence[TableId], location: str) -> TableId:
+    """The table of a file with rows, by its name below the folder, without its endings. A template of the user's has
+    names as they are, or with %XX as the usual one.
+    """
+    usual = _DEFAULT_NAME.fullmatch(name)
+    if usual is not None:
+        id_ = TableId(unescape(usual["db"]), unescape(usual["table"])).folded
+        found = [table for table in tables if table.folded == id_]
+    else:
+        found = [id_ for id_ in tables if any(_is_named(text, id_) for text in (name, unescape(name)))]
+        longest = max((len(id_.table) for id_ in found), default=0)
+        found = [id_ for id_ in found if len(id_.table) == longest]
+    if len(found) == 1:
+        return found[0].folded
+    details = (
+        f"{name}: which table has these rows can't be told: its definition (DB.TABLE-schema.sql) is missing, or the"
+        " name does not say it"
+    )
+    raise _error(location, details)
+
+
+def _is_named(text: str, id_: TableId) -> bool:
+    db = re.search(rf"(?:\A|{_BETWEEN}){re.escape(id_.db)}(?={_BETWEEN})", text)
+    table = rf"(?:\A|{_BETWEEN}){re.escape(id_.table)}(?:{_BETWEEN}|\Z)"
+    return db is not None and re.search(table, text[db.end() :]) is not None
+
+
+def _error(location: str, details: str) -> SetupError:
+    return SetupError("USAGE", details=f"{PREFIX}{location}: {details}")

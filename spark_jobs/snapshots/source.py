@@ -1,0 +1,78 @@
+"""`load --source`: what it names, and the tables that are there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from ticdc_bridge.schemas.inputs.live_tables import is_server
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.arrow.warm_up import warm_dump_texts
+from ticdc_bridge.spark_jobs.lake.load import SnapshotTable
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import refuse_null_texts, text_form
+from ticdc_bridge.spark_jobs.snapshots.dump_folder import read_dump
+from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX
+from ticdc_bridge.spark_jobs.snapshots.stage import Stages
+from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbServer
+
+CHUNK_ROWS: Final = 200_000
+
+
+def _choose(ids: Sequence[TableId], choice: TableChoice) -> list[TableId]:
+    """Those that are chosen. SetupError USAGE where there is none."""
+    chosen = [id_ for id_ in ids if choice.takes(id_)]
+    if not chosen:
+        names = ", ".join(sorted(map(str, ids))[:10]) or "none"
+        raise SetupError("USAGE", details=f"the source has no table {choice}; its tables: {names}")
+    return chosen
+
+
+def read_source(
+    source: str, choice: TableChoice, at: int | None, zone: str, options: Mapping[str, Any], stages: Stages
+) -> tuple[int, list[SnapshotTable]]:
+    """The TSO of a source, and its tables that are chosen.
+
+    Args:
+        source: `dumpling:DIR-OR-URL` or `mysql://USER@HOST:PORT`.
+        at: the TSO that is asked for.
+        zone: of the sessions in which a live TiDB is read.
+        options: what Dumpling was told (spark_jobs.snapshots.dump_dialect.dump_options).
+        stages: of the tables; without `at` a load of a live TiDB that has not ended goes on at its TSO.
+    Raises:
+        SetupError: USAGE, TIDB_UNREACHABLE, STORE_UNREACHABLE.
+    """
+    if is_server(source):
+        server = TidbServer.of(source, zone, at)
+        ids = _choose(server.ids(), choice)
+        if at is None and (begun := stages.unfinished(ids)) is not None:
+            then = replace(server, tso=begun)
+            if then.has_snapshot():
+                print(f"load: goes on at tso {begun}, where a load did not end (--at N takes another)", file=sys.stderr)
+                server, ids = then, _choose(then.ids(), choice)
+            else:
+                words = "did not end, and TiDB has collected what was there then: a new one begins"
+                print(f"load: a load at tso {begun} {words}", file=sys.stderr)
+        return server.tso, [*server.tables(ids, CHUNK_ROWS)]
+    if not source.startswith(PREFIX):
+        details = f"--source {source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed"
+        raise SetupError("USAGE", details=details)
+    dump = read_dump(source.removeprefix(PREFIX), at)
+    for what, count in sorted(dump.left_alone.items()):
+        print(f"load: left alone: {what} {count}", file=sys.stderr)
+    ids = _choose([table.id for table in dump.tables], choice)
+    kinds = {table.kind for table in dump.tables} - {""}
+    if not kinds:
+        raise SetupError("USAGE", details=f"{source}: it has definitions and no file with rows (dumpling -d)")
+    for kind in kinds & {"sql", "csv"}:  # what any of its tables proves holds for all
+        warm_dump_texts()
+        tables = [table for table in dump.tables if table.kind == kind]
+        form = text_form(kind == "csv", (head for table in tables for head in table.heads()), options)
+        for table in tables:
+            table.form = form
+            if table.id in ids:
+                refuse_null_texts(form, table.columns, str(table.id))
+    return dump.tso, [table for table in dump.tables if table.id in ids]

@@ -1,0 +1,64 @@
+"""`load`: dumps into lake tables of all kinds, before and after changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.dumps import DUMPS, ZONE, rows_of
+from ticdc_bridge.cli import main
+
+KEPT = ("g_virtual", "g_stored", "c_float", "c_float_md", "c_double", "c_year")
+"""Columns that a dump lacks, and those whose texts are compared as numbers."""
+
+
+def load(*words: str) -> int:
+    return main(["load", *words])
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    return [row.asDict() for row in spark.read.format("delta").load(str(path)).collect()]
+
+
+@pytest.fixture(autouse=True)
+def _session(spark: SparkSession) -> None:
+    """The session of the tests, which the commands use too."""
+
+
+def texts(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as TiDB's texts, bytes and None."""
+    return {n: v if v is None or isinstance(v, bytes) else str(v) for n, v in row.items() if n[0] != "_"}
+
+
+@pytest.mark.parametrize("name", ["sql", pytest.param("csv", marks=pytest.mark.slow), "parquet"])
+def test_a_dump_of_each_kind(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The rows are TiDB's, and the same load again changes nothing."""
+    out = f"delta:{tmp_path}/{{schema}}/{{table}}"
+    tables = "dmp.types,dmp.keyless,dmp.empty_one"
+    words = ["--source", f"dumpling:{DUMPS / name}", "--tables", tables, "--out", out, "--source-time-zone", ZONE]
+    assert load(*words, "--without-key", "append") == 2
+    assert "g_stored is generated" in capsys.readouterr().err
+    words += ["--without-key", "append", "--on-lossy", "flag"]
+    assert load(*words) == 0
+    told = capsys.readouterr().err
+    assert "load: rows 12\nload: written 12\nload: newer in the table 0\nload: removed 0\nload: errors 0\n" in told
+    found = {str(row["id"]): texts(row) for row in read(tmp_path / "dmp" / "types")}
+    for row in rows_of("types"):
+        stored = found[row["id"]]
+        assert stored["g_stored"] is None
+        for column, value in row.items():
+            if column in ("c_float", "c_float_md", "c_double") and value is not None:
+                real = np.float64 if column == "c_double" else np.float32
+                assert real(stored[column]) == real(value)
+            elif column not in KEPT and (name != "parquet" or stored[column] is not None):
+                assert stored[column] == value, column
+            elif name == "parquet" and column not in KEPT:
+                assert value is None or "-00" in value, column
+    assert load(*words) == 0
+    assert "load: written 0\n" in capsys.readouterr().err

@@ -1,0 +1,165 @@
+"""`load` from a real TiDB: at one TSO, in chunks by every kind of key, and again into a table that is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.dying import start_dying
+from tests.support.tidb import needs_tidb, running_tidb
+from ticdc_bridge.cli import main
+from ticdc_bridge.spark_jobs.snapshots import source, tidb_reader
+
+pytestmark = [*needs_tidb, pytest.mark.slow]
+TABLES = {
+    "number": "(id BIGINT PRIMARY KEY CLUSTERED, v VARCHAR(20))",
+    "composite": "(a VARCHAR(9), b VARBINARY(9), c DATETIME(3), v VARCHAR(20), PRIMARY KEY (a, b, c) CLUSTERED)",
+    "loose": "(id BIGINT UNSIGNED PRIMARY KEY NONCLUSTERED, v VARCHAR(20))",
+    "random": "(id BIGINT AUTO_RANDOM PRIMARY KEY CLUSTERED, v VARCHAR(20))",
+    "folded": "(name VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY CLUSTERED, v VARCHAR(20))",
+}
+ROWS = {
+    "number": "VALUES (1,'a'), (-9223372036854775808,'b'), (3,NULL), (9223372036854775807,'it''s'), (5,'')",
+    "composite": "VALUES ('é',x'00','2024-01-01 00:00:00.001','a'), ('é',x'00ff','2024-01-01','b'), "
+    "('',x'','1970-01-01','c'), ('a''b',x'27','2024-01-01','d'), ('a\\\\b',x'5c','2024-01-01','e')",
+    "loose": "VALUES (18446744073709551615,'a'), (0,'b'), (7,'c'), (8,'d'), (9,'e')",
+    "random": "(v) VALUES ('a'), ('b'), ('c'), ('d'), ('e')",
+    "folded": "VALUES ('b','1'), ('A','2'), ('c','3'), ('Z','4'), ('_','5')",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with running_tidb(tmp_path_factory.mktemp("tidb")) as port:
+        connection = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True)
+        cursor = connection.cursor()
+        cursor.execute("CREATE DATABASE shop")
+        for name, columns in TABLES.items():
+            cursor.execute(f"CREATE TABLE shop.{name} {columns}")
+            cursor.execute(f"INSERT INTO shop.{name} {ROWS[name]}")
+        yield port, cursor
+        connection.close()
+
+
+def newest_tso(cursor: Any) -> int:
+    cursor.execute("SHOW MASTER STATUS")
+    return int(cursor.fetchone()[1])
+
+
+def rows_of(spark: SparkSession, path: Path) -> set[tuple[Any, ...]]:
+    return {tuple(row)[:-1] for row in spark.read.format("delta").load(str(path)).collect()}
+
+
+def held(cursor: Any, name: str) -> set[tuple[Any, ...]]:
+    cursor.execute(f"SELECT * FROM shop.{name}")
+    texts = {"composite": lambda row: (*row[:2], f"{row[2]:%Y-%m-%d %H:%M:%S}.{row[2].microsecond // 1000:03}", row[3])}
+    return set(map(texts.get(name, tuple), cursor.fetchall()))
+
+
+def test_chunks_and_reload(
+    server: Any,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Chunks of two rows give every row once; what came after the TSO is not there, until --replace at a later one."""
+    port, cursor = server
+    monkeypatch.setattr(source, "CHUNK_ROWS", 2)
+    words = ["load", "--source", f"mysql://root@127.0.0.1:{port}", "--tables", "shop.*"]
+    words += ["--out", f"delta:{tmp_path}/{{table}}", "--versions", f"delta:{tmp_path}/v/{{table}}"]
+    at, before = newest_tso(cursor), {name: held(cursor, name) for name in TABLES}
+    cursor.execute("DELETE FROM shop.number WHERE id = 1")
+    cursor.execute("UPDATE shop.number SET v = 'new' WHERE id = 3")
+    cursor.execute("INSERT INTO shop.number VALUES (11, 'late')")
+    assert main([*words, "--at", str(at)]) == 0
+    assert "load: rows 25\nload: written 25\n" in capsys.readouterr().err
+    for name, rows in before.items():
+        assert rows_of(spark, tmp_path / name) == rows, name
+    again = [*words[:4], "shop.number", *words[5:]]
+    assert main([*again, "--replace"]) == 0
+    assert "load: removed 1\n" in capsys.readouterr().err
+    assert rows_of(spark, tmp_path / "number") == held(cursor, "number")
+    assert main([*again, "--at", str(at)]) == 0, "an older load changes nothing"
+    assert rows_of(spark, tmp_path / "number") == held(cursor, "number")
+    versions = spark.read.format("delta").load(str(tmp_path / "v" / "number"))
+    assert versions.where("_valid_to IS NULL").count() == len(held(cursor, "number"))
+
+
+def test_goes_on_at_its_tso(
+    server: Any,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A load that was killed goes on at its TSO, with the chunks that it has read, as long as TiDB has it."""
+    port, cursor = server
+    monkeypatch.setattr(source, "CHUNK_ROWS", 2)
+    words = ["load", "--source", f"mysql://root@127.0.0.1:{port}", "--tables", "shop.*"]
+    words += ["--out", f"delta:{tmp_path}/{{table}}"]
+    before = {name: held(cursor, name) for name in TABLES}
+    dies = (
+        "from ticdc_bridge.spark_jobs.snapshots import source, stage\nsource.CHUNK_ROWS = 2\nstage.Stage.finish = die\n"
+    )
+    process = start_dying(dies, words)
+    told = process.communicate()[1]
+    assert process.returncode == -9, told
+    (folder,) = tmp_path.glob("composite__loading/*")
+    (folder / "1.2.parquet").unlink()
+    cursor.execute("INSERT INTO shop.number VALUES (12, 'later')")
+    assert main(words) == 0
+    told = capsys.readouterr().err
+    assert f"load: goes on at tso {folder.name.partition('-')[0]}, where a load did not end" in told
+    assert "load: shop.composite: 2 of 3 chunks were read before\n" in told
+    assert told.count("were read before") == 1
+    for name, rows in before.items():
+        assert rows_of(spark, tmp_path / name) == rows, name
+    assert not list(tmp_path.glob("*__loading"))
+    process = start_dying(dies, words)
+    process.communicate()
+    (folder,) = tmp_path.glob("composite__loading/*")
+    for path in tmp_path.glob("*__loading/*"):
+        path.rename(path.with_name(f"{1 << 40}-{path.name.partition('-')[2]}"))
+    assert main(words) == 0
+    told = capsys.readouterr().err
+    assert f"load: a load at tso {1 << 40} did not end, and TiDB has collected what was there then" in told
+    assert f"what a load at TSO {1 << 40} had read is removed" in told
+    assert rows_of(spark, tmp_path / "number") == held(cursor, "number")
+
+
+def test_what_stands_against_a_load(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--dry-run: rows that are few are counted, a missing right and garbage collection are told."""
+    port, cursor = server
+    monkeypatch.setattr(tidb_reader, "_FETCHED", 4)
+    words = ["load", "--tables", "shop.*", "--out", f"delta:{tmp_path}/{{table}}", "--dry-run", "--source"]
+    assert main([*words, f"mysql://root@127.0.0.1:{port}"]) == 0
+    told = capsys.readouterr().out
+    assert f"shop.loose -> delta:{tmp_path}/loose: about " in told
+    cursor.execute("CREATE USER writer")
+    cursor.execute("GRANT INSERT ON shop.number TO writer")
+    assert main([*words, f"mysql://writer@127.0.0.1:{port}"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("load: against it: table shop.number: TiDB at 127.0.0.1:")
+    assert "SELECT command denied" in told
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 3600)
+    assert main([*words, f"mysql://root@127.0.0.1:{port}"]) == 2
+    assert "load: against it: tidb_gc_life_time is 10m0s: the TSO is 60 min old" in capsys.readouterr().err
+
+
+def test_what_the_server_refuses(server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    port, _ = server
+    words = ["load", "--table", "shop.number", "--out", f"delta:{tmp_path}/x", "--source"]
+    assert main([*words, f"mysql://nobody@127.0.0.1:{port}"]) == 2
+    assert "error TIDB_UNREACHABLE" in capsys.readouterr().err
+    assert main([*words, f"mysql://root@127.0.0.1:{port}", "--at", str(1 << 40)]) == 2
+    assert "error TIDB_UNREACHABLE" in capsys.readouterr().err

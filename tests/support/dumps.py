@@ -1,0 +1,39 @@
+"""Dumpling's real dumps (tests/golden/dumpling) and the rows that TiDB held."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from tests.support.golden import GOLDEN
+from ticdc_bridge.schemas.model import values
+
+DUMPS = GOLDEN / "dumpling"
+BY_TIME = json.loads((DUMPS / "dumps.json").read_text())["tso"]
+FOLDERS = sorted(path.name for path in DUMPS.iterdir() if path.is_dir())
+WITHOUT_ROWS = ("csv-sql", "filter", "no-data", "csv-pipes")
+"""Folders without definitions, without rows, and one whose NULLs and texts look alike."""
+ZONE = "+08:00"
+UTC = ("csv-utc", "parquet-zstd-utc")
+"""The server's zone, and the folders that were dumped in UTC."""
+
+
+@cache
+def rows_of(table: str, zone: str = "UTC") -> list[dict[str, Any]]:
+    """What TiDB held of a table: texts, bytes, None; TIMESTAMP in the zone."""
+    rows = list[dict[str, Any]]()
+    for line in map(json.loads, (DUMPS / "rows.jsonl").read_text().splitlines()):
+        if line["table"] == table:
+            rows.append({name: _value(name, value, zone) for name, value in line["row"].items()})
+    return rows
+
+
+def _value(name: str, value: Any, zone: str) -> Any:
+    if name.startswith("c_timestamp") and value is not None:
+        return values.shift_zone(value, "UTC", zone)[0]
+    data = bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
+    if name.startswith("c_bit") and data is not None:
+        data = bytes.fromhex(data) if isinstance(data, str) else data
+        return data[-((int(name[5:]) + 7) // 8) :]
+    return data

@@ -1,0 +1,156 @@
+"""`load`: rows that were there before a changefeed, at one TSO, into lake tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ticdc_bridge.cli.job_file import JobFileCommand, table_outputs_of
+from ticdc_bridge.cli.job_options import TYPES, SparkConf
+from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, SPARK, choice, flag, option
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
+
+COMMAND_CLASS: Final = JobFileCommand
+
+
+@dataclass(kw_only=True)
+class Load(SparkConf):
+    """Load the rows that tables of TiDB had at one TSO into lake tables, where `merge` goes on.
+
+    Each row has `_commit_ts` = the TSO. It replaces no newer row and brings back no key that was deleted later, so load
+    and merge may come in either order. The same load again changes nothing.
+
+    Start the changefeed at the TSO that `load` prints (cdc cli changefeed create --start-ts=TSO), or before it.
+
+    Examples:
+      ticdc-bridge load --source dumpling:/backup/shop --tables 'shop.*' --out 'delta:/lake/{schema}/{table}'
+      BRIDGE_TIDB_PASSWORD=… ticdc-bridge load --source mysql://reader@tidb:4000 --table shop.orders \\
+          --out delta:/lake/orders --dry-run
+      ticdc-bridge load --source mysql://reader@tidb:4000 --table shop.orders --out delta:/lake/orders --replace
+    """
+
+    source: str = option(
+        INPUT, "SOURCE",
+        "dumpling:DIR-OR-URL (SQL, CSV or Parquet), or mysql://USER@HOST:PORT of a TiDB, read by tidb_snapshot. "
+        "[BRIDGE_TIDB_PASSWORD, BRIDGE_TIDB_CA]",
+        default=...
+    )  # fmt: skip
+    table: str | None = option(INPUT, "DB.TABLE", "The table; --tables takes several.")
+    tables: list[str] = option(
+        INPUT, "PATTERNS", "Tables to load, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable).", default=[]
+    )
+    at: int | None = option(INPUT, "TSO", "The TSO to read at. Default: that of the dump, or the newest.")
+    dump_options: str | None = option(
+        INPUT, "TEXT", "What Dumpling was told, where its files do not prove it; '' for its defaults."
+    )
+    source_time_zone: str | None = option(
+        INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."
+    )
+    outputs: Any = option(
+        INPUT, "JOB.toml",
+        "Read these options from a file (docs/lake.md); the command line wins.",
+        "--file", callback=table_outputs_of, default=()
+    )  # fmt: skip
+    time_zone: str | None = option(
+        DEFINITIONS, "ZONE", "Time zone of TIMESTAMP text in the lake table: the changefeed's. Default: UTC."
+    )
+    ddl: Path | None = option(
+        DEFINITIONS, "SOURCE", "The tables' statements, where a place follows later ones than the snapshot."
+    )
+    out: str | None = option(OUTPUT, "TABLE", "The table as TiDB has it: delta:PATH or iceberg:CATALOG.DB.TABLE.")
+    changelog: str | None = option(OUTPUT, "TABLE", "A changelog, which gets a row (op R) for each row that is loaded.")
+    versions: str | None = option(OUTPUT, "TABLE", "A table of row versions.")
+    engine: str = choice(
+        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}", "Library that writes the table, as of merge.",
+        default=AUTO
+    )  # fmt: skip
+    partition_by: str | None = option(OUTPUT, "COLUMNS", "Partition columns of a new table.")
+    cluster_by: str | None = option(OUTPUT, "COLUMNS", "Clustering columns of a new table.")
+    without_key: Literal["refuse", "append"] = option(
+        OUTPUT, None, "Tables without a key: refuse them, or append each row once.", default="refuse"
+    )
+    types: Literal["exact", "typed"] = TYPES
+    replace: bool = flag(OUTPUT, "--replace", "Remove keys that the snapshot lacks and that are not newer.")
+    dry_run: bool = flag(OUTPUT, "--dry-run", "Print what would be loaded, and what stands against it.")
+    on_lossy: Literal["error", "flag"] = option(
+        ERRORS, None, "What the source does not hold exactly stops the load, or is counted.", default="error"
+    )
+    dead_letter: str | None = option(
+        ERRORS, "FILE", "Where rows go with a value that is none of its column's type. Without it, they stop the load."
+    )
+    stage: str | None = option(
+        SPARK, "DIR-OR-URL", "Folder for what is read, until the tables are complete. Default: beside each table."
+    )
+    master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].")
+
+    def run(self) -> int:
+        from ticdc_bridge.cli.codec_arguments import spark_settings
+        from ticdc_bridge.cli.options import check_zone
+        from ticdc_bridge.schemas.inputs.table_definitions import statements_of
+        from ticdc_bridge.schemas.model.spark_types import SparkTypes
+        from ticdc_bridge.spark_jobs.pipeline.job import Job
+        from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout
+        from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
+        from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options
+        from ticdc_bridge.spark_jobs.snapshots.load_job import Source, plan, run_load, snapshot_side
+        from ticdc_bridge.spark_jobs.streaming.sinks import session_of
+
+        if (self.table is None) is (not self.tables):
+            raise SetupError(
+                "USAGE", details="load: which tables? Give --table DB.TABLE or --tables PATTERNS, one of them"
+            )
+        choice = TableChoice.of(self.tables) if self.table is None else TableChoice.of_table(table_id(self.table))
+        out = self._check_outputs(several=self.table is None and choice.only is None)
+        zone = check_zone("--time-zone", self.time_zone) or "UTC"
+        source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
+        job = Job(
+            snapshot_side(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine, current=self.out is not None,
+            changelog=self.changelog, versions=self.versions, outputs=self.outputs, without_key=self.without_key,
+            layout=TableLayout.of(self.partition_by, self.cluster_by),
+        )  # fmt: skip
+        settings = spark_settings(
+            self, True, self.source.removeprefix("dumpling:"), out, self.stage, *job.more_locations
+        )
+        source = Source(self.source, choice, self.at, dump_options(self.dump_options))
+        load_job = source.job(
+            job, out, self.stage, settings.conf, source_zone=source_zone, replace=self.replace,
+            statements=statements_of(self.ddl), letters=self.dead_letter,
+        )  # fmt: skip
+        if self.dry_run:
+            lines, obstacles = plan(load_job)
+            print("\n".join(lines))
+            if obstacles:
+                tell_lines("load: against it", obstacles)
+            return 2 if obstacles else 0
+        summary = run_load(load_job, session_of(job, settings, out, None))
+        tell_lines("load", summary.lines())
+        return 1 if summary.errors else 0
+
+    def _check_outputs(self, several: bool) -> str:
+        """The first place that is given. SetupError USAGE where a place is none, or one of two tables."""
+        from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+        from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different, table_location_of
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import check_rule, is_rule
+
+        outputs = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
+        given = {name: location for name, location in outputs.items() if location is not None}
+        if not given:
+            raise SetupError("USAGE", details="load: where to? Add --out 'delta:lake/{schema}/{table}' (or iceberg:…)")
+        for name, location in given.items():
+            if table_location_of(location) is None:
+                raise SetupError("USAGE", details=f"load writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
+            if is_rule(location):
+                check_rule(location, name)
+            elif several:
+                details = (
+                    f"{name} {location}: several tables may be loaded: name their places with {{schema}} and {{table}}"
+                )
+                raise SetupError("USAGE", details=details)
+        letters = self.dead_letter or ""
+        if letters == "-" or letters.startswith((*TABLE_PREFIXES, TOPIC)) or letters.endswith(".parquet"):
+            raise SetupError("USAGE", details=f"--dead-letter {letters}: load writes JSON lines to a file")
+        check_different({**outputs, "--dead-letter": self.dead_letter})
+        return next(iter(given.values()))
