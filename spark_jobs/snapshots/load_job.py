@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
@@ -19,9 +19,9 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake import changelog, load, merge
-from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
-from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED
+from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
@@ -128,26 +128,60 @@ def _load_table(load_job: LoadJob, source: load.SnapshotTable, spark: SparkSessi
     job = replace(load_job.job, read=read, changelog=changes_at, versions=versions, layout=layout)
     statements = sort_statements([*load_job.statements, source.definition])
     steps, names = schema_changes(statements, id_), rename_chain(statements, id_).names()
-    table = next(s.after for s in reversed(steps) if s.after is not None)
-    assert table is not None
     snapshot = load.Snapshot(load_job.tso, source.table, source.rows(spark), source.columns)
     snapshot = replace(snapshot, rows=_in_zone(snapshot.rows, snapshot, load_job.source_zone, read.options.time_zone))
     summary, done, deletes = Summary(), load.Loaded(0, 0), None
-    has_key = any(column.handle_key for column in table.columns)
-    targets = targets_of(spark, job, id_, out, names, has_key)
-    replaced = [target for target in targets if not isinstance(target, changelog.Changelog)]
-    if load_job.replace and replaced:
-        deletes = load.missing_keys(replaced[0], snapshot, table, steps)
-    for target in targets:
+    targets = targets_of(spark, job, id_, out, names, any(c.handle_key for c in _newest(steps).columns))
+    places = [load.place_of(target, load_job.tso) for target in targets]
+    for target, place in zip(targets, places, strict=True):
+        _check_place(load_job, target, place)
+    for target, place in zip(targets, places, strict=True):
+        if place.loaded > load_job.tso:  # a newer snapshot has all that this one has, or took it away
+            count = snapshot.rows.count()
+            done = done if done.rows else load.Loaded(count, 0, count)
+            continue
+        is_past = isinstance(target, changelog.Changelog)
+        is_all = place.is_clear or (load_job.replace and not is_past)
+        steps = _steps(load_job, source, place, is_all)
+        table = _newest(steps)
+        if load_job.replace and deletes is None and not is_past:
+            deletes = load.missing_keys(target, snapshot, table, steps)
         if isinstance(target, merge.CurrentTable):
             done = load.load_current(target, snapshot, table, steps, deletes, summary)
         else:
             added = load.load_past(target, snapshot, table, steps, deletes, summary)
             done = done if job.current else load.Loaded(snapshot.rows.count(), added)
-        lake_table = target.columns.lake_table  # the snapshot has what statements at its TSO did, too
-        if int(lake_table.properties().get(APPLIED, 0)) < load_job.tso:
-            lake_table.set_property(APPLIED, str(load_job.tso))
+        for name in (APPLIED, LOADED) if is_all else ():
+            if target.columns.time_of(name) < load_job.tso:
+                target.columns.lake_table.set_property(name, str(load_job.tso))
     return done
+
+
+def _newest(steps: Sequence[SchemaChange]) -> Table:
+    return next(step.after for step in reversed(steps) if step.after is not None)
+
+
+def _steps(load_job: LoadJob, source: load.SnapshotTable, place: load.Place, is_all: bool) -> list[SchemaChange]:
+    """The table's history for a place. is_all: all its rows up to the TSO are the snapshot's then, and what statements
+    up to there did is in it. Else the place has still to follow them: the definition tells the columns alone.
+    """
+    definition, tso = source.definition, load_job.tso
+    if not is_all:
+        known = (s.commit_ts for s in load_job.statements if s.commit_ts < tso)
+        definition = replace(definition, commit_ts=min(tso - 1, max(place.applied, 0, *known)))
+    steps = schema_changes(sort_statements([*load_job.statements, definition]), source.table.id)
+    return [replace(step, unsure="", unclear="") if is_all and step.commit_ts <= tso else step for step in steps]
+
+
+def _check_place(load_job: LoadJob, target: load.Target, place: load.Place) -> None:
+    """SetupError STOPPED for a place that follows statements from after the snapshot, which are not given."""
+    newest = max((s.commit_ts for s in load_job.statements), default=-1)
+    if load_job.tso < place.applied and place.loaded <= load_job.tso and newest < place.applied:
+        details = (
+            f"{target.columns.lake_table.location} follows statements up to commit_ts {place.applied}, which are from"
+            f" after the snapshot: give them ({Hint.DDL}), or load a newer snapshot"
+        )
+        raise target.columns.stopped(details)
 
 
 def _locations(load_job: LoadJob, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:
