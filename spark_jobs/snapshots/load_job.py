@@ -151,7 +151,8 @@ def _load_table(load_job: LoadJob, source: load.SnapshotTable, spark: SparkSessi
         else:
             added = load.load_past(target, snapshot, table, steps, deletes, summary)
             done = done if job.current else load.Loaded(snapshot.rows.count(), added)
-        for name in (APPLIED, LOADED) if is_all else ():
+        is_at_statement = any(s.commit_ts == load_job.tso for s in load_job.statements)
+        for name in (APPLIED, LOADED) if is_all else (APPLIED,) if is_at_statement else ():
             if target.columns.time_of(name) < load_job.tso:
                 target.columns.lake_table.set_property(name, str(load_job.tso))
     return done
@@ -166,10 +167,12 @@ def _steps(load_job: LoadJob, source: load.SnapshotTable, place: load.Place, is_
     up to there did is in it. Else the place has still to follow them: the definition tells the columns alone.
     """
     definition, tso = source.definition, load_job.tso
+    # The rows come after a statement that has the TSO itself.
+    known = [replace(s, commit_ts=tso - 1) if s.commit_ts == tso else s for s in load_job.statements]
     if not is_all:
-        known = (s.commit_ts for s in load_job.statements if s.commit_ts < tso)
-        definition = replace(definition, commit_ts=min(tso - 1, max(place.applied, 0, *known)))
-    steps = schema_changes(sort_statements([*load_job.statements, definition]), source.table.id)
+        earlier = (s.commit_ts for s in known if s.commit_ts < tso)
+        definition = replace(definition, commit_ts=min(tso - 1, max(place.applied, 0, *earlier)))
+    steps = schema_changes(sort_statements([*known, definition]), source.table.id)
     return [replace(step, unsure="", unclear="") if is_all and step.commit_ts <= tso else step for step in steps]
 
 
