@@ -85,7 +85,8 @@ def test_what_retention_left(
     """A gap may be where messages are gone, whatever other partitions have."""
     topic = kafka.create_topic(partitions=2)
     send(kafka, topic, [watermark(-9, 1), watermark(-9), row(1), *left])  # type: ignore[arg-type]
-    gone = kafka.admin.delete_records([TopicPartition(topic, 0, 2)])
+    admin = kafka.admin
+    gone = admin.delete_records([TopicPartition(topic, 0, 2)])
     assert [future.result().low_watermark for future in gone.values()] == [2]
     assert load(kafka, topic, tmp_path) == code
     assert text in capsys.readouterr().err

@@ -156,4 +156,6 @@ def test_the_table_is_tidbs_after_any_load(
     if with_past:
         assert not log_difference(history, rows_of_any(spark, "log", engine), is_avro), details
         kept = rows_of_any(spark, "versions", engine)
-        assert not versions_difference(history, kept, is_avro, history.schema, tso), details
+        # Of Avro's deletes only a key's last one is known to a load that comes later.
+        since = tso if not is_avro or loads_at == 0 else history.changes[-1].commit_ts
+        assert not versions_difference(history, kept, is_avro, history.schema, since), details
