@@ -239,7 +239,8 @@ def write_by_commit_ts(
         if row is not None:
             raise columns.stopped(
                 f"the change at commit_ts {row['commit_ts']} comes late, and the table has another key since: nobody"
-                " can tell whether its row was deleted. Merge the whole changelog into a new table"
+                " can tell whether its row was deleted."
+                f" {load_again(columns.settings.id)}"
             )
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]
     delete_if = (
