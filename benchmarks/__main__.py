@@ -22,6 +22,7 @@ from benchmarks import (
     json_formats,
     lake_merge,
     lake_tables,
+    load,
     page,
     registry,
     registry_burst,
@@ -72,6 +73,10 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark("lake-merge-full", "lake-merge, our table with --reader-features full", lake_merge.run_full),
     Benchmark("lake-merge-iceberg", "lake-merge, both tables Iceberg's", lake_merge.run_iceberg),
     Benchmark("lake-tables", "merge of many tables: 500 defined, 20 with rows, beside 20 alone", lake_tables.run),
+    Benchmark(
+        "load", "load of Dumpling's Parquet, SQL and CSV to Delta, beside Spark's own Parquet to Delta", load.run
+    ),
+    Benchmark("load-tidb", "load's reading of a live TiDB, beside one unbuffered cursor in one task", load.run_live),
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
     Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),
     Benchmark("hostile", "Hostile messages of 1 MiB: the slowest of each decoder", hostile.run),

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ticdc_bridge.schemas.columnar.kernels import dump_text
-from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORMED, Cells, CsvMarks
+from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORMED, Cells
 from ticdc_bridge.schemas.model.table import Column
 from ticdc_bridge.schemas.model.types import Kind
 
@@ -22,50 +22,44 @@ BLOCK: Final = 8 << 20
 """Bytes of a file that are looked at together."""
 _MOST: Final = 256 << 20
 """Bytes of a row; TiDB's own limit (txn-entry-size-limit) is 120 MiB, which escapes may double."""
+_MOST_HEAD: Final = 1 << 20
+"""Bytes before the rows of a statement: it may list 1017 columns, of 64 letters each."""
 _ROWS: Final = 1 << 16
-_HEAD: Final = re.compile(rb"INSERT INTO `((?:[^`]|``)+)`\s*(?:\(((?:`(?:[^`]|``)+`,?)+)\)\s*)?VALUES", re.ASCII)
-_PASSED_OVER: Final = re.compile(rb"[\s;]+|/\*[^;]*?\*/|--[^\n]*\n")
+_HEAD: Final = re.compile(
+    rb"INSERT INTO `(?:[^`]|``){1,256}`\s*(?:\(((?:`(?:[^`]|``){1,256}`,?){1,4096})\)\s*)?VALUES", re.ASCII
+)
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
+_PASSED_OVER: Final = re.compile(rb"[\s;]+|/\*[^;]*?\*/|--[^\n]*\n")
 _SQL_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"Z": b"\x1a", b"\\": b"\\", b"'": b"'", b'"': b'"'}
 _CSV_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"\\": b"\\"}
-_BYTES: Final = (Kind.BIT, Kind.BINARY)
-_NUMBERS: Final = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+BYTES: Final = (Kind.BIT, Kind.BINARY)
+NUMBERS: Final = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+TIMES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
 @dataclass(frozen=True)
-class CsvDialect:
-    """Dumpling's options: --csv-separator, --csv-delimiter, --csv-line-terminator, --csv-null-value, --no-header.
-
-    binary: raw, hex or base64 (--csv-output-dialect).
+class TextForm:
+    """How the rows of files are written: Dumpling's --csv-separator, --csv-delimiter (quote), --csv-line-terminator,
+    --csv-null-value, --no-header, --csv-output-dialect (binary: raw, hex or base64) and --escape-backslash (escapes;
+    None: nobody knows, and what it matters for is refused).
     """
 
+    is_csv: bool = False
     separator: bytes = b","
     quote: bytes = b'"'
     terminator: bytes = b"\r\n"
     null: bytes = b"\\N"
     has_header: bool = True
     binary: str = "raw"
-
-    @property
-    def marks(self) -> CsvMarks:
-        return CsvMarks(*(_array(mark) for mark in (self.separator, self.quote, self.terminator, self.null)))
+    escapes: bool | None = True
 
 
-@dataclass(frozen=True, slots=True)
-class TextColumn:
+class TextColumn(NamedTuple):
     """A column of some rows: uint8 with offsets (int32, one more than rows). valid: 0 for NULL."""
 
     data: Any
     offsets: Any
     valid: Any
-
-
-@dataclass(frozen=True, slots=True)
-class DumpRows:
-    """Rows that stand together in a file."""
-
-    columns: list[TextColumn]
-    count: int
 
 
 class DumpTextError(ValueError):
@@ -76,153 +70,155 @@ class DumpCut(DumpTextError):
     """A file ends in the middle."""
 
 
-def sql_rows(read: Callable[[int], bytes], columns: Sequence[Column], escapes: bool) -> Iterator[DumpRows]:
-    """The rows of a SQL file.
+def dump_rows(read: Callable[[int], bytes], columns: Sequence[Column], form: TextForm) -> Iterator[list[TextColumn]]:
+    """The rows of a file.
 
     Args:
         read: the next bytes of the file, inflated, b"" at its end.
         columns: those of the table that the dump has, in the table's order.
-        escapes: a backslash escapes (Dumpling's default); False: quotes are doubled.
     Raises:
         DumpTextError: says at which byte.
     """
-    buffer, at, before, in_rows, order = b"", 0, 0, False, list(range(len(columns)))
-    names = {column.name.lower(): n for n, column in enumerate(columns)}
-    cells, state = _cells(len(columns)), np.zeros(2, np.int64)
-    reader = _ColumnReader(columns, _escape_table(_SQL_ESCAPES, escapes), b"'", None)
+    reader, is_last = _Reader(columns, form), False
+    scan = reader.scan_csv if form.is_csv else reader.scan_sql
     while True:
-        data, rows, needs_more = np.frombuffer(buffer, np.uint8), 0, False
-        while not needs_more:
-            if not in_rows:
-                while (blank := _PASSED_OVER.match(buffer, at)) is not None:
-                    at = blank.end()
-                head = _HEAD.match(buffer, at)
-                if head is None:
-                    needs_more = True
-                    continue
-                listed = _order(head[2], names) if head[2] else list(range(len(columns)))
-                if listed != order and rows:
-                    break  # these rows' values stand in another order
-                order, at, in_rows = listed, head.end(), True
-            rows = dump_text.scan_sql(data, at, len(buffer), len(order), escapes, cells, rows, state)
-            at = int(state[1])
-            if state[0] == MALFORMED:
-                raise DumpTextError(_wrong(buffer, at, before))
-            in_rows = state[0] != ENDED
-            if state[0] not in (ENDED, CUT):
-                break
-            needs_more = state[0] == CUT
+        rows, needs_more = scan(is_last)
         if rows:
-            yield reader.read(data, cells, rows, order, before)
+            yield reader.texts(rows)
+        if needs_more and is_last:
+            if reader.at < len(reader.buffer) or reader.in_rows:
+                raise reader.cut()
+            return
         if needs_more:
-            more = read(BLOCK)
-            if not more:
-                if in_rows or buffer[at:].strip():
-                    raise DumpCut(f"it ends within a statement, after byte {before + at}: the file is cut")
-                return
-            before += at
-            buffer, at = buffer[at:] + more, 0
-            if len(buffer) > _MOST:
-                raise DumpTextError(f"a row of more than {_MOST} bytes, or none of Dumpling's, at byte {before}")
-
-
-def csv_rows(
-    read: Callable[[int], bytes], columns: Sequence[Column], dialect: CsvDialect, escapes: bool
-) -> Iterator[DumpRows]:
-    """The rows of a CSV file. As `sql_rows`."""
-    buffer, at, before, is_last, is_header = b"", 0, 0, False, dialect.has_header
-    order, names = list(range(len(columns))), {column.name.lower(): n for n, column in enumerate(columns)}
-    cells, state, marks = _cells(len(columns)), np.zeros(2, np.int64), dialect.marks
-    sign = (dialect.quote or dialect.separator)[:1]  # what else would end a text
-    reader = _ColumnReader(columns, _escape_table(_CSV_ESCAPES | {sign: sign}, escapes), dialect.quote, dialect.binary)
-    while not (is_last and at >= len(buffer)):
-        data, more = np.frombuffer(buffer, np.uint8), False
-        rows = dump_text.scan_csv(data, at, len(buffer), len(columns), escapes, marks, is_last, cells, state)
-        if state[0] == MALFORMED:
-            details = f" (a row of {len(columns)} columns is expected)"
-            raise DumpTextError(_wrong(buffer, int(state[1]), before) + details)
-        first = 0
-        if rows and is_header:
-            header = [buffer[cells.starts[n] : cells.ends[n]].decode("utf-8", "replace") for n in range(len(columns))]
-            if sorted(name.lower() for name in header) != sorted(names):
-                raise DumpTextError(f"its first line is not the header of the table's columns: {', '.join(header)}")
-            order, first, is_header = [names[name.lower()] for name in header], 1, False
-        if rows > first:
-            yield reader.read(data, cells, rows, order, before, first)
-        more = rows < cells.starts.shape[0] // len(columns)
-        at = int(state[1])
-        if more and is_last and state[0] == CUT:
-            raise DumpCut(f"it ends within a row, after byte {before + at}: the file is cut")
-        if more and not is_last:
             block = read(BLOCK)
-            before, is_last = before + at, not block
-            buffer, at = buffer[at:] + block, 0
-            if len(buffer) > _MOST:
-                raise DumpTextError(f"a row of more than {_MOST} bytes at byte {before}: another dialect?")
+            is_last = not block
+            reader.add(block)
 
 
-class _ColumnReader:
-    """binary: as CsvDialect has it; None: bytes are x'…'."""
+class _Reader:
+    """The bytes of a file that are looked at, and where its next row stands."""
 
-    def __init__(self, columns: Sequence[Column], escapes: Any, quote: bytes, binary: str | None) -> None:
-        self._columns, self._escapes, self._quote, self._binary = columns, escapes, _array(quote), binary
-        bare = dump_text.NOT_BARE if quote else dump_text.ANY
-        self._rules = [
-            dump_text.ANY if c.type.kind in _NUMBERS or (binary is None and c.type.kind in _BYTES)
-            else bare if quote or c.nullable else dump_text.NOT_NULL
-            for c in columns
-        ]  # fmt: skip
+    def __init__(self, columns: Sequence[Column], form: TextForm) -> None:
+        self.buffer, self.at, self.in_rows = b"", 0, False
+        self._data, self._before, self._columns, self._form = _array(b""), 0, columns, form
+        self._order: list[int] | None = None  # which column each value of a row is of
+        self._first = 0  # the row after the header
+        size = max(_ROWS // len(columns), 64) * len(columns)
+        self._cells = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint8)
+        self._state, self._has_escapes = np.zeros(2, np.int64), form.escapes is not False
+        quote = form.quote if form.is_csv else b"'"
+        self._marks = (_array(form.separator), _array(quote), _array(form.terminator), _array(form.null))
+        sign = (quote or form.separator)[:1]  # what else would end a text
+        meanings = (_CSV_ESCAPES | {sign: sign} if form.is_csv else _SQL_ESCAPES) if form.escapes else {}
+        self._escapes = np.full(256 if self._has_escapes else 0, 256, np.int64)
+        for byte, meaning in meanings.items():
+            self._escapes[byte[0]] = meaning[0]
 
-    def read(self, data: Any, cells: Cells, rows: int, order: list[int], before: int, first: int = 0) -> DumpRows:
-        """order: which column each value of a row is of. before: bytes of the file before `data`."""
-        count, width = rows - first, len(order)
-        cells = Cells(*(array[first * width : rows * width] for array in cells))
-        columns: list[Any] = [None] * width
-        sizes = (cells.ends - cells.starts).reshape(count, width).sum(axis=0)
-        for position, n in enumerate(order):
-            out, offsets = np.empty(int(sizes[position]) + 1, np.uint8), np.empty(count + 1, np.int32)
-            valid = np.empty(count, np.uint8)
+    def add(self, block: bytes) -> None:
+        """The next bytes of the file, after those that no row was read of."""
+        self._before += self.at
+        self.buffer, self.at = self.buffer[self.at :] + block, 0
+        if len(self.buffer) > _MOST:
+            raise DumpTextError(f"a row of more than {_MOST} bytes at byte {self._before}: damaged, or other options?")
+        self._data = _array(self.buffer)
+
+    def scan_sql(self, is_last: bool) -> tuple[int, bool]:
+        """How many rows stand from `at` on, and whether more bytes are needed for the next."""
+        del is_last
+        rows = 0
+        while True:
+            if not self.in_rows:
+                while (blank := _PASSED_OVER.match(self.buffer, self.at)) is not None:
+                    self.at = blank.end()
+                head = _HEAD.match(self.buffer, self.at)
+                if head is None:
+                    if len(self.buffer) - self.at > _MOST_HEAD:
+                        raise self._error(self.at)
+                    return rows, True
+                listed = _NAME.findall((head[1] or b"").decode("utf-8", "replace"))
+                self._follow([name.replace("``", "`") for name in listed] or [c.name for c in self._columns])
+                self.at, self.in_rows = head.end(), True
+            rows = dump_text.scan_sql(
+                self._data, self.at, len(self.buffer), len(self._columns), self._has_escapes, self._marks[1],
+                self._cells, rows, self._state,
+            )  # fmt: skip
+            self.at, self.in_rows = int(self._state[1]), bool(self._state[0] != ENDED)
+            if self._state[0] == MALFORMED:
+                raise self._error(self.at)
+            if self.in_rows:
+                return rows, bool(self._state[0] == CUT)
+
+    def scan_csv(self, is_last: bool) -> tuple[int, bool]:
+        """As `scan_sql`."""
+        rows = dump_text.scan_csv(
+            self._data, self.at, len(self.buffer), len(self._columns), self._has_escapes, self._marks, is_last,
+            self._cells, self._state,
+        )  # fmt: skip
+        self.at, self._first = int(self._state[1]), 0
+        if self._state[0] == MALFORMED:
+            raise self._error(self.at, f" (a row of {len(self._columns)} columns is expected)")
+        if rows and self._order is None:
+            cells = zip(*self._cells, self._columns, strict=False)
+            header = [self.buffer[start:end].decode("utf-8", "replace") for start, end, _, _ in cells]
+            self._follow(header if self._form.has_header else [column.name for column in self._columns])
+            self._first = int(self._form.has_header)
+        return rows, bool(self._state[0] == CUT or self.at >= len(self.buffer))
+
+    def _follow(self, names: list[str]) -> None:
+        """The columns that values are of, in this order."""
+        numbers = {column.name.lower(): n for n, column in enumerate(self._columns)}
+        order = [numbers.get(name.lower(), -1) for name in names]
+        if sorted(order) != [*range(len(numbers))] or self._order not in (None, order):
+            raise DumpTextError(f"its columns are not those of the table's definition: {', '.join(names)[:500]}")
+        self._order = order
+
+    def texts(self, rows: int) -> list[TextColumn]:
+        """The first rows of the cells, the header left out, by the table's columns."""
+        columns = dict[int, TextColumn]()
+        for position, (n, text) in enumerate(
+            zip(self._order or (), text_room(self._cells, self._first, rows, len(self._columns)), strict=True)
+        ):
             bad = dump_text.fill_texts(
-                data, cells, position, width, count, self._rules[n], self._escapes, self._quote, out, offsets, valid
-            )
+                self._data, self._cells, position, len(self._columns), self._first, rows, self._rule(self._columns[n]),
+                self._escapes, self._marks[1], *text,
+            )  # fmt: skip
             if bad >= 0:
-                at = before + int(cells.starts[bad * width + position])
-                raise DumpTextError(
-                    f"column {self._columns[n].name}: the value at byte {at} is not written as the others are:"
-                    " the file is damaged, or is of another dialect (--dump-options)"
-                )
-            columns[n] = TextColumn(out, offsets, valid)
-        return DumpRows(columns, count)
+                at = self._before + int(self._cells[0][bad * len(self._columns) + position])
+                what = "can't be read: nothing proves what its backslash or quotes mean, or the file is damaged"
+                if self._form.escapes is not None:
+                    what = "is not written as the others are: the file is damaged, or has another dialect"
+                details = "say what Dumpling was told (--dump-options '' for its defaults)"
+                raise DumpTextError(f"column {self._columns[n].name}: the value at byte {at} {what}: {details}")
+            columns[n] = text
+        return [columns[n] for n in range(len(self._columns))]
+
+    def _rule(self, column: Column) -> int:
+        kind, has_quotes = column.type.kind, bool(self._marks[1].size)
+        if kind in NUMBERS or (kind in TIMES and not has_quotes):
+            return dump_text.NUMBER
+        if has_quotes:
+            return dump_text.ANY if kind in BYTES and not self._form.is_csv else dump_text.NOT_BARE
+        return dump_text.ANY if column.nullable else dump_text.NOT_NULL
+
+    def _error(self, at: int, more: str = "") -> DumpTextError:
+        """Values of rows stay out of texts."""
+        return DumpTextError(
+            f"byte {self._before + at} can't stand there: the file is damaged, or was written with other options{more}"
+        )
+
+    def cut(self) -> DumpCut:
+        return DumpCut(f"it ends within a row or statement, after byte {self._before + self.at}: the file is cut")
 
 
-def _escape_table(meanings: dict[bytes, bytes], escapes: bool) -> Any:
-    """What a byte after a backslash stands for, 256 for an unknown one; empty where quotes are doubled."""
-    if not escapes:
-        return np.empty(0, np.int64)
-    table = np.full(256, 256, np.int64)
-    for sign, meaning in meanings.items():
-        if sign:
-            table[sign[0]] = meaning[0]
-    return table
+def text_room(cells: Cells, first: int, rows: int, columns: int) -> list[TextColumn]:
+    """Arrays for the values of rows from `first` on, a column each."""
+    sizes = (cells[1] - cells[0])[first * columns : rows * columns].reshape(rows - first, columns).sum(axis=0)
+    count = rows - first
+    return [
+        TextColumn(np.empty(int(size) + 1, np.uint8), np.empty(count + 1, np.int32), np.empty(count, np.uint8))
+        for size in sizes
+    ]
 
 
 def _array(data: bytes) -> Any:
     return np.frombuffer(data, np.uint8)
-
-
-def _cells(columns: int) -> Cells:
-    size = max(_ROWS // max(columns, 1), 64) * columns
-    return Cells(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint8))
-
-
-def _order(listed: bytes, names: dict[str, int]) -> list[int]:
-    """Which columns an INSERT lists."""
-    given = [name.replace("``", "`").lower() for name in _NAME.findall(listed.decode("utf-8", "replace"))]
-    if sorted(given) != sorted(names):
-        raise DumpTextError(f"its columns are not those of the table's definition: {', '.join(given)}")
-    return [names[name] for name in given]
-
-
-def _wrong(buffer: bytes, at: int, before: int) -> str:
-    """What stands where a value can't; values of rows stay out of texts."""
-    return f"byte {before + at} can't stand there: the file is damaged, or was written with other options"

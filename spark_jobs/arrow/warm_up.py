@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, wraps
+from io import BytesIO
 from typing import Any, ParamSpec
 
 from ticdc_bridge.schemas.formats.base import SingleTable
@@ -154,6 +155,18 @@ def warm_table_rows(read: str) -> bool:
         return False
     for binary in (False, True):
         for _ in read_sample_rows(read, binary):
+            pass
+    return True
+
+
+@cache
+@_reports_slow_steps
+def warm_dump_texts() -> bool:
+    """As `warm_transcode`, what reads the rows of Dumpling's SQL and CSV."""
+    from ticdc_bridge.schemas.columnar.dump_reader import TextForm, dump_rows
+
+    for text in (b"INSERT INTO `a` VALUES (1);", b'"id"\r\n1\r\n'):
+        for _ in dump_rows(BytesIO(text).read, [_ID], TextForm(is_csv=text[:1] == b'"')):
             pass
     return True
 

@@ -31,7 +31,7 @@ def compile_kernels() -> bool:
     for read in columnar.READERS:
         for warm in (warm_up.warm_changes, warm_up.warm_lines, warm_up.warm_table_rows):
             warm(read)
-    return True
+    return warm_up.warm_dump_texts()
 
 
 def decode_samples() -> int:

@@ -6,9 +6,10 @@ order. A current table without rows is written without a MERGE. docs/decisions/0
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +22,8 @@ from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.arrow.change_schema import SOURCE
 from ticdc_bridge.spark_jobs.lake import changelog, merge, row_versions
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
 from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED, TableColumns, load_into_new
@@ -31,36 +33,73 @@ from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
 _BYTES = (Kind.BIT, Kind.BINARY)
 _NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+_DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(?:\.\d{1,6})?"
+_FORMS = {
+    Kind.DATE: rf"\A{_DATE}\z", Kind.DATETIME: rf"\A{_DATE} {_TIME}\z", Kind.TIMESTAMP: rf"\A{_DATE} {_TIME}\z",
+    Kind.TIME: rf"\A-?\d?{_TIME}\z", Kind.DECIMAL: r"\A-?\d+(?:\.\d+)?\z",
+}  # fmt: skip
+"""Texts (Java's patterns) of types that the lake has as text."""
+_ADVICE = ": --dead-letter FILE takes such rows out"
 
 
 class SourceError(Exception):
     """In Spark's workers: what is wrong with the source; the driver finds it in Spark's text."""
 
 
-class SnapshotTable(Protocol):
-    """A table at the TSO. columns: those that can be read; definition: its CREATE TABLE, as of just before the TSO."""
+@dataclass(frozen=True)
+class Estimate:
+    """What a table has. size: in bytes. seconds: that reading takes, where a limit needs it."""
+
+    rows: int
+    is_exact: bool
+    chunks: int
+    size: int
+    seconds: float = 0
+
+
+@dataclass
+class SnapshotTable(ABC):
+    """A table at the TSO. definition: its CREATE TABLE, as of just before the TSO."""
+
+    table: Table
+    definition: DdlText
 
     @property
-    def table(self) -> Table: ...
+    def is_read_in_place(self) -> bool:
+        """Its rows need no stage."""
+        return False
 
     @property
-    def definition(self) -> DdlText: ...
+    @abstractmethod
+    def columns(self) -> Sequence[Column]:
+        """Those that can be read."""
 
     @property
-    def columns(self) -> Sequence[Column]: ...
+    @abstractmethod
+    def identity(self) -> str:
+        """What its rows come from: tables of one identity and TSO have the same rows in the same chunks."""
 
-    @property
-    def size(self) -> int:
-        """Bytes to be read, 0 where that is not known."""
-        ...
+    @abstractmethod
+    def rows(self, spark: SparkSession, stage: Any) -> DataFrame:
+        """As Snapshot has them. stage: spark_jobs.snapshots.stage.Stage that keeps what was read."""
 
-    def rows(self, spark: SparkSession) -> DataFrame:
-        """As Snapshot has them."""
-        ...
+    @abstractmethod
+    def estimate(self) -> Estimate:
+        """SetupError where the table can't be read."""
 
-    def losses(self, spark: SparkSession) -> list[str]:
+    def losses(self) -> list[str]:
         """What the source does not hold exactly: a sentence a column. SetupError where it can't be read at all."""
-        ...
+        return []
+
+    def position(self, file: int, line: int) -> dict[str, str | int]:
+        """Where a row stands, for people; {} where its key alone tells it."""
+        del file, line
+        return {}
+
+    def obstacles(self, seconds: float) -> list[str]:
+        """What stands against a load that reads for so long, a sentence each."""
+        del seconds
+        return []
 
 
 @dataclass(frozen=True)
@@ -73,12 +112,14 @@ class Snapshot:
         rows: c_N for each of `columns`, as text in plain form, bytes, or as Parquet has it; `file` and `line` tell rows
             apart.
         columns: those that the source has.
+        count: how many rows these are.
     """
 
     tso: int
     table: Table
     rows: DataFrame
     columns: Sequence[Column]
+    count: int
 
     @property
     def id(self) -> TableId:
@@ -96,6 +137,38 @@ class Snapshot:
             fraction = "." + "S" * column.scale if column.scale else ""
             return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
         return f"CAST({name} AS string)"
+
+    def typed(self, number: int, column: Column, values: ColumnValues) -> SparkColumn:
+        """A value as the lake has it; NULL for one that the column can't hold."""
+        name = f"c_{number}"
+        kind = dict(self.rows.dtypes)[name]
+        if column.type.kind in _BYTES and kind == "binary":
+            return F.col(name)
+        if kind != "string" and column.type.kind in _NUMBERS:
+            return F.col(name).try_cast(values.type_of(column))
+        value: SparkColumn = values.convert(self.text(number), column)
+        return value
+
+    def is_unfit(self, number: int, column: Column, values: ColumnValues) -> SparkColumn | None:
+        """Whether a value is none of its column's type; None where any text or bytes are one."""
+        name, kind = F.col(f"c_{number}"), column.type.kind
+        if values.type_of(column) != "string" and kind not in _BYTES:
+            return name.isNotNull() & self.typed(number, column, values).isNull()
+        if kind not in _FORMS or dict(self.rows.dtypes)[f"c_{number}"] != "string":
+            return None
+        return name.isNotNull() & ~name.rlike(_FORMS[kind])
+
+    def unfit(self, values: ColumnValues) -> SparkColumn:
+        """The number of the first column whose value is none of its type; NULL where all are."""
+        checks = ((n, self.is_unfit(n, column, values)) for n, column in enumerate(self.columns))
+        return F.coalesce(*(F.when(c, F.lit(n)) for n, c in checks if c is not None), F.lit(None).cast("int"))
+
+    def checked(self, values: ColumnValues) -> Snapshot:
+        """The same; a value that is none of its column's type ends the job that reads it."""
+        texts = F.array(*(F.lit(unfit_text(column)) for column in self.columns))
+        unfit = self.unfit(values)
+        fails = F.raise_error(F.concat(F.get(texts, unfit), F.lit(_ADVICE))).isNull()
+        return replace(self, rows=self.rows.where(F.when(unfit.isNotNull(), fails).otherwise(F.lit(True))))
 
     def changes(self) -> DataFrame:
         """The rows as spark_jobs.arrow.change_schema.CHANGES with `position`, inserted at the TSO."""
@@ -151,12 +224,15 @@ def place_of(target: Target, tso: int) -> Place:
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load did. newer: rows that are newer, or deleted later, in the place. removed: keys it did not have."""
+    """What a load did. newer: rows that are newer, or deleted later, in the place. removed: keys it did not have.
+    errors: rows with a value that is none of its column's type.
+    """
 
     rows: int
     written: int
     newer: int = 0
     removed: int = 0
+    errors: int = 0
 
 
 def load_current(
@@ -174,12 +250,14 @@ def load_current(
     columns, lake_table = target.columns, target.columns.lake_table
     target.check_key(columns, table, lake_table.exists())
     is_new = not lake_table.exists() or (lake_table.read().isEmpty() and not columns.tombstone_table.exists())
-    if is_new and emptied_at(steps) < snapshot.tso:
+    # Later statements may give the columns other names and values: merge follows them.
+    if is_new and all(step.commit_ts < snapshot.tso for step in steps):
         return _fill(columns, snapshot, table, steps)
-    rows, of_snapshot = snapshot.rows.count(), f"{COMMIT_TS} = {snapshot.tso}"
+    of_snapshot = f"{COMMIT_TS} = {snapshot.tso}"
     before = lake_table.read().where(of_snapshot).count() if lake_table.exists() else 0
-    replace(target, loading=snapshot.tso).merge(_with(snapshot.changes(), deletes), table, steps, summary)
-    after = lake_table.read().where(of_snapshot).count()
+    changes = _with(snapshot.checked(columns.values).changes(), deletes)
+    replace(target, loading=snapshot.tso).merge(changes, table, steps, summary)
+    after, rows = lake_table.read().where(of_snapshot).count(), snapshot.count
     return Loaded(rows, after - before, rows - after, deletes.count() if deletes is not None else 0)
 
 
@@ -198,8 +276,7 @@ def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[S
     values = {**extra, **typed}
     frame = snapshot.rows.select(*(values[f.name].cast(f.dataType).alias(f.name) for f in fields))
     columns.lake_table.add_rows(frame)
-    count = columns.lake_table.read().count()
-    return Loaded(count, count)
+    return Loaded(snapshot.count, snapshot.count)
 
 
 def _row_message(snapshot: Snapshot) -> SparkColumn:
@@ -216,22 +293,18 @@ def _typed(snapshot: Snapshot, rows: RowValues) -> dict[str, SparkColumn]:
     by_name = {column.name: n for n, column in enumerate(snapshot.columns)}
     typed = dict[str, SparkColumn]()
     for column in rows.columns:
-        if column.name not in by_name:
-            typed[column.name] = F.lit(None)
-            continue
-        number = by_name[column.name]
-        name, kind = f"c_{number}", dict(snapshot.rows.dtypes)[f"c_{number}"]
-        if column.type.kind in _BYTES and kind == "binary":
-            typed[column.name] = F.col(name)
-            continue
-        value = rows.of_column.convert(snapshot.text(number), column)
-        if kind != "string" and column.type.kind in _NUMBERS:
-            value = F.col(name).try_cast(rows.of_column.type_of(column))
-        if rows.of_column.type_of(column) != "string":
-            details = f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
-            value = F.when(F.col(name).isNotNull() & value.isNull(), F.raise_error(F.lit(details))).otherwise(value)
+        number = by_name.get(column.name)
+        value = F.lit(None) if number is None else snapshot.typed(number, column, rows.of_column)
+        is_unfit = None if number is None else snapshot.is_unfit(number, column, rows.of_column)
+        if is_unfit is not None:
+            value = F.when(is_unfit, F.raise_error(F.lit(unfit_text(column) + _ADVICE))).otherwise(value)
         typed[column.name] = value
     return typed
+
+
+def unfit_text(column: Column) -> str:
+    """Of a value that its column can't hold."""
+    return f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
 
 
 def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:
@@ -280,7 +353,7 @@ def load_past(
     steps: list[SchemaChange], deletes: DataFrame | None, summary: Summary,
 ) -> int:  # fmt: skip
     """A snapshot into a changelog, or into row versions; how many rows it added. As `load_current`."""
-    changes = snapshot.changes()
+    changes = snapshot.checked(target.columns.values).changes()
     if isinstance(target, row_versions.RowVersions) and target.columns.lake_table.exists():
         changes = _without_known(target, changes, snapshot, table, steps)
     return target.merge(_with(changes, deletes), table, steps, summary)

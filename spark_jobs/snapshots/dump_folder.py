@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
+from ticdc_bridge.schemas.codec.compression import UNREADABLE
+from ticdc_bridge.schemas.ddl.executor.versions import versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
 from ticdc_bridge.schemas.inputs.live_tables import unescape
 from ticdc_bridge.schemas.inputs.sql_files import sql_statements
-from ticdc_bridge.schemas.inputs.table_sources import definition_text
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO
-from ticdc_bridge.schemas.model.table import Table, TableId
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of
+from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX, DumpTable, opened
 
-PREFIX: Final = "dumpling:"
 _COMPRESSED: Final = r"(?:\.(?:gz|zst|snappy))?"
 _DATA: Final = re.compile(
     rf"(?P<name>.+)\.(?P<kind>sql|csv){_COMPRESSED}\Z|(?P<stem>.+?)(?:\.\w+)?\.(?P<parquet>parquet)\Z"
@@ -34,31 +34,12 @@ _OTHER: Final = re.compile(
     + r"\Z"
 )
 _DEFAULT_NAME: Final = re.compile(r"(?P<db>[^./]+)\.(?P<table>[^./]+)\.\d{9,}\Z")
-_POSITION: Final = re.compile(
-    r"^SHOW (?:MASTER|BINARY LOG) STATUS:.*?^\s*Pos:[ \t]*(\S[^\n]*)$", re.MULTILINE | re.DOTALL
-)
+_POSITION: Final = re.compile(r"^\s*Log:[ \t]*(\S*)\s*^\s*Pos:[ \t]*(\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
+_LOG: Final = "tidb-binlog"
+_MOST: Final = 16 << 20
+"""Bytes of a definition, or of the metadata."""
+_BETWEEN: Final = "[./_-]"
 _LEFT_ALONE: Final = {"view": "views", "sequence": "sequences", "trigger": "triggers", "post": "routines"}
-
-
-class DumpFile(NamedTuple):
-    """A file with rows. size: in bytes, as it is stored."""
-
-    path: str
-    size: int
-
-
-@dataclass(frozen=True)
-class DumpTable:
-    """A table of a dump. definition: its CREATE TABLE as SHOW prints it. kind: sql, csv or parquet; "" without rows."""
-
-    table: Table
-    definition: DdlText
-    kind: str = ""
-    files: tuple[DumpFile, ...] = ()
-
-    @property
-    def id(self) -> TableId:
-        return self.table.id
 
 
 @dataclass(frozen=True)
@@ -88,10 +69,8 @@ def read_dump(location: str, at: int | None = None) -> Dump:
     paths = sorted((path for path in folder.rglob("*") if path.is_file()), key=str)
     names = {str(path)[len(str(folder)) + 1 :]: path for path in paths}
     if "metadata" not in names:
-        details = (
-            "it has no file called metadata, which Dumpling writes at its end: the dump is not complete, or no dump"
-        )
-        raise _error(location, details)
+        details = "it has no file called metadata, which Dumpling writes at its end: the dump is not complete, or none"
+        raise _error(location, f"{details}. Dump again")
     tso = _tso(names.pop("metadata"), location, at)
     left_alone, views = Counter[str](), set[str]()
     schemas, data = dict[TableId, Path](), list[tuple[str, Path, str]]()
@@ -110,59 +89,62 @@ def read_dump(location: str, at: int | None = None) -> Dump:
         for id_, path in schemas.items()
         if path.name.partition("-schema.sql")[0] not in views
     }
-    files = dict[TableId, list[tuple[str, DumpFile]]]()
     for name, path, kind in data:
-        id_ = _table_of(name, tables.values(), location)
-        files.setdefault(id_, []).append((kind, DumpFile(str(path), path.stat().st_size)))
-    for id_, found_files in files.items():
-        kinds = sorted({kind for kind, _ in found_files})
-        if len(kinds) > 1:
-            raise _error(location, f"table {tables[id_].id} has files of several kinds: {', '.join(kinds)}")
-        tables[id_] = replace(tables[id_], kind=kinds[0], files=tuple(file for _, file in found_files))
+        table = tables[_table_of(name, [table.id for table in tables.values()], location)]
+        if table.kind not in ("", kind):
+            raise _error(location, f"table {table.id} has files of several kinds: {table.kind}, {kind}")
+        table.kind = kind
+        table.files.append(str(path))
+        table.sizes.append(path.stat().st_size)
     return Dump(location, tso, tuple(tables.values()), left_alone)
 
 
 def _tso(metadata: Path, location: str, at: int | None) -> int:
-    found = _POSITION.search(metadata.read_text("utf-8", "replace"))
-    text = found[1].strip() if found else ""
-    if not text.isdigit() or not 0 < int(text) <= MAX_TSO:
-        if at is not None:
-            return at
-        named = f"names its snapshot by a time ({text}), not by a TSO" if text else "names no TSO"
-        details = f"its metadata {named}: give the TSO of what it holds (--at N)"
-        raise _error(location, details)
-    if at is not None and at != int(text):
+    with metadata.open("rb") as file:
+        found = _POSITION.findall(file.read(_MOST).decode("utf-8", "replace"))
+    log, text = found[0] if found else ("", "")
+    if len(set(found)) > 1 or (text.isdigit() and log != _LOG):
+        why = "several positions: rows may be newer than the first" if log == _LOG else f"a position of {log}, no TSO"
+        raise _error(location, f"its metadata has {why}: dump a TiDB with --consistency snapshot")
+    tso = int(text) if text.isdigit() else 0
+    if not 0 < (at or tso) <= MAX_TSO:
+        time = f" of its time {text}: CAST(UNIX_TIMESTAMP('{text}') * 1000 AS UNSIGNED) << 18" if ":" in text else ""
+        raise _error(location, f"its metadata names no TSO: give the one of what it holds (--at N){time}")
+    if at is not None and tso not in (0, at):
         raise _error(location, f"its metadata says that it holds the rows of TSO {text}, and --at says {at}")
-    return int(text)
+    return at or tso
 
 
 def _definition(id_: TableId, path: Path, tso: int, location: str) -> DumpTable:
     """As of just before the TSO: a row belongs to what was defined before its commit_ts."""
     try:
-        texts = sql_statements(definition_text(path), id_.db)
+        with opened(path) as file:
+            data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise ValueError(f"it has more than {_MOST} bytes, and is no definition")
+        texts = sql_statements(data.decode(), id_.db)
         shown = replace(texts[-1], commit_ts=tso - 1, mode=SHOW)
         table = versions([shown])[-1].table
-    except (DdlError, ValueError) as error:
+    except (DdlError, ValueError, *UNREADABLE) as error:
         details = error.detail if isinstance(error, DdlError) else error
         raise _error(location, f"{path.name}: {details}") from error
     return DumpTable(table, shown)
 
 
-def _table_of(name: str, tables: Iterable[DumpTable], location: str) -> TableId:
+def _table_of(name: str, tables: Sequence[TableId], location: str) -> TableId:
     """The table of a file with rows, by its name below the folder, without its endings. A template of the user's has
     names as they are, or with %XX as the usual one.
     """
     usual = _DEFAULT_NAME.fullmatch(name)
     if usual is not None:
         id_ = TableId(unescape(usual["db"]), unescape(usual["table"])).folded
-        if any(table.id.folded == id_ for table in tables):
-            return id_
+        found = [table for table in tables if table.folded == id_]
     else:
-        found = [table.id for table in tables if _is_named(name, table.id)]
+        found = [id_ for id_ in tables if any(_is_named(text, id_) for text in (name, unescape(name)))]
         longest = max((len(id_.table) for id_ in found), default=0)
         found = [id_ for id_ in found if len(id_.table) == longest]
-        if len(found) == 1:
-            return found[0].folded
+    if len(found) == 1:
+        return found[0].folded
     details = (
         f"{name}: which table has these rows can't be told: its definition (DB.TABLE-schema.sql) is missing, or the"
         " name does not say it"
@@ -170,13 +152,10 @@ def _table_of(name: str, tables: Iterable[DumpTable], location: str) -> TableId:
     raise _error(location, details)
 
 
-def _is_named(name: str, id_: TableId) -> bool:
-    words = "[./_-]"
-    for text in (name, unescape(name)):
-        db = re.search(rf"(?:\A|{words}){re.escape(id_.db)}(?={words})", text)
-        if db and re.search(rf"(?:\A|{words}){re.escape(id_.table)}(?:{words}|\Z)", text[db.end() :]):
-            return True
-    return False
+def _is_named(text: str, id_: TableId) -> bool:
+    db = re.search(rf"(?:\A|{_BETWEEN}){re.escape(id_.db)}(?={_BETWEEN})", text)
+    table = rf"(?:\A|{_BETWEEN}){re.escape(id_.table)}(?:{_BETWEEN}|\Z)"
+    return db is not None and re.search(table, text[db.end() :]) is not None
 
 
 def _error(location: str, details: str) -> SetupError:

@@ -1,122 +1,203 @@
-"""The rows of a dump's table as a DataFrame: c_0, c_1 … in plain form or as Parquet has them, and where each stood.
+"""A dump's table: its rows as a DataFrame, in plain form or as Parquet has them, and where each stood.
 
-Columns: c_N for each of `columns_of`, `file` (its number in the dump's list) and `line` (its number in the file).
+Columns: c_N for each of `DumpTable.columns`, `file` (its number) and `line` (its number in the file).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 import pyarrow
 
 from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
-from ticdc_bridge.schemas.columnar.dump_reader import DumpTextError
+from ticdc_bridge.schemas.columnar.dump_reader import DumpCut, DumpTextError, TextForm
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.table import Column, Table
+from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
-from ticdc_bridge.spark_jobs.lake.load import SourceError
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions, FileHead, TextForm, text_form
-from ticdc_bridge.spark_jobs.snapshots.dump_folder import PREFIX, Dump, DumpTable
+from ticdc_bridge.spark_jobs.lake.load import Estimate, SnapshotTable, SourceError
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows
+from ticdc_bridge.spark_jobs.snapshots.stage import Stage, fields_of, no_stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pa: Any = pyarrow  # the stubs know less than the library
 
+PREFIX: Final = "dumpling:"
 _HEAD: Final = 256 << 10
 """Bytes of a file that are looked at for its dialect."""
 _HEADS: Final = 20
 """Files of a table that are."""
-_BYTES: Final = (Kind.BIT, Kind.BINARY)
+
+_NO_ROW: Final = "it has no row, and Dumpling makes no such file: it is cut"
 
 
-def columns_of(table: Table) -> list[Column]:
-    """Those that a dump has: generated columns are left out, STORED ones too (upstream `export/sql.go`)."""
-    return [column for column in table.columns if column.generated is None]
+@dataclass
+class DumpTable(SnapshotTable):
+    """A table of a dump.
+
+    Args:
+        kind: of its files: sql, csv or parquet; "" without rows.
+        sizes: of its files in bytes, as they are stored.
+        form: how its texts are read.
+    """
+
+    kind: str = ""
+    files: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    form: TextForm = field(default_factory=TextForm)
+
+    @property
+    def id(self) -> TableId:
+        return self.table.id
+
+    @property
+    def columns(self) -> list[Column]:
+        """Generated columns are left out, STORED ones too (upstream `export/sql.go`)."""
+        return [column for column in self.table.columns if column.generated is None]
+
+    def heads(self) -> Iterator[FileHead]:
+        """The first bytes of its first files. The last is none that is whole where there are more."""
+        for number, file in enumerate(self.files[:_HEADS], 1):
+            try:
+                with opened(path_of(file)) as content:
+                    data = content.read(_HEAD)
+                if not data:
+                    raise EOFError(_NO_ROW)
+            except UNREADABLE as error:
+                raise SetupError("USAGE", details=f"{file}: {error}") from error
+            has_more = number == _HEADS < len(self.files)
+            yield FileHead(Path(file).name, data, self.columns, len(data) < _HEAD and not has_more)
+
+    @property
+    def identity(self) -> str:
+        return repr((self.table, self.form, self.files, self.sizes))
+
+    @property
+    def is_read_in_place(self) -> bool:
+        return self.kind == "parquet"
+
+    def rows(self, spark: SparkSession, stage: Stage | None) -> DataFrame:
+        """SetupError STOPPED for Parquet that is no table's."""
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as F
+
+        if self.is_read_in_place:
+            columns = [F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(self.columns)]
+            try:
+                frame = spark.read.parquet(*map(spark_location, self.files))
+                paths = F.lit(sorted(frame.inputFiles(), key=unquote))  # in the order of `files`
+                number = (F.array_position(paths, F.col("_metadata.file_path")) - 1).cast("int").alias("file")
+                return frame.select(*columns, number, F.col("_metadata.row_index").alias("line"))
+            except PySparkException as error:
+                raise self._damaged(error) from error
+        if not self.files:
+            return spark.createDataFrame([], ", ".join(f"{n} {kind}" for n, kind in fields_of(self.columns).items()))
+        if stage is None:
+            raise no_stage(self.id)
+        weights = [max(size, 1) for size in self.sizes]
+        return stage.rows(spark, FileReader(self.columns, self.form), self.files, weights)
+
+    def losses(self) -> list[str]:
+        """Generated columns that are stored, which no dump has; dates of Parquet, where NULL may be a zero date."""
+        stored = [c for c in self.table.columns if c.generated is not None and not c.virtual]
+        if any(column.handle_key for column in stored):
+            details = "a column of its key is generated, and a dump has no generated columns: load it from its TiDB"
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+        texts = [f"column {c.name} is generated, and a dump has no generated columns: it is NULL" for c in stored]
+        dates = [c.name for c in self.columns if c.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)]
+        counts = dict.fromkeys(dates, 0)
+        for file in self._footers():
+            for name in dates:
+                counts[name] += _null_count(file, name)
+        words = "NULLs, and Parquet has NULL for a zero date too"
+        return texts + [f"column {name} has {count} {words}" for name, count in counts.items() if count]
+
+    def estimate(self) -> Estimate:
+        """Exact where footers, or the first bytes, say it; of texts by the bytes of the first rows."""
+        size = sum(self.sizes)
+        if self.is_read_in_place:
+            return Estimate(sum(file.metadata.num_rows for file in self._footers()), True, len(self.files), size)
+        rows, read = 0, 0
+        for path in map(path_of, self.files[:1]):
+            with path.open("rb") as raw:
+                data = inflated(raw, path.suffix).read(_HEAD)
+                # A stream that inflates has read on.
+                read = self.sizes[0] if len(data) < _HEAD else min(raw.tell(), self.sizes[0])
+            with suppress(DumpCut):
+                rows = sum(len(part[0]) for part in arrow_rows(BytesIO(data).read, self.columns, self.form))
+        is_exact = len(self.files) < 2 and read == size
+        return Estimate(rows if is_exact else round(rows * size / max(read, 1)), is_exact, len(self.files), size)
+
+    def position(self, file: int, line: int) -> dict[str, str | int]:
+        return {"file": self.files[file], "row": line + 1}
+
+    def _footers(self) -> Iterator[Any]:
+        """Its files of Parquet, one after the other. SetupError STOPPED."""
+        from pyarrow.parquet import ParquetFile
+
+        for path in map(path_of, self.files if self.is_read_in_place else ()):
+            try:
+                with ParquetFile(arrow_source(path)) as file:
+                    yield file
+            except (pa.ArrowException, ValueError, OSError) as error:
+                raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> SetupError:
+        reason = str(error).partition("\n")[0]
+        details = f"its files are cut or damaged, or have other columns than its definition: {reason}"
+        return SetupError("STOPPED", where=str(self.id), details=details)
+
+
+def _null_count(file: Any, name: str) -> int:
+    """How many NULLs a column has in a file of Parquet."""
+    at, count = file.schema_arrow.names.index(name), 0
+    for group in range(file.num_row_groups):
+        known = file.metadata.row_group(group).column(at).statistics
+        has_count = known is not None and known.has_null_count
+        count += (known if has_count else file.read_row_group(group, [name]).column(0)).null_count
+    return count
 
 
 def opened(path: Path) -> Any:
     """A file of a dump, inflated as it is read."""
-    file = path.open("rb")
-    codec = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
+    return inflated(path.open("rb"), path.suffix)
+
+
+def inflated(file: Any, suffix: str) -> Any:
+    """What is in an open file of this ending."""
+    codec = {".gz": "gzip", ".zst": "zstd"}.get(suffix)
     if codec is not None:
         return pa.CompressedInputStream(file, codec)
-    return unsnap_frames(file) if path.suffix == ".snappy" else file
-
-
-def text_form_of(dump: Dump, tables: Sequence[DumpTable], options: DumpOptions) -> TextForm | None:
-    """How the texts of these tables are read; None where they are Parquet. SetupError USAGE."""
-    kinds = {table.kind for table in tables if table.kind}
-    if len(kinds) > 1:
-        details = f"its tables have files of several kinds ({', '.join(sorted(kinds))}): load them one by one"
-        raise SetupError("USAGE", details=f"{PREFIX}{dump.location}: {details}")
-    if not kinds & {"sql", "csv"}:
-        return None
-    heads = list[FileHead]()
-    for table in tables:
-        for file in table.files[:_HEADS]:
-            with opened(path_of(file.path)) as content:
-                data = content.read(_HEAD)
-                heads.append(FileHead(Path(file.path).name, data, columns_of(table.table), len(data) < _HEAD))
-    return text_form(kinds.pop(), heads, options)
-
-
-def dump_frame(spark: SparkSession, table: DumpTable, form: TextForm | None) -> DataFrame:
-    """The rows of a table. A file that is not as it should be ends the query with SourceError."""
-    from pyspark.sql import functions as F
-
-    columns = columns_of(table.table)
-    if form is None and table.files:
-        frames = [
-            spark.read.parquet(spark_location(file.path)).select(
-                *(F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(columns)),
-                F.lit(number).alias("file"), F.col("_metadata.row_index").alias("line"),
-            )
-            for number, file in enumerate(table.files)
-        ]  # fmt: skip
-        return _union(frames)
-    types = ", ".join(f"c_{n} {'binary' if c.type.kind in _BYTES else 'string'}" for n, c in enumerate(columns))
-    schema = f"{types}, file int, line bigint"
-    if form is None or not table.files:
-        return spark.createDataFrame([], schema)
-    files = spark.createDataFrame(
-        [(number, file.path) for number, file in enumerate(table.files)], "file int, path string"
-    )
-    read = _FileReader(columns, form)
-    return files.repartitionByRange(len(table.files), "file").mapInArrow(read, schema)
-
-
-def _union(frames: list[DataFrame]) -> DataFrame:
-    while len(frames) > 1:  # in pairs: a plan of thousands of unions in one another can't be analysed
-        frames = [a.union(b) for a, b in zip(frames[::2], frames[1::2], strict=False)] + frames[len(frames) & ~1 :]
-    return frames[0]
+    return unsnap_frames(file) if suffix == ".snappy" else file
 
 
 @dataclass(frozen=True)
-class _FileReader:
-    """In Spark's workers: rows of files (number, path) → the rows in them."""
+class FileReader:
+    """A spark_jobs.snapshots.stage.ChunkReader of SQL and CSV: a chunk is a file, by its path."""
 
     columns: Sequence[Column]
     form: TextForm
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        names = [*(f"c_{n}" for n in range(len(self.columns))), "file", "line"]
-        for batch in batches:
-            for entry in batch.to_pylist():
-                path, first = path_of(entry["path"]), 0
-                with opened(path) as content:
-                    try:
-                        for columns in self.form.rows(content.read, self.columns):
-                            count = len(columns[0])
-                            numbers = pa.array(range(first, first + count), pa.int64())
-                            files = pa.array([entry["file"]] * count, pa.int32())
-                            first += count
-                            yield pa.RecordBatch.from_arrays([*columns, files, numbers], names)
-                    except (DumpTextError, *UNREADABLE) as error:
-                        raise SourceError(f"{path}: {error}") from error
+    def read(self, chunk: str) -> Iterator[tuple[list[Any], float]]:
+        """SourceError for a file that is not as it should be."""
+        path, has_rows = path_of(chunk), False
+        try:
+            size = max(path.stat().st_size, 1)
+            with path.open("rb") as file:
+                for columns in arrow_rows(inflated(file, path.suffix).read, self.columns, self.form):
+                    has_rows = True
+                    yield columns, min(file.tell() / size, 1)
+            if not has_rows:
+                raise DumpTextError(_NO_ROW)
+        except (DumpTextError, *UNREADABLE) as error:
+            raise SourceError(f"{path}: {error}") from error

@@ -13,9 +13,8 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job, WithoutKey
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
 from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
-from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, run_load, snapshot_side
-from ticdc_bridge.spark_jobs.snapshots.source import read_source
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
+from ticdc_bridge.spark_jobs.snapshots.load_job import Source, run_load, snapshot_side
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
 
@@ -37,6 +36,8 @@ def load(
     replace: bool = False,
     ddl: File | None = None,
     dump_options: str | None = None,
+    dead_letter: str | None = None,
+    stage: str | None = None,
 ) -> dict[str, int]:
     """Loads the rows that tables had at one TSO into lake tables. The command `load`.
 
@@ -48,6 +49,8 @@ def load(
         changelog, versions: where these go, None for neither.
         time_zone, source_time_zone: of TIMESTAMP text in the table, and in the source (None: the same).
         types, on_lossy, engine, without_key, replace, dump_options: as the command has them.
+        dead_letter: a file for rows with a value that is none of its column's type, which end the load otherwise.
+        stage: a folder for what is read until the tables are complete. None: beside each table.
         ddl: statements of the table, where the place follows later ones than the snapshot.
     Returns:
         The counts that the command prints: `tso`, `rows`, `written`, `newer`, `removed`, `errors`.
@@ -58,11 +61,13 @@ def load(
         types=(types, ("exact", "typed")), on_lossy=(on_lossy, ("error", "flag")), engine=(engine, (AUTO, *ENGINES)),
         without_key=(without_key, ("refuse", "append")),
     )  # fmt: skip
-    choice = TableChoice.of([table])
-    tso, tables = read_source(source, choice, at, time_zone, DumpOptions.of(dump_options))
     read = snapshot_side(time_zone, SparkTypes(types), on_lossy)
     job = Job(read, merge=engine, changelog=changelog, versions=versions, without_key=without_key)
     statements = statements_of(None if ddl is None else definition_source(str(ddl)))
-    load_job = LoadJob(job, into, tso, tables, source_time_zone or time_zone, replace, statements)
+    chosen = Source(source, TableChoice.of([table]), at, options_of(dump_options))
+    load_job = chosen.job(
+        job, into, stage, source_zone=source_time_zone or time_zone, replace=replace, statements=statements,
+        letters=dead_letter,
+    )  # fmt: skip
     summary = run_load(load_job, session_of(job, SparkSettings(), into, None))
     return {name: getattr(summary, name) for name in ("tso", "rows", "written", "newer", "removed", "errors")}

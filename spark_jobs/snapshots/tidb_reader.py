@@ -7,35 +7,42 @@ that order, so that no text is compared here by another collation.
 
 from __future__ import annotations
 
+import math
 import os
+import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow
-
+from ticdc_bridge.schemas.columnar.dump_reader import TextForm
+from ticdc_bridge.schemas.columnar.row_packets import packet_rows
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
 from ticdc_bridge.schemas.inputs.live_tables import ServerAddress, connect, error_reason, server_address
 from ticdc_bridge.schemas.inputs.table_sources import mysql_client
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.event import MAX_TSO, tso_physical_ms
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.table import Column, Table, TableId
+from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.spark_jobs.lake.load import Estimate, SnapshotTable
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_array
+from ticdc_bridge.spark_jobs.snapshots.stage import Stage, duration, no_stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-pa: Any = pyarrow  # the stubs know less than the library
 
 PASSWORD, CA = "BRIDGE_TIDB_PASSWORD", "BRIDGE_TIDB_CA"
 """Environment variables: the password; a file with the certificate that the server's is checked by."""
 ROW_ID: Final = "_tidb_rowid"
 _FETCHED: Final = 10_000
-_NO_COLUMN, _NO_SNAPSHOT = 1054, 8055
+"""Rows that an estimate reads."""
+_AS_SENT: Final = TextForm()
+_NO_COLUMN, _NO_SNAPSHOT = 1054, (8055, 9006)
+_SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
 _BYTES: Final = (Kind.BIT, Kind.BINARY)
 _NUMBERS: Final = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 _SYSTEM: Final = ("information_schema", "metrics_schema", "mysql", "performance_schema", "sys", "workload_schema")
@@ -88,57 +95,96 @@ class TidbServer:
                 connection.close()
         except (client.MySQLError, OSError, RuntimeError) as error:
             details = error_reason(error)
-            if self.tso and _NO_SNAPSHOT in error.args[:1]:
+            if self.tso and error.args[:1] and error.args[0] in _NO_SNAPSHOT:
                 details += ": TiDB has collected what was there then: give a newer --at, or a longer tidb_gc_life_time"
             raise SetupError("TIDB_UNREACHABLE", place=self.address.name, details=details) from error
 
-    def tables(self, chunk_rows: int) -> list[TidbTable]:
+    def has_snapshot(self) -> bool:
+        """False where TiDB has collected what was there at the TSO."""
+        try:
+            with self.cursor():
+                return True
+        except SetupError as error:
+            if getattr(error.__cause__, "args", (0,))[0] not in _NO_SNAPSHOT:
+                raise
+            return False
+
+    def ids(self) -> list[TableId]:
         """All tables but the system's, as of the TSO."""
         with self.cursor() as cursor:
             cursor.execute("SELECT table_schema, table_name FROM information_schema.tables"
                            " WHERE table_type = 'BASE TABLE' ORDER BY table_schema, table_name")  # fmt: skip
-            names = [(db.decode(), name.decode()) for db, name in cursor.fetchall()]
-            return [
-                self._table(cursor, TableId(db, name), chunk_rows)
-                for db, name in names
-                if db.lower() not in _SYSTEM and self.address.database in ("", db)
-            ]
+            ids = [TableId(db.decode(), name.decode()) for db, name in cursor.fetchall()]
+        return [id_ for id_ in ids if id_.db.lower() not in _SYSTEM and self.address.database in ("", id_.db)]
+
+    def tables(self, ids: Iterable[TableId], chunk_rows: int) -> list[TidbTable]:
+        """These tables, as of the TSO."""
+        with self.cursor() as cursor:
+            return [self._table(cursor, id_, chunk_rows) for id_ in ids]
 
     def _table(self, cursor: Any, id_: TableId, chunk_rows: int) -> TidbTable:
         cursor.execute(f"SHOW CREATE TABLE {_name(id_)}")
         query, where = cursor.fetchone()[1].decode(), f"table {id_} of {self.address.name}"
         shown = DdlText(self.tso - 1, id_.db, query, SHOW, "UTC", where)
-        return TidbTable(self, versions([shown])[-1].table, shown, chunk_rows)
+        return TidbTable(versions([shown])[-1].table, shown, self, chunk_rows)
 
 
-@dataclass(frozen=True)
-class TidbTable:
-    """A table at the server's TSO (spark_jobs.lake.load.SnapshotTable)."""
+@dataclass
+class TidbTable(SnapshotTable):
+    """A table at the server's TSO. SELECT gives what a changefeed sends: nothing is lost."""
 
     server: TidbServer
-    table: Table
-    definition: DdlText
     chunk_rows: int
-    size: int = field(default=0, init=False)
 
     @property
     def columns(self) -> Sequence[Column]:
         return [column for column in self.table.columns if not column.virtual]
 
-    def losses(self, spark: SparkSession) -> list[str]:
-        """None: what SELECT gives is what a changefeed sends."""
-        del spark
-        return []
+    @property
+    def identity(self) -> str:
+        return repr((self.server.address.name, self.server.zone, self.table, self.chunk_rows))
 
-    def rows(self, spark: SparkSession) -> DataFrame:
-        """The rows, a task a chunk."""
-        cuts = self.cuts
-        types = ", ".join(
-            f"c_{n} {'binary' if c.type.kind in _BYTES else 'string'}" for n, c in enumerate(self.columns)
-        )
-        chunks = spark.createDataFrame([*enumerate(cuts)], "file int, cut string")
-        chunks = chunks.repartitionByRange(len(cuts), "file")
-        return chunks.mapInArrow(_ChunkReader(self), f"{types}, file int, line bigint")
+    def rows(self, spark: SparkSession, stage: Stage | None) -> DataFrame:
+        """The rows, a task a chunk. The chunks of a load that goes on are those that it began with."""
+        if stage is None:
+            raise no_stage(self.table.id)
+        self.query("TRUE")  # the key is asked for here, and not by every task
+        cuts = stage.kept("cuts", lambda: self.cuts)
+        return stage.rows(spark, TidbReader(self), cuts, [1] * len(cuts))
+
+    def estimate(self) -> Estimate:
+        """By TiDB's statistics, and by the time of the first rows; exact where these are all."""
+        names = "table_schema = %s AND table_name = %s"
+        with self.server.cursor() as cursor:
+            cursor.execute(
+                f"SELECT table_rows, data_length FROM information_schema.tables WHERE {names}", tuple(self.table.id)
+            )
+            rows, size = (int(value or 0) for value in cursor.fetchone())
+        began, read = time.monotonic(), 0
+        for arrays, _ in TidbReader(self).read("TRUE"):
+            read += len(arrays[0])
+            if read >= _FETCHED:
+                break
+        is_exact = read < min(_FETCHED, self.chunk_rows)
+        rows = read if is_exact else max(rows, read)
+        seconds = (time.monotonic() - began) * rows / max(read, 1) / (os.cpu_count() or 1)
+        return Estimate(rows, is_exact, -(-rows // self.chunk_rows) or 1, size, seconds)
+
+    def obstacles(self, seconds: float) -> list[str]:
+        """A time to live of old versions that is over before `seconds` are."""
+        with self.server.cursor() as cursor:
+            cursor.execute("SELECT @@tidb_gc_enable, @@tidb_gc_life_time")
+            enabled, life = cursor.fetchone()
+        kept = sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([hms])", life.decode()))
+        age = time.time() - tso_physical_ms(self.server.tso) / 1000
+        if not int(enabled) or age + seconds < kept:
+            return []
+        hours = math.ceil((age + seconds) / 1800)
+        return [
+            f"tidb_gc_life_time is {life.decode()}: the TSO is {duration(age)} old, and reading takes about"
+            f" {duration(seconds)}. Make it longer (SET GLOBAL tidb_gc_life_time = '{hours}h'),"
+            " or first create a changefeed at the TSO or before it, which holds what it needs"
+        ]
 
     @cached_property
     def key(self) -> list[Column] | None:
@@ -177,29 +223,31 @@ class TidbTable:
 
 
 @dataclass(frozen=True)
-class _ChunkReader:
-    """In Spark's workers: chunks (number, condition) → their rows."""
+class TidbReader:
+    """A spark_jobs.snapshots.stage.ChunkReader: a chunk is the condition that begins it."""
 
     table: TidbTable
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        columns = self.table.columns
-        types = [pa.binary() if column.type.kind in _BYTES else pa.string() for column in columns]
-        names = [*(f"c_{n}" for n in range(len(columns))), "file", "line"]
-        for entry in (entry for batch in batches for entry in batch.to_pylist()):
-            first = 0
-            with self.table.server.cursor(unbuffered=True) as cursor:
-                cursor.execute(self.table.query(entry["cut"]))
-                while rows := cursor.fetchmany(_FETCHED):
-                    arrays = [pa.array(values, pa.binary()) for values in zip(*rows, strict=True)]
-                    arrays = [
-                        array if kind == pa.binary() else array.cast(kind)
-                        for array, kind in zip(arrays, types, strict=True)
-                    ]
-                    numbers = pa.array(range(first, first + len(rows)), pa.int64())
-                    first += len(rows)
-                    files = pa.array([entry["file"]] * len(rows), pa.int32())
-                    yield pa.RecordBatch.from_arrays([*arrays, files, numbers], names)
+    @property
+    def columns(self) -> Sequence[Column]:
+        return self.table.columns
+
+    def read(self, chunk: str) -> Iterator[tuple[list[Any], float]]:
+        count = 0
+        with self.table.server.cursor(unbuffered=True) as cursor:
+            cursor.execute(self.table.query(chunk))
+            connection = cursor.connection
+            connection._result.unbuffered_active = False  # its rows are read here, without the client
+            try:
+                for part in packet_rows(connection._rfile.readinto1, len(self.columns)):
+                    if isinstance(part, bytes):
+                        _client().protocol.MysqlPacket(part, "utf8").check_error()
+                        return
+                    count += len(part[0].valid)
+                    arrays = [arrow_array(v, c, _AS_SENT) for v, c in zip(part, self.columns, strict=True)]
+                    yield arrays, count / self.table.chunk_rows
+            except (EOFError, ValueError) as error:
+                raise OSError(str(error)) from error
 
 
 def _name(id_: TableId) -> str:

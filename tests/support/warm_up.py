@@ -29,6 +29,7 @@ _STEPS: tuple[Callable[[], object], ...] = (
     partial(warm_up.warm_transcode, "avro", "debezium"), make_archive, table_decoders.warm_json,
     table_decoders.warm_craft, partial(warm_up.warm_lines, "debezium"),
     partial(warm_up.warm_transcode, "debezium", "avro"), partial(warm_up.warm_table_rows, "avro"),
+    warm_up.warm_dump_texts,
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.columnar import dump_reader
-from ticdc_bridge.schemas.columnar.dump_reader import CsvDialect, DumpTextError, TextColumn, csv_rows, sql_rows
+from ticdc_bridge.schemas.columnar.dump_reader import DumpTextError, TextColumn, TextForm, dump_rows
 from ticdc_bridge.schemas.ddl.executor.versions import versions
 from ticdc_bridge.schemas.inputs.sql_files import sql_statements
 from ticdc_bridge.schemas.model.table import Column
@@ -21,8 +22,8 @@ COLUMNS = versions(sql_statements("CREATE TABLE d.t (n BIGINT, s VARCHAR(99), b 
     -1
 ].table.columns
 CSV = [
-    CsvDialect(), CsvDialect(b"\t", b"'", b"\n", b""), CsvDialect(b"|+|", b'"', b"\n", b"NULL", has_header=False),
-    CsvDialect(b",", b"~~", b"\r\n"), CsvDialect(b";", b"", b"\n", b"\\N"),
+    TextForm(True), TextForm(True, b"\t", b"'", b"\n", b""), TextForm(True, b"|+|", b'"', b"\n", b"NULL", False),
+    TextForm(True, b",", b"~~", b"\r\n"), TextForm(True, b";", b"", b"\n", b"\\N"),
 ]  # fmt: skip
 Row = tuple[int | None, str | None, bytes | None, str | None]
 texts = st.text(st.characters(codec="utf-8"), max_size=12) | st.text("\\'\"\r\n\0,;|+~NULL\x1a\t", max_size=8)
@@ -64,7 +65,7 @@ def sql_text(rows: Sequence[Row], escapes: bool) -> bytes:
     return b"/*!40101 SET NAMES binary*/;\n" + statements.encode()
 
 
-def csv_text(rows: Sequence[Row], dialect: CsvDialect, escapes: bool) -> bytes:
+def csv_text(rows: Sequence[Row], dialect: TextForm, escapes: bool) -> bytes:
     quote, sign = dialect.quote, (dialect.quote or dialect.separator)[:1]
 
     def quoted(data: bytes) -> bytes:
@@ -93,7 +94,7 @@ def csv_text(rows: Sequence[Row], dialect: CsvDialect, escapes: bool) -> bytes:
 
 
 def read(lines: Any) -> list[Row]:
-    return [row for part in lines for row in zip(*map(values, part.columns, COLUMNS), strict=True)]
+    return [row for part in lines for row in zip(*map(values, part, COLUMNS), strict=True)]
 
 
 def values(column: TextColumn, of: Column) -> list[Any]:
@@ -110,15 +111,15 @@ def expected(rows: Sequence[Row]) -> list[Any]:
 @given(rows, st.booleans(), st.integers(1, 40))
 def test_sql_comes_back(rows: list[Row], escapes: bool, block: int) -> None:
     file = io.BytesIO(sql_text(rows, escapes))
-    assert read(sql_rows(lambda _: file.read(block), COLUMNS, escapes)) == expected(rows)
+    assert read(dump_rows(lambda _: file.read(block), COLUMNS, TextForm(escapes=escapes))) == expected(rows)
 
 
 @settings(deadline=None)
 @given(rows, st.sampled_from(CSV), st.booleans(), st.integers(1, 40))
-def test_csv_comes_back(rows: list[Row], dialect: CsvDialect, escapes: bool, block: int) -> None:
+def test_csv_comes_back(rows: list[Row], dialect: TextForm, escapes: bool, block: int) -> None:
     escapes = escapes or len(dialect.quote) != 1  # what else is written can't be read back
     file = io.BytesIO(csv_text(rows, dialect, escapes))
-    assert read(csv_rows(lambda _: file.read(block), COLUMNS, dialect, escapes)) == expected(rows)
+    assert read(dump_rows(lambda _: file.read(block), COLUMNS, replace(dialect, escapes=escapes))) == expected(rows)
 
 
 SAMPLE: list[Row] = [(1, "a'b\"\\", b"\x00\xff", None), (None, "", b"", "é\n"), (-5, None, None, "x")]
@@ -127,12 +128,11 @@ SAMPLE: list[Row] = [(1, "a'b\"\\", b"\x00\xff", None), (None, "", b"", "é\n"),
 @pytest.mark.parametrize("kind", ["sql", "csv"])
 def test_a_cut_file(kind: str) -> None:
     """Cut anywhere: the rows before, and that it is cut, or (at the end of a row) the rows alone."""
-    data = sql_text(SAMPLE, True) if kind == "sql" else csv_text(SAMPLE, CsvDialect(), True)
+    data = sql_text(SAMPLE, True) if kind == "sql" else csv_text(SAMPLE, TextForm(True), True)
     for end in range(len(data)):
         file, found = io.BytesIO(data[:end]), list[Row]()
-        form: Any = (COLUMNS, True) if kind == "sql" else (COLUMNS, CsvDialect(), True)
         try:
-            for part in (sql_rows if kind == "sql" else csv_rows)(file.read, *form):
+            for part in dump_rows(file.read, COLUMNS, TextForm(kind == "csv")):
                 found += read([part])
         except DumpTextError:
             pass
@@ -153,7 +153,7 @@ REFUSED: list[tuple[bytes, str]] = [
 def test_what_is_refused() -> None:
     def refused(row: tuple[bytes, str]) -> None:
         with pytest.raises(DumpTextError, match=row[1]):
-            read(sql_rows(io.BytesIO(row[0]).read, COLUMNS, True))
+            read(dump_rows(io.BytesIO(row[0]).read, COLUMNS, TextForm()))
 
     check_rows(REFUSED, refused)
 
@@ -161,4 +161,4 @@ def test_what_is_refused() -> None:
 def test_a_row_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dump_reader, "_MOST", 100)
     with pytest.raises(DumpTextError, match="more than 100 bytes"):
-        read(sql_rows(lambda _: b"x" * 50, COLUMNS, True))
+        read(dump_rows(lambda _: b"x" * 50, COLUMNS, TextForm()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import pymysql
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.support.dying import start_dying
 from tests.support.tidb import needs_tidb, running_tidb
 from ticdc_bridge.cli import main
-from ticdc_bridge.spark_jobs.snapshots import source
+from ticdc_bridge.spark_jobs.snapshots import source, tidb_reader
 
 pytestmark = [*needs_tidb, pytest.mark.slow]
 TABLES = {
@@ -88,6 +90,70 @@ def test_chunks_and_reload(
     assert rows_of(spark, tmp_path / "number") == held(cursor, "number")
     versions = spark.read.format("delta").load(str(tmp_path / "v" / "number"))
     assert versions.where("_valid_to IS NULL").count() == len(held(cursor, "number"))
+
+
+def test_goes_on_at_its_tso(
+    server: Any,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A load that was killed goes on at its TSO, with the chunks that it has read, as long as TiDB has it."""
+    port, cursor = server
+    monkeypatch.setattr(source, "CHUNK_ROWS", 2)
+    words = ["load", "--source", f"mysql://root@127.0.0.1:{port}", "--tables", "shop.*"]
+    words += ["--out", f"delta:{tmp_path}/{{table}}"]
+    before = {name: held(cursor, name) for name in TABLES}
+    dies = (
+        "from ticdc_bridge.spark_jobs.snapshots import source, stage\nsource.CHUNK_ROWS = 2\nstage.Stage.finish = die\n"
+    )
+    process = start_dying(dies, words)
+    told = process.communicate()[1]
+    assert process.returncode == -9, told
+    (folder,) = tmp_path.glob("composite__loading/*")
+    (folder / "1.2.parquet").unlink()
+    cursor.execute("INSERT INTO shop.number VALUES (12, 'later')")
+    assert main(words) == 0
+    told = capsys.readouterr().err
+    assert f"load: goes on at tso {folder.name.partition('-')[0]}, where a load did not end" in told
+    assert "load: shop.composite: 2 of 3 chunks were read before\n" in told
+    assert told.count("were read before") == 1
+    for name, rows in before.items():
+        assert rows_of(spark, tmp_path / name) == rows, name
+    assert not list(tmp_path.glob("*__loading"))
+    process = start_dying(dies, words)
+    process.communicate()
+    (folder,) = tmp_path.glob("composite__loading/*")
+    for path in tmp_path.glob("*__loading/*"):
+        path.rename(path.with_name(f"{1 << 40}-{path.name.partition('-')[2]}"))
+    assert main(words) == 0
+    told = capsys.readouterr().err
+    assert f"load: a load at tso {1 << 40} did not end, and TiDB has collected what was there then" in told
+    assert f"what a load at TSO {1 << 40} had read is removed" in told
+    assert rows_of(spark, tmp_path / "number") == held(cursor, "number")
+
+
+def test_what_stands_against_a_load(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--dry-run: rows that are few are counted, a missing right and garbage collection are told."""
+    port, cursor = server
+    monkeypatch.setattr(tidb_reader, "_FETCHED", 4)
+    words = ["load", "--tables", "shop.*", "--out", f"delta:{tmp_path}/{{table}}", "--dry-run", "--source"]
+    assert main([*words, f"mysql://root@127.0.0.1:{port}"]) == 0
+    told = capsys.readouterr().out
+    assert f"shop.loose -> delta:{tmp_path}/loose: about " in told
+    cursor.execute("CREATE USER writer")
+    cursor.execute("GRANT INSERT ON shop.number TO writer")
+    assert main([*words, f"mysql://writer@127.0.0.1:{port}"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("load: against it: table shop.number: TiDB at 127.0.0.1:")
+    assert "SELECT command denied" in told
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() + 3600)
+    assert main([*words, f"mysql://root@127.0.0.1:{port}"]) == 2
+    assert "load: against it: tidb_gc_life_time is 10m0s: the TSO is 60 min old" in capsys.readouterr().err
 
 
 def test_what_the_server_refuses(server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

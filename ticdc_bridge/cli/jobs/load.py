@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -45,7 +44,7 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
     )
     at: int | None = option(INPUT, "TSO", "The TSO to read at. Default: that of the dump, or the newest.")
     dump_options: str | None = option(
-        INPUT, "TEXT", "What Dumpling was told, where its files do not show it: '--escape-backslash=false'."
+        INPUT, "TEXT", "What Dumpling was told, where its files do not prove it; '' for its defaults."
     )
     source_time_zone: str | None = option(
         INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."
@@ -83,6 +82,12 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
     on_lossy: Literal["error", "flag"] = option(
         ERRORS, None, "What the source does not hold exactly stops the load, or is counted.", default="error"
     )
+    dead_letter: str | None = option(
+        ERRORS, "FILE", "Where rows go with a value that is none of its column's type. Without it, they stop the load."
+    )
+    stage: str | None = option(
+        SPARK, "DIR-OR-URL", "Folder for what is read, until the tables are complete. Default: beside each table."
+    )
     master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].")
 
     def run(self) -> int:
@@ -91,11 +96,11 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
         from ticdc_bridge.spark_jobs.pipeline.job import Job
+        from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout
         from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
-        from ticdc_bridge.spark_jobs.snapshots.dump_dialect import DumpOptions
-        from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan_lines, run_load, snapshot_side
-        from ticdc_bridge.spark_jobs.snapshots.source import read_source
+        from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options
+        from ticdc_bridge.spark_jobs.snapshots.load_job import Source, plan, run_load, snapshot_side
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
         if (self.table is None) is (not self.tables):
@@ -106,22 +111,29 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         out = self._check_outputs(several=self.table is None and choice.only is None)
         zone = check_zone("--time-zone", self.time_zone) or "UTC"
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
-        tso, tables = read_source(self.source, choice, self.at, zone, DumpOptions.of(self.dump_options))
-        if self.in_ is not None:
-            self._check_handover(tso)
         job = Job(
             snapshot_side(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine, current=self.out is not None,
             changelog=self.changelog, versions=self.versions, outputs=self.outputs, without_key=self.without_key,
             layout=TableLayout.of(self.partition_by, self.cluster_by),
         )  # fmt: skip
-        load_job = LoadJob(job, out, tso, tables, source_zone, self.replace, statements_of(self.ddl))
+        settings = spark_settings(
+            self, True, self.source.removeprefix("dumpling:"), out, self.stage, *job.more_locations
+        )
+        source = Source(self.source, choice, self.at, dump_options(self.dump_options))
+        load_job = source.job(
+            job, out, self.stage, settings.conf, source_zone=source_zone, replace=self.replace,
+            statements=statements_of(self.ddl), letters=self.dead_letter,
+        )  # fmt: skip
+        if self.in_ is not None:
+            self._check_handover(load_job.tso)
         if self.dry_run:
-            print("\n".join(plan_lines(load_job)))
-            return 0
-        settings = spark_settings(self, True, self.source.removeprefix("dumpling:"), out, *job.more_locations)
+            lines, obstacles = plan(load_job)
+            print("\n".join(lines))
+            if obstacles:
+                tell_lines("load: against it", obstacles)
+            return 2 if obstacles else 0
         summary = run_load(load_job, session_of(job, settings, out, None))
-        for line in summary.lines():
-            print(f"load: {line}", file=sys.stderr)
+        tell_lines("load", summary.lines())
         return 1 if summary.errors else 0
 
     def _check_handover(self, tso: int) -> None:
@@ -132,6 +144,7 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         from ticdc_bridge.schemas.inspect.format_lookup import format_named
         from ticdc_bridge.schemas.model.options import Options
         from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+        from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
         from ticdc_bridge.spark_jobs.snapshots.handover import check_handover
 
         assert self.in_ is not None
@@ -140,12 +153,14 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         schemas = schemas_of(self.registry, self.schemas, registry_wait(self), format_named(self.format))
         config = CodecConfig(self.format, schemas, Options.of({}, time_zone=self.time_zone or "UTC"))
         topics = TopicChoice(self.in_.removeprefix(TOPIC))
-        for text in check_handover(topics, kafka_of(self).settings(), config, tso):
-            print(f"warning: whether the changefeed began at or before TSO {tso} is not known: {text}", file=sys.stderr)
+        unknown = f"whether the changefeed began at or before TSO {tso} is not known"
+        texts = check_handover(topics, kafka_of(self).settings(), config, tso)
+        tell_lines("warning", [f"{unknown}: {text}" for text in texts])
 
     def _check_outputs(self, several: bool) -> str:
         """The first place that is given. SetupError USAGE where a place is none, or one of two tables."""
-        from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
+        from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+        from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different, table_location_of
         from ticdc_bridge.spark_jobs.pipeline.table_choice import check_rule, is_rule
 
         outputs = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
@@ -162,5 +177,8 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
                     f"{name} {location}: several tables may be loaded: name their places with {{schema}} and {{table}}"
                 )
                 raise SetupError("USAGE", details=details)
-        check_different(outputs)
+        letters = self.dead_letter or ""
+        if letters == "-" or letters.startswith((*TABLE_PREFIXES, TOPIC)) or letters.endswith(".parquet"):
+            raise SetupError("USAGE", details=f"--dead-letter {letters}: load writes JSON lines to a file")
+        check_different({**outputs, "--dead-letter": self.dead_letter})
         return next(iter(given.values()))

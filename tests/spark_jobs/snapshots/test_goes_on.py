@@ -1,0 +1,181 @@
+"""`load` that was killed or stopped goes on, rows that can't be stored are taken out, and what --dry-run tells."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.support.dumps import DUMPS
+from tests.support.dying import start_dying
+from tests.support.text_dumps import TSO, write_dump
+from ticdc_bridge.cli import main
+from ticdc_bridge.spark_jobs.lake import load
+
+COLUMNS = "`id` int NOT NULL, `v` varchar(200), PRIMARY KEY (`id`)"
+FILES, ROWS = 12, 20_000
+
+
+@pytest.fixture(autouse=True)
+def _session(spark: SparkSession) -> None:
+    """The session of the tests, which the commands use too."""
+
+
+def rows_in(spark: SparkSession, path: Path) -> list[tuple[Any, ...]]:
+    return [tuple(row)[:2] for row in spark.read.format("delta").load(str(path)).orderBy("id").collect()]
+
+
+def small_dump(folder: Path, table: str = "t") -> str:
+    return write_dump(folder, COLUMNS, [[f"({n},'{n}')"] for n in range(3)], table)
+
+
+def words_for(source: str, out: Path) -> list[str]:
+    return ["load", "--source", source, "--tables", "shop.*", "--out", f"delta:{out}/{{table}}"]
+
+
+KILLED: dict[str, str] = {
+    "in a chunk": "",
+    "before the commit": "from ticdc_bridge.spark_jobs.lake.engines.delta_spark import SparkDelta as Dying\n"
+    "Dying.add_rows = die\n",
+    "after the commit": "from ticdc_bridge.spark_jobs.snapshots.stage import Stage\nStage.finish = die\n",
+}
+
+
+def kill_when(process: subprocess.Popen[str], chunk: Path) -> None:
+    """SIGKILL as soon as the first chunk is there."""
+    while process.poll() is None and not any(chunk.glob("*/*.parquet")):
+        time.sleep(0.005)
+    process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", KILLED)
+def test_killed(tmp_path: Path, spark: SparkSession, moment: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """SIGKILL of a load: nothing is to be seen before the commit, chunks that were read are not read again."""
+    text = "x" * 100
+    rows = [[f"({n},'{text}{n}')" for n in range(f * ROWS, (f + 1) * ROWS)] for f in range(FILES)]
+    source, place = write_dump(tmp_path / "dump", COLUMNS, rows), tmp_path / "lake" / "t"
+    words, folder = words_for(source, tmp_path / "lake"), tmp_path / "lake" / "t__loading"
+    process = start_dying(KILLED[moment], [*words, "--master", "local[1]"])
+    if moment == "in a chunk":
+        kill_when(process, folder)
+    told = process.communicate()[1]
+    assert process.returncode == -9, told
+    before = len(list(folder.glob("*/*.parquet")))
+    assert 0 < before < FILES if moment == "in a chunk" else before == FILES, told
+    is_seen = (place / "_delta_log").exists() and bool(rows_in(spark, place))
+    assert is_seen is (moment == "after the commit")
+    assert main(words) == 0
+    told = capsys.readouterr().err
+    assert f"load: shop.t: {before} of {FILES} chunks were read before\n" in told
+    assert f"load: rows {FILES * ROWS}\n" in told
+    assert len(rows_in(spark, place)) == FILES * ROWS
+    assert rows_in(spark, place)[-1] == (FILES * ROWS - 1, f"{text}{FILES * ROWS - 1}")
+    assert not folder.exists()
+
+
+def test_goes_on(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two tables, what was loaded is not loaded again. Ctrl-C ends with 130. Another definition begins anew."""
+    source = small_dump(tmp_path / "dump", "a")
+    small_dump(tmp_path / "dump", "b")
+    words, real = words_for(source, tmp_path / "lake"), load.load_current
+
+    def stopped(target: Any, snapshot: Any, *more: Any) -> Any:
+        if snapshot.id.table == "b":
+            raise KeyboardInterrupt
+        return real(target, snapshot, *more)
+
+    monkeypatch.setattr(load, "load_current", stopped)
+    assert main(words) == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert rows_in(spark, tmp_path / "lake" / "a") == [(n, str(n)) for n in range(3)]
+    monkeypatch.setattr(load, "load_current", real)
+    assert main(words) == 0
+    told = capsys.readouterr().err
+    assert "load: shop.a was loaded before at this TSO\n" in told
+    assert "load: shop.b: 3 of 3 chunks were read before\n" in told
+    assert "load: rows 6\nload: written 6\n" in told
+    assert not list((tmp_path / "lake").glob("*__loading"))
+    monkeypatch.setattr(load, "load_current", stopped)
+    (tmp_path / "dump" / "shop.b-schema.sql").write_text(f"CREATE TABLE `b` ({COLUMNS.replace('200', '300')});\n")
+    assert main(words) == 130
+    small_dump(tmp_path / "dump", "b")
+    monkeypatch.setattr(load, "load_current", real)
+    capsys.readouterr()
+    assert main([*words[:4], "shop.b", *words[5:]]) == 0
+    told = capsys.readouterr().err
+    assert f"load: shop.b: what a load at TSO {TSO} had read is removed: " in told
+    assert "read before" not in told
+
+
+def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --dead-letter the first bad value stops a load, also into a table with rows; with it the others go in."""
+    columns = "`id` int NOT NULL, `n` tinyint, `d` datetime(3), PRIMARY KEY (`id`)"
+    rows = [["(1,1,'2024-01-01 00:00:00.000')", "(2,'300',NULL)"], ["(3,NULL,'tomorrow')", "(4,-1,NULL)"]]
+    words = words_for(write_dump(tmp_path / "dump", columns, rows), tmp_path / "lake")
+    words += ["--source-time-zone", "+08:00"]
+    letters = tmp_path / "letters.jsonl"
+    assert main(words) == 2
+    assert "none of its type" in capsys.readouterr().err
+    assert main([*words, "--dead-letter", str(letters)]) == 1
+    assert "load: rows 4\nload: written 2\nload: newer in the table 0\nload: removed 0\nload: errors 2\n" in (
+        capsys.readouterr().err
+    )
+    assert rows_in(spark, tmp_path / "lake" / "t") == [(1, 1), (4, -1)]
+    first, second = map(json.loads, letters.read_text().splitlines())
+    assert first == {
+        "code": "INVALID_VALUE", "detail": "column n: '300' is none of its type TINYINT", "db": "shop", "table": "t",
+        "commit_ts": TSO, "file": str(tmp_path / "dump" / "shop.t.000000000.sql"), "row": 2, "key": {"id": "2"},
+        "column": "n", "value": "300",
+    }  # fmt: skip
+    assert (second["column"], second["row"], second["value"]) == ("d", 1, "tomorrow")
+    assert main(words) == 2, "merged into the rows that are there"
+    assert "none of its type" in capsys.readouterr().err
+    assert main([*words, "--dead-letter", str(letters), "--replace"]) == 1
+    assert rows_in(spark, tmp_path / "lake" / "t") == [(1, 1), (4, -1)]
+    bad_key = [["('x',1,NULL)"], ["(4,-1,NULL)"]]
+    write_dump(tmp_path / "dump", columns, bad_key)
+    capsys.readouterr()
+    assert main([*words, "--dead-letter", str(letters), "--replace"]) == 2
+    assert "its row can't be told" in capsys.readouterr().err
+
+
+def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows, chunks and bytes, and what stands against the load; nothing is written."""
+    words = words_for(small_dump(tmp_path / "dump"), tmp_path / "lake")
+    assert main([*words, "--dry-run"]) == 0
+    told = capsys.readouterr().out
+    assert f"tso {TSO}\nshop.t -> delta:{tmp_path}/lake/t: about 3 rows, 3 chunks, " in told
+    out = f"delta:{tmp_path}/lake/{{table}}"
+    words = ["load", "--source", f"dumpling:{DUMPS / 'parquet'}", "--tables", "dmp.types,dmp.keyless", "--out", out]
+    assert main([*words, "--dry-run"]) == 2
+    captured = capsys.readouterr()
+    assert "dmp.types -> " in captured.out
+    assert " 8 rows, 1 chunks" in captured.out
+    assert "load: against it: table dmp.keyless: it has no key" in captured.err
+    assert "load: against it: table dmp.types: column g_stored is generated" in captured.err
+    assert main([*words, "--dry-run", "--without-key", "append", "--on-lossy", "flag"]) == 0
+    assert not (tmp_path / "lake").exists()
+
+
+def test_progress(tmp_path: Path) -> None:
+    """What a load says while it reads: chunks that are read, and parts of those that are being read."""
+    from ticdc_bridge.schemas.model.table import TableId
+    from ticdc_bridge.spark_jobs.snapshots.stage import Stage
+
+    stage = Stage(TableId("shop", "t"), tmp_path / "7-ab-cd")
+    assert stage.progress() == ""
+    stage.begin()
+    stage._weights, stage._began = [10, 10, 20], time.monotonic() - 60
+    (stage.folder / "0.1000.parquet").write_bytes(b"")
+    (stage.folder / "2.read").write_text("never")
+    (stage.folder / "_2.read").write_text("500 0.25")
+    assert stage.progress().startswith("1,500 rows, 1 of 3 chunks, 2")
+    assert "about 100 s left" in stage.progress().replace("2 min", "100 s")

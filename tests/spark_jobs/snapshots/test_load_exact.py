@@ -1,0 +1,87 @@
+"""What `load` writes is what `merge` writes for the same rows: by dialect, types, kind of table and engine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark_jobs.lake.test_merge_iceberg import new_catalog
+from tests.support.dumps import DUMPS, UTC, ZONE, rows_of
+from tests.ticdc_bridge.cli.test_encode import written
+from ticdc_bridge import Encoder
+from ticdc_bridge.cli import main
+from ticdc_bridge.spark_jobs.snapshots.dump_folder import read_dump
+
+KINDS = ("out", "changelog", "versions")
+KEYS = {"types": ("id",), "keyed": ("region", "k", "d"), "loose": ("u",)}
+CASES = [
+    ("delta-spark", "exact", ["sql", "parquet"]), ("iceberg-spark", "typed", ["csv", "parquet-zstd-utc"]),
+    ("deltalake", "exact", ["csv-bigquery"]), ("deltalake", "typed", ["sql-noescape"]),
+]  # fmt: skip
+OWN = ("_tidb_op", "_tidb_source")
+"""What loaded rows have in their own way."""
+
+
+def sent(tso: int) -> str:
+    """The rows as TiCDC sends them at a TSO, in a file."""
+    encoder, messages = Encoder("open", ddl=str(DUMPS / "schema.sql"), on_lossy="flag"), []
+    for name in KEYS:
+        for row in rows_of(name):
+            after = {n: {"hex": v.hex()} if isinstance(v, bytes) else v for n, v in row.items() if n != "g_virtual"}
+            line = {
+                "kind": "row", "format": "open", "topic": "t", "db": "dmp", "table": name, "op": "c", "commit_ts": tso,
+                "schema_id": None, "table_version": None, "key": [], "before": None, "after": after, "flags": [],
+            }  # fmt: skip
+            messages += encoder.encode(line, topic="t")
+    return written([replace(message, partition=0, offset=n) for n, message in enumerate(messages)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case[:2]))
+def test_values_are_those_of_merge(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[str, str, list[str]]
+) -> None:
+    engine, types, dumps = case
+    monkeypatch.chdir(tmp_path)
+    catalog = new_catalog(spark)
+    is_iceberg = engine == "iceberg-spark"
+
+    def places(of: str) -> list[str]:
+        place = f"iceberg:{catalog}.{of}_{{}}." if is_iceberg else f"delta:{tmp_path}/{of}_{{}}/"
+        return [word for kind in KINDS for word in (f"--{kind}", place.format(kind) + "{table}")]
+
+    def rows(of: str, kind: str, table: str) -> tuple[Any, Any]:
+        name = f"{catalog}.{of}_{kind}.{table}" if is_iceberg else f"delta.`{tmp_path}/{of}_{kind}/{table}`"
+        frame = spark.table(name).drop(*OWN)
+        return frame.dtypes, {tuple(row[k] for k in KEYS[table]): row.asDict() for row in frame.collect()}
+
+    words = ["--tables", ",".join(f"dmp.{name}" for name in KEYS), "--types", types, "--on-lossy", "flag"]
+    words += ["--time-zone", "Asia/Tokyo", *([] if is_iceberg else ["--engine", engine])]
+    different = []
+    for number, name in enumerate(dumps):
+        tso = read_dump(str(DUMPS / name)).tso
+        merged = ["merge", "--format", "open", "--in", sent(tso), "--ddl", str(DUMPS / "schema.sql")]
+        assert main([*merged, *words, *places(f"m{number}")]) == 0
+        loaded = ["load", "--source", f"dumpling:{DUMPS / name}", "--source-time-zone", "UTC" if name in UTC else ZONE]
+        assert main([*loaded, *words, *places(f"l{number}")]) == 0
+        for kind in KINDS:
+            for table in KEYS:
+                (kinds, expected), (found_kinds, found) = (rows(f"{of}{number}", kind, table) for of in "ml")
+                assert found_kinds == kinds, (name, kind, table)
+                assert found.keys() == expected.keys(), (name, kind, table)
+                different += [
+                    (name, kind, key, column, value, found[key][column])
+                    for key, row in expected.items() for column, value in row.items()
+                    if repr(value) != repr(found[key][column]) and not is_lost(name, column, value, found[key][column])
+                ]  # fmt: skip
+    assert not different, "\n".join(map(str, different[:40]))
+
+
+def is_lost(dump: str, column: str, value: Any, found: Any) -> bool:
+    """What a dump does not have, and load flags."""
+    zero = dump.startswith("parquet") and "date" in column + "timestamp" and "-00" in str(value)
+    return found is None and (column == "g_stored" or zero)
