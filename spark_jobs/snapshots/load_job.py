@@ -76,7 +76,7 @@ class Source:
     ) -> LoadJob:  # fmt: skip
         """The load of it. Arguments as LoadJob has them, and as `stage_root`. SetupError as `read_source`."""
         zone = job.read.options.time_zone
-        places = (out, job.changelog, job.versions, job.outputs, replace, zone, job.current, letters)
+        places = (out, job.changelog, job.versions, job.outputs, replace, zone, job.current)
         stages = Stages(
             repr((self.text.rpartition("@")[2], *places)),
             lambda id_: stage_root(_locations(job, out, id_)[0], id_, stage, conf),
@@ -214,7 +214,8 @@ def _load_table(
     assert table is not None
     has_key = any(column.handle_key for column in table.columns)
     targets = targets_of(spark, job, id_, out, names, has_key)
-    if stage is not None and (before := stage.done()) is not None and all(_is_at(t, load_job.tso) for t in targets):
+    before = stage.done() if stage is not None and all(_is_at(target, load_job.tso) for target in targets) else None
+    if before is not None and (not before.errors or load_job.letters is not None):
         print(f"load: {id_} was loaded before at this TSO", file=sys.stderr)
         return before
     rows = source.rows(spark, stage)
