@@ -75,7 +75,7 @@ class Source:
     ) -> LoadJob:  # fmt: skip
         """The load of it. Arguments as LoadJob has them, and as `stage_root`. SetupError as `read_source`."""
         zone = job.read.options.time_zone
-        places = (out, job.changelog, job.versions, job.outputs, replace, zone, job.current, letters)
+        places = (out, job.changelog, job.versions, job.outputs, replace, zone, job.current)
         stages = Stages(
             repr((self.text.rpartition("@")[2], *places)),
             lambda id_: stage_root(_locations(job, out, id_)[0], id_, stage, conf),
@@ -211,8 +211,9 @@ def _load_table(
     names = rename_chain(statements, id_).names()
     has_key = any(column.handle_key for column in _newest(schema_changes(statements, id_)).columns)
     targets = targets_of(spark, job, id_, out, names, has_key)
-    before = stage.done() if stage is not None else None
-    if before is not None and all(target.columns.lake_table.exists() for target in targets):
+    is_there = all(target.columns.lake_table.exists() for target in targets)
+    before = stage.done() if stage is not None and is_there else None
+    if before is not None and (not before.errors or load_job.letters is not None):
         print(f"load: {id_} was loaded before at this TSO", file=sys.stderr)
         return before
     places = [(target, load.place_of(target, load_job.tso)) for target in targets]
