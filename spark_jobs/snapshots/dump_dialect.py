@@ -89,6 +89,19 @@ def arrow_rows(read: Callable[[int], bytes], columns: Sequence[Column], form: Te
         yield [arrow_array(values, column, form) for values, column in zip(rows, columns, strict=True)]
 
 
+def head_rows(data: bytes, is_whole: bool, columns: Sequence[Column], form: TextForm) -> Iterator[list[Any]]:
+    """The rows in the first bytes of a file; DumpCut after them where there are more bytes. Else as `arrow_rows`."""
+    chunks = iter([data])
+
+    def read(_: int) -> bytes:
+        block = next(chunks, b"")
+        if not (block or is_whole):
+            raise DumpCut("the rest is not here")
+        return block
+
+    return arrow_rows(read, columns, form)
+
+
 def arrow_array(values: TextColumn, column: Column, form: TextForm) -> Any:
     """A column as Arrow's texts, or bytes. DumpTextError."""
     bits = None if values.valid.all() else pa.py_buffer(np.packbits(values.valid, bitorder="little").tobytes())
@@ -146,12 +159,12 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
 
 def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | DumpTextError:
     """The values of each column; the error where the head can't be read so."""
-    mark, chunks, cells = form.quote, iter([head.data]), [list[Any]() for _ in head.columns]
+    mark, cells = form.quote, [list[Any]() for _ in head.columns]
     header = form.separator.join(mark + column.name.encode() + mark for column in head.columns) + form.terminator
     if form.is_csv and form.has_header and not head.data.startswith(header):
         return DumpTextError("its first line does not name the table's columns")
     try:
-        for rows in arrow_rows(lambda _: next(chunks, b""), head.columns, form):
+        for rows in head_rows(head.data, head.is_whole, head.columns, form):
             for values, found in zip(rows, cells, strict=True):
                 found += values.to_pylist()
     except DumpTextError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -24,7 +23,7 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake.load import Estimate, SnapshotTable, SourceError
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows, head_rows
 from ticdc_bridge.spark_jobs.snapshots.stage import Stage, fields_of, no_stage
 
 if TYPE_CHECKING:
@@ -134,7 +133,8 @@ class DumpTable(SnapshotTable):
                 # A stream that inflates has read on.
                 read = self.sizes[0] if len(data) < _HEAD else min(raw.tell(), self.sizes[0])
             with suppress(DumpCut):
-                rows = sum(len(part[0]) for part in arrow_rows(BytesIO(data).read, self.columns, self.form))
+                for part in head_rows(data, len(data) < _HEAD, self.columns, self.form):
+                    rows += len(part[0])
         is_exact = len(self.files) < 2 and read == size
         return Estimate(rows if is_exact else round(rows * size / max(read, 1)), is_exact, len(self.files), size)
 

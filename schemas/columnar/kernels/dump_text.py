@@ -142,7 +142,7 @@ def scan_csv(
             if _stands_at(data, at, end, mark):
                 at += mark.shape[0]
             elif at < end or column < columns - 1:
-                state[0], state[1] = MALFORMED, at
+                state[0], state[1] = (CUT, begin) if at + ahead > end else (MALFORMED, at)
                 return rows
             cell = rows * columns + column
             starts[cell], ends[cell], kinds[cell] = first, last, kind

@@ -71,6 +71,21 @@ def test_the_options_are_those_that_dumpling_was_given() -> None:
     check_rows(["csv-bigquery", "csv-snowflake", "csv-noescape", "csv-tabs-quote", "sql-noescape", "sql"], check)
 
 
+def test_heads_that_end_anywhere() -> None:
+    """The first bytes of a longer file may end within anything."""
+
+    def check(row: tuple[str, str]) -> None:
+        folder, name = row
+        dump = read_dump(str(DUMPS / folder))
+        (head,) = (head for table in dump.tables for head in table.heads() if head.name == name)
+        options = {name: value for name, value in dump_options("").items() if name in ("binary", "escapes", "null")}
+        for end in range(90, len(head.data)):
+            form = text_form(name.endswith("csv"), [head._replace(data=head.data[:end], is_whole=False)], options)
+            assert form.quote == b'"'
+
+    check_rows([("csv", "dmp.keyed.000000000.csv"), ("sql", "dmp.keyed.000000000.sql")], check)
+
+
 def test_null_and_the_text_null() -> None:
     with pytest.raises(SetupError, match="look alike in note"):
         read_source(f"dumpling:{DUMPS / 'csv-pipes'}", TableChoice(), None, "UTC", {}, NO_STAGES)
