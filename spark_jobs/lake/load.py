@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
@@ -39,7 +39,6 @@ _FORMS = {
     Kind.TIME: rf"\A-?\d?{_TIME}\z", Kind.DECIMAL: r"\A-?\d+(?:\.\d+)?\z",
 }  # fmt: skip
 """Texts (Java's patterns) of types that the lake has as text."""
-_ADVICE = ": --dead-letter FILE takes such rows out"
 
 
 class SourceError(Exception):
@@ -113,6 +112,7 @@ class Snapshot:
             apart.
         columns: those that the source has.
         count: how many rows these are.
+        is_lossy: a date that its type can't hold is NULL.
     """
 
     tso: int
@@ -120,6 +120,7 @@ class Snapshot:
     rows: DataFrame
     columns: Sequence[Column]
     count: int
+    is_lossy: bool = False
 
     @property
     def id(self) -> TableId:
@@ -152,11 +153,21 @@ class Snapshot:
     def is_unfit(self, number: int, column: Column, values: ColumnValues) -> SparkColumn | None:
         """Whether a value is none of its column's type; None where any text or bytes are one."""
         name, kind = F.col(f"c_{number}"), column.type.kind
-        if values.type_of(column) != "string" and kind not in _BYTES:
+        if dict(self.rows.dtypes)[f"c_{number}"] == values.type_of(column) != "string":
+            return None
+        is_date = kind in values.types.kinds
+        if values.type_of(column) != "string" and kind not in _BYTES and not (is_date and self.is_lossy):
             return name.isNotNull() & self.typed(number, column, values).isNull()
         if kind not in _FORMS or dict(self.rows.dtypes)[f"c_{number}"] != "string":
             return None
         return name.isNotNull() & ~name.rlike(_FORMS[kind])
+
+    def nulled(self, values: ColumnValues) -> dict[str, int]:
+        """By column how many dates are NULL because its type can't hold them."""
+        dates = [(n, c) for n, c in enumerate(self.columns) if self.is_lossy and c.type.kind in values.types.kinds]
+        lost = (F.col(f"c_{n}").isNotNull() & self.typed(n, column, values).isNull() for n, column in dates)
+        counts = self.rows.agg(F.lit(0), *map(F.count_if, lost)).collect()[0][1:] if dates else ()
+        return {column.name: count for (_, column), count in zip(dates, counts, strict=True) if count}
 
     def unfit(self, values: ColumnValues) -> SparkColumn:
         """The number of the first column whose value is none of its type; NULL where all are."""
@@ -165,9 +176,9 @@ class Snapshot:
 
     def checked(self, values: ColumnValues) -> Snapshot:
         """The same; a value that is none of its column's type ends the job that reads it."""
-        texts = F.array(*(F.lit(unfit_text(column)) for column in self.columns))
+        texts = F.array(*(F.lit(unfit_text(column) + _advice(column, values)) for column in self.columns))
         unfit = self.unfit(values)
-        fails = F.raise_error(F.concat(F.get(texts, unfit), F.lit(_ADVICE))).isNull()
+        fails = F.raise_error(F.get(texts, unfit)).isNull()
         return replace(self, rows=self.rows.where(F.when(unfit.isNotNull(), fails).otherwise(F.lit(True))))
 
     def changes(self) -> DataFrame:
@@ -297,7 +308,8 @@ def _typed(snapshot: Snapshot, rows: RowValues) -> dict[str, SparkColumn]:
         value = F.lit(None) if number is None else snapshot.typed(number, column, rows.of_column)
         is_unfit = None if number is None else snapshot.is_unfit(number, column, rows.of_column)
         if is_unfit is not None:
-            value = F.when(is_unfit, F.raise_error(F.lit(unfit_text(column) + _ADVICE))).otherwise(value)
+            text = unfit_text(column) + _advice(column, rows.of_column)
+            value = F.when(is_unfit, F.raise_error(F.lit(text))).otherwise(value)
         typed[column.name] = value
     return typed
 
@@ -305,6 +317,12 @@ def _typed(snapshot: Snapshot, rows: RowValues) -> dict[str, SparkColumn]:
 def unfit_text(column: Column) -> str:
     """Of a value that its column can't hold."""
     return f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
+
+
+def _advice(column: Column, values: ColumnValues) -> str:
+    is_date = column.type.kind in values.types.kinds
+    more = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" if is_date else ""
+    return f": --dead-letter FILE takes such rows out{more}"
 
 
 def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:

@@ -221,7 +221,11 @@ def _load_table(
         _check_place(load_job, target, place)
     rows = source.rows(spark, stage)
     count = stage.count() if stage is not None and not source.is_read_in_place else source.estimate().rows
-    snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns, count)
+    snapshot = load.Snapshot(
+        load_job.tso, source.table, rows, source.columns, count, is_lossy=not _refuses_losses(load_job)
+    )
+    for name, number in snapshot.nulled(targets[0].columns.values).items():
+        print(f"load: flag {id_}: column {name}: {number} dates that its type can't hold are NULL", file=sys.stderr)
     summary, done, errors, deletes = Summary(), load.Loaded(0, 0), 0, None
     exact = snapshot
     if load_job.letters is not None:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_bridge.schemas.columnar.dump_reader import TextForm
@@ -40,6 +40,7 @@ PASSWORD, CA = "BRIDGE_TIDB_PASSWORD", "BRIDGE_TIDB_CA"
 ROW_ID: Final = "_tidb_rowid"
 _FETCHED: Final = 10_000
 """Rows that an estimate reads."""
+_READ: Final = 256 << 10
 _AS_SENT: Final = TextForm()
 _NO_COLUMN, _NO_SNAPSHOT = 1054, (8055, 9006)
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
@@ -239,7 +240,7 @@ class TidbReader:
             connection = cursor.connection
             connection._result.unbuffered_active = False  # its rows are read here, without the client
             try:
-                for part in packet_rows(connection._rfile.readinto1, len(self.columns)):
+                for part in packet_rows(partial(_read_into, connection._rfile), len(self.columns)):
                     if isinstance(part, bytes):
                         _client().protocol.MysqlPacket(part, "utf8").check_error()
                         return
@@ -248,6 +249,13 @@ class TidbReader:
                     yield arrays, count / self.table.chunk_rows
             except (EOFError, ValueError) as error:
                 raise OSError(str(error)) from error
+
+
+def _read_into(file: Any, buffer: Any) -> int:
+    """readinto1 waits for more than the bytes that have come."""
+    data = file.read1(min(len(buffer), _READ))
+    buffer[: len(data)] = data
+    return len(data)
 
 
 def _name(id_: TableId) -> str:
