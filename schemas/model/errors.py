@@ -128,6 +128,8 @@ class Hint(Enum):
     FORMAT = "--format"
     HISTORY = "--history"
     HISTORY_URL = "--history URL"
+    LOAD_NEW = "ticdc-bridge load --source mysql://… --table {table} --out PLACE"
+    LOAD_REPLACE = "ticdc-bridge load --source mysql://… --table {table} --out PLACE --replace"
     ON_LOSSY_FLAG = "--on-lossy flag"
     READ_OPTIONS = "--from-options"
     REGISTRY = "--registry"

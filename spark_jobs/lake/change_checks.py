@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-from ticdc_bridge.spark_jobs.lake.table_columns import TableSettings
+from ticdc_bridge.spark_jobs.lake.table_columns import TableSettings, load_into_new
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import CLOCKS_AGREE, is_since
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_view import NOT_TYPED
@@ -36,15 +36,16 @@ _INEXACT_KEY = "get(filter(flags, f -> exists(`key`, k -> f IN ({}))), 0)".forma
 class ChangeCounts:
     """The result of one pass over a run's changes, so that Spark plans and runs one job for all of it.
 
-    emptied: older than the table's last TRUNCATE; the others are not. unfit: with a value that its column's type can't
-    hold. unsure: rows older than a statement after which nobody can tell which rows are there. untimed: neither a
-    delete nor with a commit_ts. untimed_deletes: deletes without one (Avro); unknown_times: those of them of which
-    Kafka's time is not known. key_only: without their values. rows: all others but deletes. first_…: the oldest
-    commit_ts of these. bad: {commit_ts, column} of a value that can't become one of its column's type. newest_ts: the
-    newest of all. clocks_agree: see CLOCKS_AGREE. changes, size: how many there are, and the bytes of their values.
-    inexact_key: a flag of a key.
+    since: up to which commit_ts changes do not count; emptied: how many these are; the others are not. unfit: with a
+    value that its column's type can't hold. unsure: rows older than a statement after which nobody can tell which
+    rows are there. untimed: neither a delete nor with a commit_ts. untimed_deletes: deletes without one (Avro);
+    unknown_times: those of them of which Kafka's time is not known. key_only: without their values. rows: all others
+    but deletes. first_…: the oldest commit_ts of these. bad: {commit_ts, column} of a value that can't become one of
+    its column's type. newest_ts: the newest of all. clocks_agree: see CLOCKS_AGREE. changes, size: how many there
+    are, and the bytes of their values. inexact_key: a flag of a key.
     """
 
+    since: int
     emptied: int
     unfit: int
     unsure: int
@@ -70,13 +71,13 @@ class ChangeCounts:
 
 
 def count_changes(
-    changes: DataFrame, values: RowValues, emptied: int, unsure: tuple[int, int], keeps_past: bool
+    changes: DataFrame, values: RowValues, since: int, unsure: tuple[int, int], keeps_past: bool
 ) -> ChangeCounts:
-    """emptied: the commit_ts of the last TRUNCATE; the changes from before it do not count. unsure: the commit_ts after
-    which rows were there, and that of the statement. keeps_past: deletes have the values of their rows, and each value
-    of a change is written.
+    """since: the commit_ts of the last TRUNCATE, or of a snapshot; the changes up to it do not count. unsure: the
+    commit_ts after which rows were there, and that of the statement. keeps_past: deletes have the values of their
+    rows, and each value of a change is written.
     """
-    stays, is_delete = is_since(emptied), F.col("op") == "d"
+    stays, is_delete = is_since(since), F.col("op") == "d"
     row = stays & ~is_delete
     no_ts = F.col("commit_ts").isNull()
     conditions = {
@@ -108,7 +109,7 @@ def count_changes(
         F.expr(CLOCKS_AGREE).alias("clocks_agree"),
         F.max("inexact_key").alias("inexact_key"),
     )
-    return ChangeCounts(**row_of_counts.collect()[0].asDict(recursive=True))
+    return ChangeCounts(since, **row_of_counts.collect()[0].asDict(recursive=True))
 
 
 def check_counts(counts: ChangeCounts, settings: TableSettings, summary: Summary) -> None:
@@ -136,8 +137,8 @@ def check_counts(counts: ChangeCounts, settings: TableSettings, summary: Summary
     elif counts.bad is not None:
         details = (
             f"column {counts.bad['column']}: its value in the change at commit_ts {counts.bad['commit_ts']} is none of"
-            " the type that the column has now, or nobody can tell what TiDB made of it. Begin in another place, with"
-            " the changes that come after the column got its type"
+            " the type that the column has now, or nobody can tell what TiDB made of it. Begin with the changes that"
+            f" come after. {load_into_new(settings.id)}"
         )
     if details is not None:
         raise SetupError("STOPPED", where=str(settings.id), details=details)

@@ -12,13 +12,12 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
-from ticdc_bridge.spark_jobs.lake.column_history import emptied_at
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.merge import KIND as MERGED
 from ticdc_bridge.spark_jobs.lake.merge import ROW_MESSAGE
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, load_into_new
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
@@ -32,8 +31,8 @@ def check_no_key(columns: TableColumns, table: Table, exists: bool) -> None:
     del table
     if exists and ROW_MESSAGE not in columns.types():
         details = (
-            "its rows were merged by a key that the table does not have any more: append what follows"
-            f" ({Hint.WITHOUT_KEY_APPEND}) to another place"
+            "its rows were merged by a key that the table does not have any more."
+            f" {load_into_new(columns.settings.id)} ({Hint.WITHOUT_KEY_APPEND})"
         )
         raise SetupError("STOPPED", where=columns.lake_table.location, details=details)
 
@@ -47,7 +46,7 @@ def append_inserts(
     SetupError STOPPED for a value that its column can't hold, and for rows of which the message is not known.
     """
     del forgotten_ts
-    changes = changes.where(is_since(emptied_at(rows.steps)))
+    changes = changes.where(is_since(counts.since))
     source = ("source.topic", "source.partition", "source.offset", F.unix_millis("source.timestamp"), "row")
     has_offset = F.col("source.topic").isNotNull() & F.col("source.offset").isNotNull()
     message_id = F.when(has_offset, F.concat_ws("/", *source)).alias("message_id")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +26,7 @@ from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
 from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
 from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns
+from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED, TableColumns, load_into_new
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
@@ -187,8 +187,10 @@ class Snapshot:
         texts = ", ".join(self.text(n) for n in range(len(self.columns)))
         keys = ", ".join(sql_literal(name) for name in self.table.handle_key)
         at = f"CAST({self.tso} AS bigint)"
-        # Rows of a table without a key are told apart by where they stand in the snapshot.
-        source = f"named_struct('topic', 'snapshot {self.tso}', 'partition', file, 'offset', line, 'timestamp', NULL)"
+        # Rows of a table without a key are told apart by where they stand in the snapshot. A delete without a commit_ts
+        # that Kafka had later, in this millisecond too, is newer than they are.
+        time = f"timestamp_millis({_before(self.tso)})"
+        source = f"named_struct('topic', 'snapshot {self.tso}', 'partition', file, 'offset', line, 'timestamp', {time})"
         return self.rows.selectExpr(
             "'row' AS kind", "'s' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
             f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table",
@@ -201,6 +203,34 @@ class Snapshot:
 
 
 Target = merge.CurrentTable | changelog.Changelog | row_versions.RowVersions
+
+
+class Place(NamedTuple):
+    """What a place is to a snapshot. applied, loaded: APPLIED and LOADED. is_clear: it has no rows from before the TSO
+    but the snapshot's.
+    """
+
+    applied: int
+    loaded: int
+    is_clear: bool
+
+
+def place_of(target: Target, tso: int) -> Place:
+    """SetupError STOPPED for a table without a key that has rows from before the snapshot, which has them too."""
+    columns, lake_table = target.columns, target.columns.lake_table
+    if not columns.can_follow():
+        return Place(-1, -1, not lake_table.exists())
+    rows = lake_table.read().where(f"{columns.kind.time_column} <= {tso}")
+    keyless = merge.ROW_MESSAGE in columns.types()
+    own = F.col(merge.ROW_MESSAGE).startswith(f"snapshot {tso}/") if keyless else F.col(columns.kind.time_column) == tso
+    is_clear = rows.where(~own).isEmpty()
+    if keyless and not is_clear:
+        details = (
+            f"{lake_table.location} has rows from before TSO {tso}, and nothing tells which of them the snapshot has,"
+            " as the table has no key"
+        )
+        raise columns.stopped(f"{details}. {load_into_new(columns.settings.id)}")
+    return Place(columns.time_of(APPLIED), columns.time_of(LOADED), is_clear)
 
 
 @dataclass(frozen=True)
@@ -236,7 +266,8 @@ def load_current(
         return _fill(columns, snapshot, table, steps)
     of_snapshot = f"{COMMIT_TS} = {snapshot.tso}"
     before = lake_table.read().where(of_snapshot).count() if lake_table.exists() else 0
-    target.merge(_with(snapshot.checked(columns.values).changes(), deletes), table, steps, summary)
+    changes = _with(snapshot.checked(columns.values).changes(), deletes)
+    replace(target, loading=snapshot.tso).merge(changes, table, steps, summary)
     after, rows = lake_table.read().where(of_snapshot).count(), snapshot.count
     return Loaded(rows, after - before, rows - after, deletes.count() if deletes is not None else 0)
 
@@ -260,7 +291,12 @@ def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[S
 
 
 def _row_message(snapshot: Snapshot) -> SparkColumn:
-    return F.concat_ws("/", F.lit(f"snapshot {snapshot.tso}"), "file", "line", F.lit(0))
+    return F.concat_ws("/", F.lit(f"snapshot {snapshot.tso}"), "file", "line", F.lit(_before(snapshot.tso)), F.lit(0))
+
+
+def _before(tso: int) -> int:
+    """Milliseconds since 1970, just before those of the TSO."""
+    return (tso >> 18) - 1
 
 
 def _typed(snapshot: Snapshot, rows: RowValues) -> dict[str, SparkColumn]:

@@ -27,7 +27,15 @@ from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE, without_null_values
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, TableColumns, TableKind, column_names
+from ticdc_bridge.spark_jobs.lake.table_columns import (
+    APPLIED,
+    LOADED,
+    TableColumns,
+    TableKind,
+    column_names,
+    load_again,
+    load_into_new,
+)
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since, kafka_position, order_changes
 from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableMerge
@@ -65,8 +73,8 @@ def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:
         raise SetupError("USAGE", details=details)
     if exists and ROW_MESSAGE in columns.types().keys() - column_names(table):
         details = (
-            f"its rows were appended while the table had no key ({Hint.WITHOUT_KEY_APPEND}), and it has one now: merge"
-            " the whole changelog, or a copy of the table and what follows, into another place"
+            f"its rows were appended while the table had no key ({Hint.WITHOUT_KEY_APPEND}), and it has one now."
+            f" {load_into_new(columns.settings.id)}"
         )
         raise SetupError("STOPPED", where=columns.lake_table.location, details=details)
 
@@ -75,12 +83,19 @@ def check_has_key(columns: TableColumns, table: Table, exists: bool) -> None:
 class CurrentTable:
     """A table of the lake that is as the table in TiDB is, and need not be there yet.
 
-    check_key: SetupError USAGE or STOPPED for a table whose key, or lack of one, `write` can't write by.
+    check_key: SetupError USAGE or STOPPED for a table whose key, or lack of one, `write` can't write by. loading: the
+    TSO of the snapshot that the changes are, None for those of a changefeed.
     """
 
     columns: TableColumns
     write: WriteRows
     check_key: Callable[[TableColumns, Table, bool], None] = check_has_key
+    loading: int | None = None
+
+    def _since(self, emptied: int) -> int:
+        """Up to where changes are none of the table's: a TRUNCATE (`emptied`), or a snapshot that has them all."""
+        loaded = self.columns.time_of(LOADED)
+        return emptied if loaded == self.loading else max(emptied, loaded)
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many keys it
@@ -96,18 +111,19 @@ class CurrentTable:
         if settings.by_offset:  # no offset is before or after a statement
             rows.refuse_other_columns(changes)
         emptied = emptied_at(rows.steps)
-        rows.refuse_older_key(changes.where(is_since(emptied)))
-        unsure = unsure_step(rows.steps, emptied)
+        since = self._since(emptied)
+        rows.refuse_older_key(changes.where(is_since(since)))
+        unsure = unsure_step(rows.steps, since)
         unsure_ts = unsure.commit_ts if unsure else -1
-        counts = count_changes(changes, rows, emptied, (emptied, unsure_ts), keeps_past=False)
-        if unsure is not None and (counts.unsure or self._has_rows_before(unsure, emptied)):
+        counts = count_changes(changes, rows, since, (since, unsure_ts), keeps_past=False)
+        if unsure is not None and (counts.unsure or self._has_rows_before(unsure, since)):
             raise self._unsure_error(unsure)
         if settings.by_offset and counts.newest_ts is not None:
             raise self.columns.stopped("changes have a commit_ts, which orders them: leave out --order offset")
         check_counts(counts, settings, summary)
         forgotten_ts = self.columns.follow_or_create(table, rows.steps)
         if counts.emptied:
-            summary.skipped["before TRUNCATE"] += counts.emptied
+            summary.skipped["before TRUNCATE" if since == emptied else "before the snapshot"] += counts.emptied
         written = self.write(self.columns, changes, rows, counts, forgotten_ts, summary)
         summary.merges[str(settings.id)] = TableMerge(time.monotonic() - began, counts.newest_ts)
         return written
@@ -115,25 +131,26 @@ class CurrentTable:
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the table, if there is one, to where the history is. As `merge` without rows."""
         if self.columns.can_follow():
-            emptied = emptied_at(steps)
-            unsure = unsure_step(steps, emptied)
-            if unsure is not None and self._has_rows_before(unsure, emptied):
+            since = self._since(emptied_at(steps))
+            unsure = unsure_step(steps, since)
+            if unsure is not None and self._has_rows_before(unsure, since):
                 raise self._unsure_error(unsure)
             self.columns.follow(table, steps)
 
-    def _has_rows_before(self, step: SchemaChange, emptied: int) -> bool:
+    def _has_rows_before(self, step: SchemaChange, since: int) -> bool:
         """True if the table has rows from before a statement that it does not follow yet."""
         lake_table = self.columns.lake_table
         if not lake_table.exists() or int(lake_table.properties().get(APPLIED, 0)) >= step.commit_ts:
             return False
-        return not lake_table.read().where(f"{COMMIT_TS} > {emptied} AND {COMMIT_TS} <= {step.commit_ts}").isEmpty()
+        return not lake_table.read().where(f"{COMMIT_TS} > {since} AND {COMMIT_TS} <= {step.commit_ts}").isEmpty()
 
     def _unsure_error(self, step: SchemaChange) -> SetupError:
         if step.unclear:
-            return self.columns.stopped(f"SHOW CREATE TABLE at commit_ts {step.commit_ts}: {step.unclear}")
+            details = f"SHOW CREATE TABLE at commit_ts {step.commit_ts}: {step.unclear}"
+            return self.columns.stopped(f"{details}. {load_into_new(self.columns.settings.id)}")
         return self.columns.stopped(
             f"{step.unsure} at commit_ts {step.commit_ts}: a changefeed does not tell which rows it took away or"
-            " brought back. Start again in another place, with changes that come after it and a copy of the table"
+            f" brought back. {load_again(self.columns.settings.id)}"
         )
 
 
@@ -175,7 +192,7 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
         raise columns.stopped(
             f"column {row['bad']['column']}: its value in the change at commit_ts {row['bad']['commit_ts']} is none"
             " of the type that the column has now, or nobody can tell what TiDB made of it, and no later change of"
-            " the row is here"
+            f" the row is here. {load_again(columns.settings.id)}"
         )
     if row["lacking"] is not None:
         raise rows.lacking_key_error(*row["lacking"])
@@ -199,7 +216,7 @@ def write_by_commit_ts(
     # such a delete follows; without them one of before it would take a row that came after (docs/decisions/0040).
     if not counts.untimed_deletes:
         older_deletes = F.expr(IS_DELETE) if null_values else F.lit(False)
-        changes = changes.where(is_since(emptied_at(rows.steps)) | older_deletes)
+        changes = changes.where(is_since(counts.since) | older_deletes)
     newest = _newest(columns, changes, rows, tombstones, counts)
     # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys, of
     # which each delete would then look like one that was read before (docs/decisions/0031).
@@ -222,7 +239,8 @@ def write_by_commit_ts(
         if row is not None:
             raise columns.stopped(
                 f"the change at commit_ts {row['commit_ts']} comes late, and the table has another key since: nobody"
-                " can tell whether its row was deleted. Merge the whole changelog into a new table"
+                " can tell whether its row was deleted."
+                f" {load_again(columns.settings.id)}"
             )
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]
     delete_if = (

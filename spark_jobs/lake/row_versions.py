@@ -25,9 +25,9 @@ from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, without_null_values
 from ticdc_bridge.spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, new_clearing, past_history, record_cleared
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind
+from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, TableKind, load_again
 from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
-from ticdc_bridge.spark_jobs.lake.untimed_deletes import kafka_position
+from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since, kafka_position
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 
 FROM_TS, TO_TS, FROM, TO = "_valid_from_ts", "_valid_to_ts", "_valid_from", "_valid_to"
@@ -71,6 +71,9 @@ class RowVersions:
             raise SetupError("USAGE", details=details)
         history, rows = past_history(self.columns, changes, table, steps)
         emptied, unsure = history.emptied, history.unsure
+        if unsure is not None and unsure.commit_ts <= self.columns.time_of(LOADED):
+            changes = changes.where(is_since(unsure.commit_ts) | (F.col("op") == "d"))
+            unsure = None
         counts = count_changes(changes, rows, -1, (emptied, unsure.commit_ts if unsure else -1), keeps_past=True)
         check_counts(counts, settings, summary)
         rows.refuse_older_key(changes)
@@ -144,12 +147,14 @@ class RowVersions:
     def _refuse_unsure(self, unsure: ClearingStatement, has_rows: bool) -> None:
         """SetupError STOPPED where there are versions that the statement may have ended. has_rows: among changes."""
         at, lake_table = unsure.commit_ts, self.columns.lake_table
+        if at <= self.columns.time_of(LOADED):
+            return
         if not has_rows and lake_table.exists() and int(lake_table.properties().get(CLEARED, -1)) < at:
             has_rows = not lake_table.read().where(f"{FROM_TS} <= {at} AND {TO} IS NULL").isEmpty()
         if has_rows:
             raise self.columns.stopped(
                 f"{unsure.word} at commit_ts {at}: a changefeed does not tell which rows it took away or brought back."
-                " Begin in another place, with changes that come after it and a copy of the table"
+                f" {load_again(self.columns.settings.id)}"
             )
 
     # ---- versions

@@ -33,12 +33,24 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy
 
 APPLIED = "bridge.schema_ts"
 """Table property: the commit_ts up to which the history is followed."""
+LOADED = "bridge.loaded_ts"
+"""Table property: the TSO of the newest snapshot from which all rows up to it come (docs/decisions/0048)."""
 ORDER = "bridge.order"
 """Table property: "offset" where Kafka's offsets order the changes."""
 _TYPES, _RENAMED, _NAME, _FORGOTTEN = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
+
+
+def load_into_new(id_: TableId | None) -> str:
+    """What to do where a table of the lake can't go on."""
+    return f"Load the table into a new place, where merge goes on: {str(Hint.LOAD_NEW).format(table=id_)}"
+
+
+def load_again(id_: TableId | None) -> str:
+    """What to do where the rows of a table of the lake are to be made TiDB's again."""
+    return f"Load it again, and merge goes on: {str(Hint.LOAD_REPLACE).format(table=id_)}"
 
 
 class TableKind(NamedTuple):
@@ -95,6 +107,10 @@ class TableColumns:
     def tombstones(self, keys: Sequence[Column]) -> Tombstones:
         """The deleted keys, of a key of these columns."""
         return Tombstones(self.spark, self.tombstone_table, keys, [self.values.type_of(c) for c in keys])
+
+    def time_of(self, name: str) -> int:
+        """A commit_ts that the table has as a property (APPLIED, LOADED); -1: it has none."""
+        return int(self.lake_table.properties().get(name, -1)) if self.lake_table.exists() else -1
 
     def types(self) -> dict[str, str]:
         """The types of the columns that are there, by name."""
@@ -207,7 +223,8 @@ class TableColumns:
         was = f"was {now} then" if now else "was not there yet"
         details = (
             f"{self.lake_table.location} has the rows of what was {owner} up to commit_ts {applied}; what is"
-            f" {self.settings.names[-1][1]} now {was}: another table (RENAME TABLE), whose rows go to another place"
+            f" {self.settings.names[-1][1]} now {was}: another table (RENAME TABLE), whose rows go to another place."
+            f" {load_into_new(self.settings.names[-1][1])}"
         )
         raise self.stopped(details)
 
@@ -255,8 +272,8 @@ class TableColumns:
             details = (
                 f"{self.lake_table.location} follows the table's history up to commit_ts {applied}, and the definitions"
                 f" that are given have other columns there ({differ}): its rows are another table's, or a statement is"
-                " missing, came late, or was changed. Give all statements, and a new definition with a newer commit_ts;"
-                " if it is another table, or a statement came late, merge the whole changelog into a new place"
+                " missing, came late, or was changed. Give all statements, and a new definition with a newer commit_ts,"
+                f" if it is not another table. {load_into_new(self.settings.id)}"
             )
             raise self.stopped(details)
         if not is_followed and applied:
@@ -284,8 +301,8 @@ class TableColumns:
             if changed:
                 details = (
                     f"column {changed[0]}: it was changed at commit_ts {step.commit_ts}, and {self.lake_table.location}"
-                    " was made without that statement: its older rows do not follow it. Merge the whole changelog into"
-                    " a new place"
+                    " was made without that statement: its older rows do not follow it."
+                    f" {load_into_new(self.settings.id)}"
                 )
                 raise self.stopped(details)
             fills.append((step.commit_ts, filled))
@@ -397,7 +414,7 @@ class TableColumns:
         if row is not None:
             details = (
                 f"column {row['lost']}: it got another type at commit_ts {step.commit_ts}, and nobody can tell what"
-                " TiDB made of all its values. Merge a changelog that begins with a copy of the table into a new place"
+                f" TiDB made of all its values. {load_into_new(self.settings.id)}"
             )
             raise self.stopped(details)
         rows = frame.select(*(conversions.get(name, F.col(quote_name(name))) for name in frame.columns))
@@ -416,7 +433,7 @@ class TableColumns:
         except AnalysisException:  # types that Spark makes nothing of each other
             fits = False
         if not fits:
-            details = f"column {name}: its rows don't fit from {have} to {kind}"
+            details = f"column {name}: its rows don't fit from {have} to {kind}. {load_into_new(self.settings.id)}"
             raise self.stopped(details)
         self.lake_table.overwrite(frame.withColumn(name, F.expr(f"try_cast({quote_name(name)} AS {kind})")))
 

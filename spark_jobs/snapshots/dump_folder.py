@@ -20,7 +20,7 @@ from ticdc_bridge.schemas.inputs.sql_files import sql_statements
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of
 from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX, DumpTable, opened
 
 _COMPRESSED: Final = r"(?:\.(?:gz|zst|snappy))?"
@@ -62,6 +62,8 @@ def read_dump(location: str, at: int | None = None) -> Dump:
         SetupError: USAGE for what is no whole dump, or has files that are nobody's.
     """
     folder = path_of(location)
+    # Spark's workers have the current folder of when they began.
+    folder = folder if isinstance(folder, ObjectPath) else folder.absolute()
     if not folder.is_dir():
         raise _error(location, "there is no such folder")
     paths = sorted((path for path in folder.rglob("*") if path.is_file()), key=str)

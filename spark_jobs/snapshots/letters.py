@@ -36,6 +36,7 @@ def without_unfit(
     for row in found.toLocalIterator():
         column, count = snapshot.columns[row["unfit"]], count + 1
         if replaces and row["unfit"] in keys:
+            writer.abandon()
             details = f"{unfit_text(column)}, and it is in the key: with --replace, its row can't be told"
             raise SetupError("STOPPED", where=str(snapshot.id), details=details)
         value = row["texts"][row["unfit"]]

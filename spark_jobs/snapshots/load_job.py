@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
@@ -22,9 +22,9 @@ from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake import changelog, load, merge
-from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
-from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED
+from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
@@ -75,7 +75,7 @@ class Source:
     ) -> LoadJob:  # fmt: skip
         """The load of it. Arguments as LoadJob has them, and as `stage_root`. SetupError as `read_source`."""
         zone = job.read.options.time_zone
-        places = (out, job.changelog, job.versions, job.outputs, replace, zone, job.current, letters)
+        places = (out, job.changelog, job.versions, job.outputs, replace, zone, job.current)
         stages = Stages(
             repr((self.text.rpartition("@")[2], *places)),
             lambda id_: stage_root(_locations(job, out, id_)[0], id_, stage, conf),
@@ -208,14 +208,17 @@ def _load_table(
     out, changes_at, versions, layout = _locations(load_job.job, load_job.out, id_)
     job = replace(load_job.job, read=read, changelog=changes_at, versions=versions, layout=layout)
     statements = sort_statements([*load_job.statements, source.definition])
-    steps, names = schema_changes(statements, id_), rename_chain(statements, id_).names()
-    table = next(s.after for s in reversed(steps) if s.after is not None)
-    assert table is not None
-    has_key = any(column.handle_key for column in table.columns)
+    names = rename_chain(statements, id_).names()
+    has_key = any(column.handle_key for column in _newest(schema_changes(statements, id_)).columns)
     targets = targets_of(spark, job, id_, out, names, has_key)
-    if stage is not None and (before := stage.done()) is not None and all(_is_at(t, load_job.tso) for t in targets):
+    is_there = all(target.columns.lake_table.exists() for target in targets)
+    before = stage.done() if stage is not None and is_there else None
+    if before is not None and (not before.errors or load_job.letters is not None):
         print(f"load: {id_} was loaded before at this TSO", file=sys.stderr)
         return before
+    places = [(target, load.place_of(target, load_job.tso)) for target in targets]
+    for target, place in places:
+        _check_place(load_job, target, place)
     rows = source.rows(spark, stage)
     count = stage.count() if stage is not None and not source.is_read_in_place else source.estimate().rows
     snapshot = load.Snapshot(
@@ -224,31 +227,64 @@ def _load_table(
     for name, number in snapshot.nulled(targets[0].columns.values).items():
         print(f"load: flag {id_}: column {name}: {number} dates that its type can't hold are NULL", file=sys.stderr)
     summary, done, errors, deletes = Summary(), load.Loaded(0, 0), 0, None
-    replaced = [target for target in targets if not isinstance(target, changelog.Changelog)]
     exact = snapshot
     if load_job.letters is not None:
         exact, errors = without_unfit(snapshot, targets[0].columns.values, letters, source, load_job.replace)
     zones = load_job.source_zone, read.options.time_zone
     snapshot, exact = _in_zone(snapshot, *zones), _in_zone(exact, *zones)
-    if load_job.replace and replaced:
-        deletes = load.missing_keys(replaced[0], snapshot, table, steps)
+    living = [p for p in places if p[1].loaded <= load_job.tso and not isinstance(p[0], changelog.Changelog)]
+    if load_job.replace and living:
+        target, place = living[0]
+        steps = _steps(load_job, source, place, is_all=True)
+        deletes = load.missing_keys(target, snapshot, _newest(steps), steps)
         # A load that is killed between two of them finds the same keys again: they are looked for in the last.
-        targets.sort(key=lambda target: target is replaced[0])
-    for target in targets:
+        places.sort(key=lambda pair: pair[0] is target)
+    for target, place in places:
+        if place.loaded > load_job.tso:  # a newer snapshot has all that this one has, or took it away
+            done = done if done.rows else load.Loaded(count, 0, count)
+            continue
+        is_all = place.is_clear or (load_job.replace and not isinstance(target, changelog.Changelog))
+        steps = _steps(load_job, source, place, is_all)
+        table = _newest(steps)
         if isinstance(target, merge.CurrentTable):
             done = load.load_current(target, exact, table, steps, deletes, summary)
         else:
             added = load.load_past(target, exact, table, steps, deletes, summary)
             done = done if job.current else load.Loaded(exact.count, added)
-        if not _is_at(target, load_job.tso):  # the snapshot has what statements at its TSO did, too
-            target.columns.lake_table.set_property(APPLIED, str(load_job.tso))
+        is_at_statement = any(s.commit_ts == load_job.tso for s in load_job.statements)
+        for name in (APPLIED, LOADED) if is_all else (APPLIED,) if is_at_statement else ():
+            if target.columns.time_of(name) < load_job.tso:
+                target.columns.lake_table.set_property(name, str(load_job.tso))
     return replace(done, rows=done.rows + errors, errors=errors)
 
 
-def _is_at(target: load.Target, tso: int) -> bool:
-    """True where the table has followed the statements up to a TSO."""
-    lake_table = target.columns.lake_table
-    return lake_table.exists() and int(lake_table.properties().get(APPLIED, 0)) >= tso
+def _newest(steps: Sequence[SchemaChange]) -> Table:
+    return next(step.after for step in reversed(steps) if step.after is not None)
+
+
+def _steps(load_job: LoadJob, source: load.SnapshotTable, place: load.Place, is_all: bool) -> list[SchemaChange]:
+    """The table's history for a place. is_all: all its rows up to the TSO are the snapshot's then, and what statements
+    up to there did is in it. Else the place has still to follow them: the definition tells the columns alone.
+    """
+    definition, tso = source.definition, load_job.tso
+    # The rows come after a statement that has the TSO itself.
+    known = [replace(s, commit_ts=tso - 1) if s.commit_ts == tso else s for s in load_job.statements]
+    if not is_all:
+        earlier = (s.commit_ts for s in known if s.commit_ts < tso)
+        definition = replace(definition, commit_ts=min(tso - 1, max(place.applied, 0, *earlier)))
+    steps = schema_changes(sort_statements([*known, definition]), source.table.id)
+    return [replace(step, unsure="", unclear="") if is_all and step.commit_ts <= tso else step for step in steps]
+
+
+def _check_place(load_job: LoadJob, target: load.Target, place: load.Place) -> None:
+    """SetupError STOPPED for a place that follows statements from after the snapshot, which are not given."""
+    newest = max((s.commit_ts for s in load_job.statements), default=-1)
+    if load_job.tso < place.applied and place.loaded <= load_job.tso and newest < place.applied:
+        details = (
+            f"{target.columns.lake_table.location} follows statements up to commit_ts {place.applied}, which are from"
+            f" after the snapshot: give them ({Hint.DDL}), or load a newer snapshot"
+        )
+        raise target.columns.stopped(details)
 
 
 def _locations(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:

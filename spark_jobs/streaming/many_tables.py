@@ -25,6 +25,7 @@ from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
 from ticdc_bridge.spark_jobs.lake.name_history import RenameChain
+from ticdc_bridge.spark_jobs.lake.table_columns import load_into_new
 from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput, location_by_rule
@@ -205,7 +206,8 @@ class ManyTables:
         if (choice := next((choice for choice in self._earlier if not choice.takes(name)), None)) is not None:
             details = (
                 f"an earlier run of this --checkpoint took --tables {choice}, and read its changes"
-                " without it: merge it from the beginning with another --checkpoint, and leave it out here"
+                " without it: merge it from the beginning with another --checkpoint, and leave it out here. Where the"
+                f" beginning is gone: {load_into_new(name)}"
             )
             raise SetupError("STOPPED", where=str(name), details=details)
         output, location = self._output_for(chain), self._states.get(str(name.folded), {})

@@ -92,7 +92,7 @@ def targets_of(
     types, on_lossy = (job.read.view.types, job.read.view.on_lossy) if job.read.view else (EXACT, "error")
     settings = TableSettings(
         id_, types, zone_of(job.read), names, by_offset, job.read.format in NULL_VALUES, on_lossy,
-        _UNTIMED_HINTS.get(job.read.format, _OFFSET_ORDER_HINT), job.layout,
+        _UNTIMED_HINTS.get(job.read.format, f"{job.read.format} sends none; {_OFFSET_ORDER_HINT}"), job.layout,
     )  # fmt: skip
 
     def columns_of(location: TableLocation, kind: TableKind, settings: TableSettings = settings) -> TableColumns:

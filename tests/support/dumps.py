@@ -1,9 +1,11 @@
-"""Dumpling's real dumps (tests/golden/dumpling) and the rows that TiDB held."""
+"""Dumpling's real dumps (tests/golden/dumpling) and the rows that TiDB held; dumps of other tables in its form."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tests.support.golden import GOLDEN
@@ -37,3 +39,23 @@ def _value(name: str, value: Any, zone: str) -> Any:
         data = bytes.fromhex(data) if isinstance(data, str) else data
         return data[-((int(name[5:]) + 7) // 8) :]
     return data
+
+
+def write_dump(folder: Path, tso: int, create: str, rows: Iterable[Mapping[str, str | None]], table: str = "t") -> str:
+    """A folder as Dumpling writes it, of one table of the database d; what `load --source` takes.
+
+    create: SHOW CREATE TABLE. rows: texts, in the order of `create`'s columns.
+    """
+    folder.mkdir()
+    (folder / "metadata").write_text(
+        f"Started dump at: 2026-11-28 10:00:00\nSHOW BINARY LOG STATUS:\n\tLog: tidb-binlog\n\tPos: {tso}\n\tGTID:\n\n"
+        "Finished dump at: 2026-11-28 10:00:01\n"
+    )
+    head = "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\n"
+    (folder / "d-schema-create.sql").write_text(f"{head}CREATE DATABASE `d`;\n")
+    (folder / f"d.{table}-schema.sql").write_text(f"{head}{create};\n")
+    texts = ["(" + ",".join("NULL" if v is None else f"'{v}'" for v in row.values()) + ")" for row in rows]
+    if texts:
+        content = f"{head}INSERT INTO `{table}` VALUES\n" + ",\n".join(texts) + ";\n"
+        (folder / f"d.{table}.000000000.sql").write_text(content)
+    return f"dumpling:{folder}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ticdc_bridge.cli import options as cli_options
-from ticdc_bridge.cli.job_options import JobOptions, Reading, SparkConf, with_login
+from ticdc_bridge.cli.job_options import JobOptions, Reading, SchemaOptions, SparkConf, with_login
 from ticdc_bridge.cli.options import KafkaOptions
 from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.formats.base import Format
@@ -196,7 +196,7 @@ def schemas_of(registry: str | None, file: Path | None, wait: float, of: Format)
     return arguments.schemas_at(of, registry or None, file, of.name, wait)
 
 
-def registry_wait(args: Reading) -> float:
+def registry_wait(args: SchemaOptions) -> float:
     """Seconds to wait at the start for a registry or history that is down; a stream's own patience counts from there.
     SetupError USAGE.
     """

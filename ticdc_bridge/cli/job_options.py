@@ -98,11 +98,9 @@ FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each part
 
 
 @dataclass(kw_only=True)
-class Reading(KafkaOptions, JobCommand):
-    """How messages are read."""
+class SchemaOptions(JobCommand):
+    """Where the schemas of messages are."""
 
-    format: str = field(init=False)
-    source: str = field(init=False)
     registry: str | None = _url(
         DEFINITIONS,
         "Schema registry; its NAME:PASSWORD may come from BRIDGE_REGISTRY_USER.",
@@ -113,6 +111,14 @@ class Reading(KafkaOptions, JobCommand):
         DEFINITIONS, "TIME",
         "How long to retry a registry that is down at the start. Default: 5s; a stream: --patience, if given.",
     )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class Reading(SchemaOptions, KafkaOptions):
+    """How messages are read."""
+
+    format: str = field(init=False)
+    source: str = field(init=False)
     ddl: Any = option(
         DEFINITIONS, "SOURCE",
         "Table definitions: a FILE (JSON lines of DDL, or SQL), a folder (dumpling's), a live TiDB "

@@ -66,6 +66,6 @@ def test_inserts_of_a_table_without_a_key(spark: SparkSession, capsys: pytest.Ca
     assert _merge(messages[:6], 80, *append) == 0
     assert existing() == [(3, "z", 8)]
     assert _merge(messages[6:], 99, *append) == 2  # it has a key now
-    assert "into another place" in capsys.readouterr().err
+    assert "--out PLACE" in capsys.readouterr().err
     assert _merge([Message(m.key, m.value) for m in messages[5:6]], 80, *append) == 2
     assert "topic, partition and offset" in capsys.readouterr().err

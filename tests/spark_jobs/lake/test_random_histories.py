@@ -21,7 +21,7 @@ from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge import Encoder
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
-from ticdc_bridge.spark_jobs.lake import merge, tables
+from ticdc_bridge.spark_jobs.lake import change_checks, tables
 from ticdc_bridge.spark_jobs.lake.engines.base import ENGINES as ENGINE_ENTRIES
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def test_the_table_is_tidbs_after_any_delivery(
 def take_as_many(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     """In one of three rounds each batch is taken for one of many changes, whose rows the driver does not get."""
     if random.Random(f"{seed} many").randrange(3) == 0:
-        monkeypatch.setattr(merge, "_FEW", 0)
+        monkeypatch.setattr(change_checks, "_MAX_DRIVER_ROWS", -1)
 
 
 def _write_schemas(format_: str, history: History) -> tuple[list[list[Message]], list[str]]:

@@ -54,9 +54,9 @@ def test_the_past_is_tidbs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch,
     history = History(seed, is_avro or number % 2 == 0, schema=with_ddl, swaps=True, keys=12, steps=60)
     positions = {name: _location(spark, engine, name) for name in ("log", "versions")}
     assert not _merge(history, format_, engine, kills, positions)
-    log, versions = (_rows(spark, name, engine) for name in positions)
-    assert not _log_difference(history, log, is_avro)
-    assert not _versions_difference(history, versions, is_avro, with_ddl)
+    log, versions = (rows_of_any(spark, name, engine) for name in positions)
+    assert not log_difference(history, log, is_avro)
+    assert not versions_difference(history, versions, is_avro, with_ddl)
     print("kills", kills.count, kills.of)
 
 
@@ -82,13 +82,14 @@ def _merge(history: History, format_: str, engine: str, kills: _Kills, positions
     return ""
 
 
-def _rows(spark: SparkSession, name: str, engine: str) -> list[dict[str, Any]]:
+def rows_of_any(spark: SparkSession, name: str, engine: str) -> list[dict[str, Any]]:
     if engine != "iceberg-spark":
         return rows(spark, name)
     return [entry.asDict() for entry in spark.table(_iceberg_name(name)).collect()]
 
 
-def _log_difference(history: History, log: list[dict[str, Any]], is_avro: bool) -> str:
+def log_difference(history: History, log: list[dict[str, Any]], is_avro: bool) -> str:
+    """How the table that a changelog replays to is not TiDB's."""
     columns, expected = ["id", *history.columns], history.table()
     changes = [entry["_change"] for entry in log]
     if len(changes) != len(set(changes)):
@@ -100,13 +101,16 @@ def _log_difference(history: History, log: list[dict[str, Any]], is_avro: bool) 
     return ""
 
 
-def _versions_difference(history: History, versions: list[dict[str, Any]], is_avro: bool, with_ddl: bool) -> str:
+def versions_difference(
+    history: History, versions: list[dict[str, Any]], is_avro: bool, with_ddl: bool, since: int = 0
+) -> str:
+    """since: the commit_ts from which on the versions are known."""
     columns, expected = ["id", *history.columns], history.table()
     current = {str(entry["id"]): _row(entry, columns) for entry in versions if entry["_valid_to"] is None}
     if current != expected:
         return f"the open versions are another table: {_first(current, expected)}"
     bare = {(entry["id"], entry["_valid_from_ts"]) for entry in versions if entry["_valid_to_message"] is not None}
-    for at, existing in _states(history).items():
+    for at, existing in ((at, state) for at, state in _states(history).items() if at >= since):
         # Where a reader is behind in the old partition of a key, versions of Avro's rows may end too late.
         then = {id_: row for id_, row in existing.items() if not (is_avro and Delivery.moves(id_))}
         newest = dict[str, dict[str, Any]]()
@@ -139,7 +143,7 @@ def _replay(log: list[dict[str, Any]], order: str, columns: list[str]) -> Rows:
             if old is not None:
                 table.pop(json.loads(old)[0], None)
         for change in changes:
-            if change["_tidb_op"] in ("I", "U"):
+            if change["_tidb_op"] in ("I", "U", "R"):
                 table[json.loads(change["_tidb_row_identity"])[0]] = _row(change, columns)
     return table
 

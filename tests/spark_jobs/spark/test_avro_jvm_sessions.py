@@ -155,12 +155,13 @@ def test_what_ended_the_rows_to_kafka_is_told(spark: SparkSession) -> None:
     kind = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, position bigint"
     rows = [(None, b"v", None, None, n, n, 0) for n in range(5)]
     frame = spark.createDataFrame(rows, f"{kind}, number int, part int").coalesce(1)
-    failing = F.when(F.col("number") == 1, F.raise_error(F.lit("no such row"))).otherwise(F.lit("t"))
+    frame = frame.withColumn("topic", F.lit("t"))
+    failing = frame.where(F.when(F.col("number") == 1, F.raise_error(F.lit("no such row"))).otherwise(F.lit(True)))
     nowhere = {"kafka.bootstrap.servers": "127.0.0.1:9", "kafka.max.block.ms": "1"}
     with pytest.raises(Exception, match="no such row"):
-        avro_jvm.send_with_ids(frame.withColumn("topic", failing), nowhere, "id")
+        avro_jvm.send_with_ids(failing, nowhere, "id")
     with pytest.raises(Exception, match="not present in metadata"):
-        avro_jvm.send_with_ids(frame.withColumn("topic", F.lit("t")), nowhere, "id")
+        avro_jvm.send_with_ids(frame, nowhere, "id")
 
 
 @pytest.mark.slow

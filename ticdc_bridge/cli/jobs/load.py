@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand, table_outputs_of
-from ticdc_bridge.cli.job_options import TYPES, SparkConf
-from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, SPARK, choice, flag, option
+from ticdc_bridge.cli.job_options import READ, TYPES, SchemaOptions, SparkConf, formats
+from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, SPARK, KafkaOptions, choice, flag, option
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 
@@ -16,13 +16,14 @@ COMMAND_CLASS: Final = JobFileCommand
 
 
 @dataclass(kw_only=True)
-class Load(SparkConf):
+class Load(SparkConf, SchemaOptions, KafkaOptions):
     """Load the rows that tables of TiDB had at one TSO into lake tables, where `merge` goes on.
 
     Each row has `_commit_ts` = the TSO. It replaces no newer row and brings back no key that was deleted later, so load
     and merge may come in either order. The same load again changes nothing.
 
-    Start the changefeed at the TSO that `load` prints (cdc cli changefeed create --start-ts=TSO), or before it.
+    Start the changefeed at the TSO that `load` prints (cdc cli changefeed create --start-ts=TSO), or before it. Where
+    it runs already, --in kafka:TOPIC looks whether it began in time.
 
     Examples:
       ticdc-bridge load --source dumpling:/backup/shop --tables 'shop.*' --out 'delta:/lake/{schema}/{table}'
@@ -48,6 +49,10 @@ class Load(SparkConf):
     source_time_zone: str | None = option(
         INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."
     )
+    in_: str | None = option(
+        INPUT, "kafka:TOPIC,…", "The changefeed's topics: a load that leaves a gap before them is refused.", "--in"
+    )
+    format: str = formats(READ, "Format of the messages of --in:", "--format", default="auto")
     outputs: Any = option(
         INPUT, "JOB.toml",
         "Read these options from a file (docs/lake.md); the command line wins.",
@@ -119,6 +124,8 @@ class Load(SparkConf):
             job, out, self.stage, settings.conf, source_zone=source_zone, replace=self.replace,
             statements=statements_of(self.ddl), letters=self.dead_letter,
         )  # fmt: skip
+        if self.in_ is not None:
+            self._check_handover(load_job.tso)
         if self.dry_run:
             lines, obstacles = plan(load_job)
             print("\n".join(lines))
@@ -128,6 +135,27 @@ class Load(SparkConf):
         summary = run_load(load_job, session_of(job, settings, out, None))
         tell_lines("load", summary.lines())
         return 1 if summary.errors else 0
+
+    def _check_handover(self, tso: int) -> None:
+        """SetupError STOPPED where the topics of --in lack changes from after the TSO."""
+        from ticdc_bridge.cli.codec_arguments import kafka_of, registry_wait, schemas_of
+        from ticdc_bridge.clients.kafka import TopicChoice
+        from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+        from ticdc_bridge.schemas.inspect.format_lookup import format_named
+        from ticdc_bridge.schemas.model.options import Options
+        from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
+        from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
+        from ticdc_bridge.spark_jobs.snapshots.handover import check_handover
+
+        assert self.in_ is not None
+        if not self.in_.removeprefix(TOPIC).strip(" ,") or not self.in_.startswith(TOPIC):
+            raise SetupError("USAGE", details=f"load --in {self.in_}: kafka:TOPIC is needed")
+        schemas = schemas_of(self.registry, self.schemas, registry_wait(self), format_named(self.format))
+        config = CodecConfig(self.format, schemas, Options.of({}, time_zone=self.time_zone or "UTC"))
+        topics = TopicChoice(self.in_.removeprefix(TOPIC))
+        unknown = f"whether the changefeed began at or before TSO {tso} is not known"
+        texts = check_handover(topics, kafka_of(self).settings(), config, tso)
+        tell_lines("warning", [f"{unknown}: {text}" for text in texts])
 
     def _check_outputs(self, several: bool) -> str:
         """The first place that is given. SetupError USAGE where a place is none, or one of two tables."""

@@ -1,0 +1,99 @@
+"""`load --in kafka:…`: whether a changefeed began at or before the snapshot, by a real broker's topics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from tests.support.dumps import write_dump
+from tests.support.kafka import Broker
+from tests.support.streams import send
+from ticdc_bridge.cli import main
+from ticdc_bridge.schemas.model.event import Message
+
+TSO = 463_299_738_777_157_634
+SECOND = 1000 << 18
+CREATE = "CREATE TABLE `t` (\n  `id` int NOT NULL,\n  PRIMARY KEY (`id`)\n)"
+
+
+def row(seconds: int | None, partition: int = 0) -> Message:
+    """A change so long after the snapshot; None: of a changefeed that tells no commit_ts."""
+    value = {
+        "id": 0, "database": "d", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": 1, "ts": 1,
+        "sql": "", "sqlType": {"id": 4}, "mysqlType": {"id": "int"}, "data": [{"id": "1"}], "old": None,
+    }  # fmt: skip
+    timed = {} if seconds is None else {"_tidb": {"commitTs": TSO + seconds * SECOND}}
+    return Message(None, json.dumps({**value, **timed}).encode(), partition=partition)
+
+
+def watermark(seconds: int, partition: int = 0) -> Message:
+    value = {"id": 0, "database": "", "table": "", "pkNames": None, "isDdl": False, "type": "TIDB_WATERMARK", "es": 1,
+             "ts": 1, "sql": "", "sqlType": None, "mysqlType": None, "data": None, "old": None,
+             "_tidb": {"watermarkTs": TSO + seconds * SECOND}}  # fmt: skip
+    return Message(None, json.dumps(value).encode(), partition=partition)
+
+
+def load(kafka: Broker, topic: str, folder: Path, *more: str) -> int:
+    source = str(folder / "dump")
+    if not (folder / "dump").exists():
+        write_dump(folder / "dump", TSO, CREATE, [{"id": "1"}])
+    words = ["load", "--source", f"dumpling:{source}", "--table", "d.t", "--out", f"delta:{folder}/lake", "--dry-run"]
+    words += ["--in", f"kafka:{topic}", "--bootstrap-servers", kafka.bootstrap_servers, "--format", "canal-json"]
+    return main([*words, *more])
+
+
+@pytest.mark.parametrize(
+    ("messages", "code", "text"),
+    [
+        ([watermark(-1), row(5)], 0, ""),
+        ([row(5, 1), watermark(0, 0), watermark(9, 1)], 0, ""),
+        ([row(3), row(-2), watermark(9)], 0, ""),
+        ([watermark(2), row(5)], 2, f"begins with commit_ts {TSO + 2 * SECOND}, after the snapshot (TSO {TSO})"),
+        ([row(5), row(7, 1)], 2, f"cdc cli changefeed create --start-ts={TSO} …"),
+        ([row(None)], 0, "has no message with a commit_ts"),
+        ([], 0, "has no message with a commit_ts"),
+    ],
+    ids=["before", "at", "by its change", "later", "later change", "untimed", "empty"],
+)  # fmt: skip
+def test_what_a_topic_begins_with(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], messages: list[Message], code: int, text: str
+) -> None:
+    topic = kafka.create_topic(partitions=2)
+    send(kafka, topic, messages)  # type: ignore[arg-type]
+    assert load(kafka, topic, tmp_path) == code
+    said = capsys.readouterr().err
+    assert text in said
+    assert ("warning: whether" in said) is (code == 0 and text != "")
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.parametrize(
+    ("left", "code", "text"),
+    [
+        ([watermark(0)], 0, ""),
+        ([watermark(4)], 2, f"begins at offset 2 with commit_ts {TSO + 4 * SECOND}"),
+        ([], 0, "begins at offset 2, and what is left of it has no commit_ts"),
+    ],
+    ids=["before", "after", "nothing"],
+)
+def test_what_retention_left(
+    kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str], left: list[Message], code: int, text: str
+) -> None:
+    """A gap may be where messages are gone, whatever other partitions have."""
+    topic = kafka.create_topic(partitions=2)
+    send(kafka, topic, [watermark(-9, 1), watermark(-9), row(1), *left])  # type: ignore[arg-type]
+    admin = kafka.admin
+    gone = admin.delete_records([TopicPartition(topic, 0, 2)])
+    assert [future.result().low_watermark for future in gone.values()] == [2]
+    assert load(kafka, topic, tmp_path) == code
+    assert text in capsys.readouterr().err
+
+
+def test_a_place_that_is_no_topic(kafka: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert load(kafka, "no_such_topic", tmp_path) == 2
+    assert "UNKNOWN_TOPIC" in capsys.readouterr().err
+    assert load(kafka, "", tmp_path) == 2
+    assert "kafka:TOPIC is needed" in capsys.readouterr().err
