@@ -132,6 +132,7 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
     known = _KNOWN if is_csv else {"escapes": _KNOWN["escapes"]}
     tried = [(given[name],) if name in given else values for name, values in known.items()]
     forms, are_same = [TextForm(is_csv, **dict(zip(known, form, strict=True))) for form in product(*tried)], True
+    has_bytes = False
     for head in heads:
         if len(forms) == 1:
             break
@@ -144,10 +145,12 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
             details = f"{head.name} can't be read with any dialect that is known ({found[0][1]}): it is damaged, or say"
             raise SetupError("USAGE", details=f"{details} what Dumpling was told ({OPTION} '--csv-separator … …')")
         forms = [form for form, _ in cells]
+        has_bytes = has_bytes or any(column.type.kind in BYTES for column in head.columns)
         are_same = are_same and head.is_whole and all(values == cells[0][1] for _, values in cells)
     unsure = {name for name in known if any(getattr(form, name) != getattr(forms[0], name) for form in forms)}
     if all(form.quote for form in forms):
         unsure -= {"null"}  # another way to write it is refused when it comes
+    unsure -= set() if has_bytes else {"binary"}
     if are_same or not unsure:
         return forms[0]
     if unsure == {"escapes"}:

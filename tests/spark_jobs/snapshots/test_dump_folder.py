@@ -17,10 +17,11 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.columnar.dump_reader import TextForm
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
-from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_rows, dump_options, text_form
+from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows, dump_options, text_form
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import Dump, read_dump
 from ticdc_bridge.spark_jobs.snapshots.frames import DumpTable, FileReader, opened
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
@@ -84,6 +85,15 @@ def test_heads_that_end_anywhere() -> None:
             assert form.quote == b'"'
 
     check_rows([("csv", "dmp.keyed.000000000.csv"), ("sql", "dmp.keyed.000000000.sql")], check)
+
+
+def test_what_does_not_matter_is_not_asked_for() -> None:
+    """Texts without a backslash, and no bytes: neither their escapes nor how bytes are written has to be known."""
+    columns = [column for column in read_dump(str(DUMPS / "csv")).tables[0].columns if column.name != "k"]
+    names = ",".join(f'"{column.name}"' for column in columns)
+    line = ",".join("1" if column.type.kind is Kind.DECIMAL else '"2024-01-01"' for column in columns)
+    head = FileHead("x", f"{names}\r\n{line}\r\n".encode(), columns, False)
+    assert text_form(True, [head], {}) == TextForm(True, escapes=None)
 
 
 def test_null_and_the_text_null() -> None:
