@@ -62,6 +62,7 @@ from ticdc_bridge.service.ddl_check.subjects import (
 )
 from ticdc_bridge.service.ddl_check.table_changes import TableChange, changes, describe_effect
 from ticdc_bridge.service.ddl_check.trial import Trial, TrialResult, is_tried
+from ticdc_bridge.service.history.statements import column_renames
 from ticdc_bridge.service.registry.model import Content
 
 
@@ -110,7 +111,8 @@ _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
 )
 _OF_TABLES = re.compile(
-    r"\s*(?:(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)|RENAME|TRUNCATE|FLASHBACK|RECOVER|IMPORT|RESTORE)\b",
+    r"\s*(?:(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)|RENAME|TRUNCATE|FLASHBACK|RECOVER|IMPORT|RESTORE"
+    r"|EXECUTE|CALL)\b",
     re.IGNORECASE,
 )
 
@@ -210,8 +212,17 @@ class _Run:
             certain = tuple(r for r in refused if r.certain)
             if certain:
                 return replace(_refused(entry, certain), tables=tuple(map(str, dict.fromkeys(ids))))
-            after, table_changes = changes(self.catalog, statement, entry.db)
-            after, table_changes, notes = _as_tidb_has_them(after, table_changes, tried.tables)
+            try:
+                after, table_changes = changes(self.catalog, statement, entry.db)
+                after, table_changes, notes = _as_tidb_has_them(after, table_changes, tried.tables)
+            except DdlError as error:
+                actual = tried.tables.get(ids[0].folded) if len(ids) == 1 else None
+                if actual is None:
+                    raise
+                actual = replace(actual, id=ids[0])
+                change = TableChange(self.catalog.table(ids[0]), actual, column_renames(statement))
+                after, table_changes = self.catalog.with_table(actual), [change]
+                notes = [f"{ids[0]}: TiDB's table after the statement is taken, as ours is not known: {error.detail}"]
         except DdlError as error:
             self.lost.update(dict.fromkeys((id_.folded for id_ in ids), error.detail))
             reason = _not_applicable(error, self.question.databases_of)
