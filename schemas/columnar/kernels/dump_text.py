@@ -157,7 +157,7 @@ def fill_texts(
     """A column's values from row `first` on, without their escapes, in `out`; the row of one that can't be read, -1
     where there is none.
 
-    rule: ANY, NOT_BARE, NOT_NULL or NUMBER. escapes: by the byte after a backslash what stands for both, 256 for none;
+    rule: ANY, NOT_BARE or NOT_NULL. escapes: by the byte after a backslash what stands for both, 256 for none;
     empty where quotes are doubled. offsets: one more than rows. valid: 0 for NULL.
     """
     starts, ends, kinds = cells
@@ -169,8 +169,6 @@ def fill_texts(
         if kind == NULL and rule == NOT_NULL:
             kind = BARE
         if kind == BARE and rule == NOT_BARE:
-            return row
-        if rule == NUMBER and kind != NULL and not (at < last and (data[at] == 0x2D or 48 <= data[at] <= 57)):
             return row
         valid[row - first] = kind != NULL
         if kind == ESCAPED:
