@@ -129,7 +129,7 @@ DAMAGES: list[Damage] = [
     ("csv-gzip/dmp.keyed.000000000.csv.gz", lambda data: data[:-5], "Truncated"),
     ("csv-zstd/dmp.keyed.000000000.csv.zst", lambda data: data[:9] + bytes(9) + data[18:], "decompress failed"),
     ("csv-snappy/dmp.keyed.000000000.csv.snappy", lambda data: data[:-5], "cut"),
-    ("csv-gzip/dmp.keyed.000000000.csv.gz", lambda _: gzip.compress(bytes(_BOMB)), "can't be read with any dialect"),
+    ("csv-gzip/dmp.keyed.000000000.csv.gz", lambda _: gzip.compress(bytes(_BOMB)), "ends within a row"),
     ("sql/dmp.keyed.000000000.sql", lambda data: data[:-9], "ends within a row"),
     ("sql/dmp.keyed.000000000.sql", lambda _: b"x" * (4 << 20), "byte 0 can't stand there"),
     ("csv/dmp.keyed.000000000.csv", lambda data: data[:-4], "ends within a row"),
