@@ -13,9 +13,7 @@ from ticdc_bridge.schemas.columnar.kernels.text import Array
 NULL, BARE, QUOTED, ESCAPED, HEX = range(5)
 """What a value is: NULL, text without quotes, text between quotes, the same with escapes in it, digits of x'…'."""
 ANY, NOT_BARE, NOT_NULL = range(3)
-"""What values of a column can be: any; not text without quotes; not NULL, so that what looks like it is a text; what
-begins like a row.
-"""
+"""What values of a column can be: any; not text without quotes; not NULL, so that what looks like it is a text."""
 MORE, ENDED, CUT, MALFORMED = range(4)
 """How a scan ended: no room for another row, the statement's end, within a row, at what can't stand there."""
 Cells = tuple[Array, Array, Array]

@@ -21,7 +21,7 @@ KINDS = ("out", "changelog", "versions")
 KEYS = {"types": ("id",), "keyed": ("region", "k", "d")}
 CASES = [
     ("sql", "delta-spark", "exact"), ("csv", "iceberg-spark", "typed"), ("parquet", "deltalake", "exact"),
-    ("parquet-zstd-utc", "delta-spark", "typed"),
+    ("parquet-plain", "delta-spark", "typed"),
 ]  # fmt: skip
 OWN = (
     "_tidb_op",
