@@ -84,7 +84,7 @@ def test_columns_of_another_type_than_kafkas(messages: DataFrame) -> None:
 
 def test_what_is_no_file(messages: DataFrame) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"schemas": {"1": "{}"}}, "schemas is of type dict"), ({"schemas": META, "ddl": {"a": 1}}, "ddl is of type dict"),
+        ({"schemas": {"1": "{}"}}, "schemas is of type dict"), ({"schemas": META, "ddl": {"a": 1}}, "ddl=dict"),
         ({"schemas": Path("absent")}, "absent"), ({"schemas": META, "ddl": Path("absent")}, "absent"),
     ]  # fmt: skip
     for given, reported in wrong:
