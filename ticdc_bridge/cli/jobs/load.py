@@ -100,7 +100,8 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout
         from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
         from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options
-        from ticdc_bridge.spark_jobs.snapshots.load_job import Source, plan, run_load, snapshot_side
+        from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_side, stages_of
+        from ticdc_bridge.spark_jobs.snapshots.source import read_source
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
         if (self.table is None) is (not self.tables):
@@ -119,22 +120,22 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         settings = spark_settings(
             self, True, self.source.removeprefix("dumpling:"), out, self.stage, *job.more_locations
         )
-        source = Source(self.source, choice, self.at, dump_options(self.dump_options))
-        load_job = source.job(
-            job, out, self.stage, settings.conf, source_zone=source_zone, replace=self.replace,
-            statements=statements_of(self.ddl), letters=self.dead_letter,
-        )  # fmt: skip
+        stages = stages_of(self.source, job, out, self.replace, self.stage, settings.conf)
+        tso, tables = read_source(self.source, choice, self.at, zone, dump_options(self.dump_options), stages)
+        statements = statements_of(self.ddl)
+        load_job = LoadJob(job, out, tso, tables, stages, source_zone, self.replace, statements, self.dead_letter)
         if self.in_ is not None:
-            self._check_handover(load_job.tso)
+            self._check_handover(tso)
         if self.dry_run:
             lines, obstacles = plan(load_job)
             print("\n".join(lines))
             if obstacles:
                 tell_lines("load: against it", obstacles)
             return 2 if obstacles else 0
-        summary = run_load(load_job, session_of(job, settings, out, None))
-        tell_lines("load", summary.lines())
-        return 1 if summary.errors else 0
+        done = run_load(load_job, session_of(job, settings, out, None))
+        tell_lines("load", [f"tso {tso}", f"rows {done.rows}", f"written {done.written}"])
+        tell_lines("load", [f"newer in the table {done.newer}", f"removed {done.removed}", f"errors {done.errors}"])
+        return 1 if done.errors else 0
 
     def _check_handover(self, tso: int) -> None:
         """SetupError STOPPED where the topics of --in lack changes from after the TSO."""
