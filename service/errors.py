@@ -40,7 +40,6 @@ REGISTRY_ERRORS: Final = {row.code: row for row in (
         "Subject '{subject}' does not have subject-level compatibility configured"),
     ErrorRow("MODE_NOT_CONFIGURED", 404, 40409, "Subject '{subject}' does not have subject-level mode configured"),
     # ---- schema registry: refused
-    ErrorRow("ASSOCIATION_NOT_FOUND", 404, 40410, "Association for '{name}' not found."),
     ErrorRow("INCOMPATIBLE_SCHEMA", 409, 40901,
         'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}]'),
     ErrorRow("INVALID_SCHEMA", 422, 42201, "{details}"),
@@ -55,6 +54,7 @@ REGISTRY_ERRORS: Final = {row.code: row for row in (
     ErrorRow("NOT_IN_IMPORT_MODE", 422, 42205, "Subject {subject} in context {context} is not in import mode"),
     ErrorRow("NOT_IN_READ_WRITE_MODE", 422, 42205, "Subject {subject} in context {context} is not in read-write mode"),
     ErrorRow("READ_ONLY", 422, 42205, "Subject {subject} in context {context} is in read-only mode"),
+    ErrorRow("MODES_FIXED", 422, 42205, "Mode changes are not allowed"),
     ErrorRow("SUBJECTS_EXIST", 422, 42205, "Cannot import since found existing subjects"),
     ErrorRow("ID_TAKEN", 422, 42205, "Overwrite new schema with id {id} in context {context} is not permitted."),
     ErrorRow("VERSION_TAKEN", 422, 42205,

@@ -293,6 +293,11 @@ JSON_FORMS: tuple[JsonForm, ...] = (
     JsonForm("TiCDC's Simple Protocol", _fields("version type commitTs buildTs"), "simple"),
     JsonForm("Canal-JSON", _fields("isDdl type", "mysqlType type database"), "canal-json"),
     JsonForm(
+        "Canal-JSON of Flink or SeaTunnel", _fields("data type"), "canal-json",
+        # Maxwell's types are in small letters, and Simple has a version.
+        holds=lambda body: body["type"] in ("INSERT", "UPDATE", "DELETE") and "version" not in body,
+    ),
+    JsonForm(
         "Maxwell's JSON",
         _fields("database table type ts data", "database type sql ts def", "database type sql ts old"),
     ),

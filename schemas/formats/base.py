@@ -38,6 +38,19 @@ class Context:
     table: TableId | None = None
     damaged_topics: set[str | None] = field(default_factory=set)
 
+    def table_by_option(self, topic: str | None) -> TableId | None:
+        """The table of a row that does not say whose it is, by the options; None where they do not say."""
+        if self.options.table:
+            names = self.options.table.partition(".")
+            return TableId(names[0], names[2])
+        return table_of_name(topic) if self.options.table_from_topic and topic else None
+
+
+def table_of_name(name: str) -> TableId | None:
+    """`prefix.db.table` → the table; None for a name of fewer parts."""
+    names = name.split(".")
+    return TableId(names[-2], names[-1]) if len(names) >= 3 and all(names) else None
+
 
 class Decoder(Protocol):
     def decode(self, message: Message) -> list[Event]:

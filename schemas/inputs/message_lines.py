@@ -159,8 +159,21 @@ def _printed_message(line: bytes) -> Message | None:
     return Message(key, value, None, at.get("partition"), at.get("offset"), at.get("timestamp"), headers)
 
 
+def has_several_objects(line: bytes) -> bool:
+    """True if a line has a message that is known, as an object, and another object after it."""
+    try:
+        text = line.decode("utf-8", "surrogateescape") if line[:1] == b"{" else ""
+        fields, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    known = _is_value(fields) or any(needed <= fields.keys() for needed, _ in _FORMS)
+    return known and text[end:].lstrip(" \t,").startswith("{")
+
+
 def _refuse_other_separator(text: bytes) -> None:
     """ValueError where a value that is known ends a line, and what stands before it is not parted by a tab."""
+    if has_several_objects(text):
+        raise ValueError("several objects are in one line: write each on a line of its own (jq -c .)")
     begin = text.find(b"{", 1)
     for _ in range(_MAX_FIELDS):
         if begin < 0:

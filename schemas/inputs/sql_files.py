@@ -2,23 +2,27 @@
 
 What people write and what mysqldump, dumpling, `history export` and SHOW CREATE TABLE print: statements that end with
 `;` or another DELIMITER, `USE db`, comments. SET of sql_mode and time_zone says how the statements after it are
-written. Statements that define no table (INSERT, LOCK TABLES, triggers …) are passed over.
+written. Statements that define no table (INSERT, LOCK TABLES, triggers …) are passed over. A CREATE TABLE of what TiDB
+does not have (INVISIBLE, SPATIAL KEY, ucs2 …) leaves that table unknown, with a warning in the log.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from ticdc_bridge.schemas.ddl.executor.catalog import FIRST_DATABASE
+from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
+from ticdc_bridge.schemas.ddl.executor.catalog import FIRST_DATABASE, new_catalog
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import CreateDatabase
-from ticdc_bridge.schemas.model.errors import DdlError, Hint
+from ticdc_bridge.schemas.ddl.parser.statements import CreateDatabase, CreateTable, DropTables
+from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.names import quote_name
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.model.values import zone as known_zone
 
 _COMMENT: Final = r"--(?=\s|\Z)[^\n]*|\#[^\n]*|/\*(?![!T]).*?\*/"
@@ -57,6 +61,13 @@ _BOX: Final = re.compile(r"^\|[^|\n]*\| (CREATE .*?) *\|$", re.MULTILINE | re.DO
 _LINE: Final = re.compile(
     r"^[^\t\n]+\t(CREATE (?:TEMPORARY )?(?:TABLE|DATABASE) .*(?:\n(?![^\t\n]+\tCREATE ).*)*)", re.MULTILINE
 )
+_NAMED: Final = re.compile(
+    r"(?:(?P<create>create)\s+(?:(?:global\s+)?temporary\s+)?|alter\s+)table\s+(?:if\s+(?:not\s+)?exists\s+)?"
+    r"(?P<name>(?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)",
+    re.IGNORECASE,
+)
+_NAME: Final = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
+_LOG: Final = logging.getLogger(__name__)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "0": "\0"}
 
 
@@ -72,10 +83,19 @@ def sql_statements(text: str, db: str = "") -> list[DdlText]:
     db: the database of names that have none, until a USE says another. ValueError says which line is wrong.
     """
     text = text.lstrip("\ufeff").replace("\r\n", "\n")
-    ddl_texts = list(_printed(text, db)) or list(_SqlScript(text, db).statements())
+    script = _SqlScript(text, db)
+    ddl_texts = list(_printed(text, db)) or list(script.statements())
     if not ddl_texts:
-        raise ValueError("it has no CREATE TABLE")
+        raise ValueError(next(iter(script.unknown.values()), "it has no CREATE TABLE"))
+    for id_, reason in script.unknown.items():
+        _LOG.warning("table %s is left out, as it can't be one of TiDB's: %s", id_, reason)
     return ddl_texts
+
+
+def table_called(name: str, db: str) -> TableId:
+    """The table of a name as it is written, with or without its database and backticks."""
+    names = [(quoted or plain).replace("``", "`") for quoted, plain in _NAME.findall(name)]
+    return TableId(names[0] if len(names) > 1 else db, names[-1])
 
 
 # ---- what the mysql client prints
@@ -92,7 +112,10 @@ def _printed(text: str, db: str) -> Iterator[DdlText]:
         return
     for number, body in enumerate(bodies, 1):
         where = f"the statement of row {number}"
-        yield from _checked(body, SHOW, db, where)
+        try:
+            yield from _checked(body, SHOW, db, where)
+        except DdlError as error:
+            raise ValueError(f"{where}: {error.detail}") from error
 
 
 def _unescape(text: str) -> str:
@@ -110,6 +133,9 @@ class _SqlScript:
         self._text, self._db = text, db
         self._delimiter, self._mode, self._zone = ";", TYPED, ""
         self._databases: set[str] = set()
+        self._known: set[TableId] = set()
+        self.unknown: dict[TableId, str] = {}
+        """Tables whose CREATE TABLE can't be read → why."""
 
     def statements(self) -> Iterator[DdlText]:
         for first, last in self._split():
@@ -160,8 +186,26 @@ class _SqlScript:
                 self._zone = _zone(text, line)
 
     def _defining(self, statement: str, line: int) -> Iterator[DdlText]:
-        for entry in _checked(statement, self._mode, self._db, f"line {line}", self._zone):
+        match = _NAMED.match(statement)
+        named = table_called(match["name"], self._db).folded if match else None
+        try:
+            entries = list(_checked(statement, self._mode, self._db, f"line {line}", self._zone))
             parsed = parse(statement, self._mode, self._db)
+            if isinstance(parsed, CreateTable) and parsed.like is None:
+                apply(new_catalog(), parsed, self._db)
+        except DdlError as error:
+            reason = f"the statement of line {line}: {error.detail}"
+            if match is None or named is None or named in self._known or not (match["create"] or named in self.unknown):
+                raise ValueError(reason) from error
+            self.unknown.setdefault(named, reason)
+            return
+        ids = {id_.folded for id_ in affected_tables(new_catalog(), parsed, self._db)}
+        if isinstance(parsed, (CreateTable, DropTables)):
+            self.unknown = {id_: why for id_, why in self.unknown.items() if id_ not in ids}
+            self._known |= ids
+        elif not self.unknown.keys().isdisjoint(ids):
+            return
+        for entry in entries:
             if isinstance(parsed, CreateDatabase):
                 name = parsed.name.lower()
                 if name == FIRST_DATABASE and name not in self._databases and not parsed.if_not_exists:
@@ -203,25 +247,18 @@ def _zone(text: str, line: int) -> str:
 
 
 def _checked(statement: str, mode: LexicalMode, db: str, where: str, zone: str = "") -> Iterator[DdlText]:
-    """The statement, if it can be read in one way and its tables have a database. ValueError."""
-    try:
-        parsed: Any = parse(statement, mode, db)
-        plain = mode.backslashes and not mode.ansi_quotes and mode is not SHOW
-        if plain and "\\" in statement and parse(statement, SHOW, db) != parsed:
-            details = (
-                "a backslash means one thing in SQL as typed and another in what SHOW CREATE TABLE prints:"
-                ' give the statement as a JSON line {"commit_ts","db","query"} with "typed":true or "mode":"show"'
-            )
-            raise ValueError(f"{where}: {details}")
-    except DdlError as error:
-        name = where if where.startswith("the ") else f"the statement of {where}"
-        raise ValueError(f"{name}: {error.detail}") from error
+    """The statement, if it can be read in one way and its tables have a database. DdlError, ValueError."""
+    parsed: Any = parse(statement, mode, db)
+    plain = mode.backslashes and not mode.ansi_quotes and mode is not SHOW
+    if plain and "\\" in statement and parse(statement, SHOW, db) != parsed:
+        details = (
+            "a backslash means one thing in SQL as typed and another in what SHOW CREATE TABLE prints:"
+            ' give the statement as a JSON line {"commit_ts","db","query"} with "typed":true or "mode":"show"'
+        )
+        raise ValueError(f"{where}: {details}")
     pairs = getattr(parsed, "pairs", ())
     names = [getattr(parsed, "table", None), *getattr(parsed, "tables", ()), *(name for pair in pairs for name in pair)]
     for name in names:
         if name is not None and not (getattr(name, "db", "") or db):
-            details = (
-                f"table {name.table} has no database: write db.{name.table}, or USE db; before, or give {Hint.TABLE}"
-            )
-            raise ValueError(f"{where}: {details}")
+            raise ValueError(f"{where}: table {name.table} has no database: write db.{name.table}, or USE db; before")
     yield DdlText(0, db, statement, mode, zone, where=where)

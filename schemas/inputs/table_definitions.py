@@ -15,6 +15,7 @@ from ticdc_bridge.schemas.inputs.definition_files import meta_of
 from ticdc_bridge.schemas.inputs.table_sources import definition_text, read_statements, usage_error
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.event import MAX_TSO
+from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import BY_CODE, Kind
@@ -31,8 +32,9 @@ class TableDefinitions:
         for version in sorted(versions, key=lambda v: v.commit_ts):
             self._by_id.setdefault(version.table.id.folded, []).append(version)
         self._by_avro: dict[TableId, list[TableId]] = {}
-        for id_ in self._by_id:
-            self._by_avro.setdefault(id_.sanitised, []).append(id_)
+        for id_, of_table in self._by_id.items():  # İ is no letter of Avro's names, and in small letters the i of it is
+            for name in {version.table.id.sanitised.folded for version in of_table}:
+                self._by_avro.setdefault(name, []).append(id_)
 
     @classmethod
     def read(cls, source: Path | str, zone: str | None = None, db: str = "") -> TableDefinitions:
@@ -73,8 +75,9 @@ class TableDefinitions:
     def with_columns(self, table: TableId, columns: tuple[str, ...]) -> list[TableVersion]:
         """As schemas.model.ports.TableVersions has it."""
         columns = tuple(name.lower() for name in columns)
-        candidates = (v for id_ in self._by_avro.get(table.folded, []) for v in self._by_id[id_])
-        return [v for v in candidates if v.table.avro_names == columns]
+        candidates = [v for id_ in self._by_avro.get(table.folded, []) for v in self._by_id[id_]]
+        keys = ((v, {sanitise_name(name).lower() for name in v.table.handle_key}) for v in candidates)
+        return [v for v in candidates if v.table.avro_names == columns] or [v for v, k in keys if k == set(columns)]
 
     def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
         """After and up to which commit_ts `sanitised` says the same (schemas.model.ports.TableSpans)."""

@@ -218,6 +218,8 @@ def _detect_json(value: bytes) -> DetectedFormat:
         return DetectedFormat(READ_BY[connector][0], f"source.connector is {connector}")
     if isinstance(connector, str):
         return DetectedFormat(None, other_connector(connector))
+    if isinstance(source, Mapping) and {"op", "before", "after"} & payload.keys() > {"op"}:
+        return DetectedFormat("debezium-mysql", "an envelope of Debezium, as stream processors write it: no connector")
     if _UNWRAPPED & payload.keys():
         return DetectedFormat("debezium-mysql", "a row unwrapped by ExtractNewRecordState (__op, __deleted)")
     return DetectedFormat(None, of_somebody_else(payload) or "a JSON object of no format that is known")

@@ -55,13 +55,15 @@ class Options:
     update_without_before: an update whose old row is not known is written as op c ("upsert", what "auto" is for the
     connectors' forms), as op u with the key's columns as its old row ("key-before"), or without one ("null", as TiCDC
     does, what "auto" is for its forms). topic_prefix: cluster_id where it is "". source_connector: what
-    `source.connector` says of the writer.
+    `source.connector` says of the writer. unavailable_value_placeholder: what stands in place of values that the binlog
+    left out (read only).
 
     Of rows that a transform flattened (read only): add_fields_prefix, add_headers_prefix: before the names of what it
     added. table: db.table of rows that do not say whose they are; table_from_topic: their topic is called
     prefix.db.table.
 
-    csv_…: [sink.csv] of a changefeed to a storage service, whose files are read (`--in FOLDER`).
+    csv_…: [sink.csv] of a changefeed to a storage service, whose files are read (`--in FOLDER`). terminator: of [sink];
+    "": CR LF or LF.
     """
 
     enable_tidb_extension: bool = False
@@ -98,6 +100,7 @@ class Options:
     column_propagate_source_type: bool = False
     topic_prefix: str = ""
     source_connector: str = "mysql"
+    unavailable_value_placeholder: str = "__debezium_unavailable_value"
     add_fields_prefix: str = "__"
     add_headers_prefix: str = "__"
     table: str = ""
@@ -106,6 +109,7 @@ class Options:
     csv_quote: str = '"'
     csv_null: str = "\\N"
     csv_binary_encoding_method: str = "base64"
+    terminator: str = ""
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], **overrides: Any) -> Options:
@@ -119,8 +123,8 @@ class Options:
                 raise SetupError(
                     "USAGE", details=f"option {name}={shown(value)}: {_KINDS[type(defaults[name])]} is needed"
                 )
-            if name == "csv_delimiter" and not value:
-                raise SetupError("USAGE", details="option csv_delimiter: one character or more are needed")
+            if name in ("csv_delimiter", "unavailable_value_placeholder") and not value:
+                raise SetupError("USAGE", details=f"option {name}: one character or more are needed")
             if name == "csv_quote" and len(str(value)) > 1:
                 raise SetupError("USAGE", details="option csv_quote: one character is needed, or none")
             if name in _CHOICES and value not in _CHOICES[name]:

@@ -87,7 +87,9 @@ class TableVersions(TableSource, Protocol):
     """A TableSource that can list versions."""
 
     def with_columns(self, table: TableId, columns: tuple[str, ...]) -> list[TableVersion]:
-        """All versions that have these columns alone, by names as Avro sanitises them; the oldest first."""
+        """All versions that have these columns alone, by names as Avro sanitises them; the oldest first. Where none
+        has: those whose key they are.
+        """
         ...
 
 

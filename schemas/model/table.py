@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ticdc_bridge.schemas.model.names import sanitise_name
@@ -134,11 +135,21 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index: its columns in index order. The primary key is called PRIMARY and stands first."""
+    """An index: its columns in index order. The primary key is called PRIMARY.
+
+    lengths: of the columns' prefixes, None for a whole column; () where all are whole or nothing is known. Indexes that
+    differ in them alone are equal, because only DDL tells them.
+    """
 
     name: str
     columns: tuple[str, ...]
     unique: bool = False
+    lengths: tuple[int | None, ...] = field(default=(), compare=False)
+
+    @property
+    def parts(self) -> tuple[tuple[str, int | None], ...]:
+        """Each column, with the length of its prefix."""
+        return tuple(zip_longest(self.columns, self.lengths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +167,12 @@ class TableDetails:
     """Facts of a table that change no row, as far as its DDL says them; TiDB refuses statements because of them.
 
     clustered: of the primary key, None where it is not written. partitioned_by: the columns that rows are spread by,
-    None without partitions. prefixed: columns of which an index has a prefix only.
+    None without partitions.
     """
 
     clustered: bool | None = None
     partitioned_by: tuple[str, ...] | None = None
     foreign_keys: tuple[ForeignKey, ...] = ()
-    prefixed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -210,6 +210,8 @@ class PlainDecoder:
         if not _texts(key) or not _texts(flags):
             raise _line_error("key and flags are lists of texts")
         before, after = (_values(fields.get(image), image) for image in ("before", "after"))
+        # {} for a side that is not there is null. An update's can be one that changed nothing (Canal-JSON).
+        before, after = before if before or op in "ud" else None, after if op != "d" else after or None
         row = before if op == "d" else after
         if row is None:
             raise _line_error(f"op {op!r} without its row")

@@ -5,11 +5,12 @@ A list of fields gives both the reader of a body and its JSON Schema.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.service.api.request import ApiCall, Services
@@ -19,6 +20,9 @@ from ticdc_bridge.service.registry.model import NewSchema, Reference, read_rule_
 from ticdc_bridge.service.schema_types.base import TaggedEntity
 
 _DRAINED = 8
+_SHORT: Final = 64 * 1024
+"""Bytes of a body that is read in less time than a hop to another thread and back holds up others."""
+T = TypeVar("T")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INT: Final = 2**31
 _FLAGS: Final = {
@@ -64,14 +68,16 @@ class Body:
         """Raises REQUEST_TOO_LARGE, SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES, BAD_REQUEST, and UNPROCESSABLE for a body
         that is missing or null.
         """
-        value = parse(await read_body(call))
+        return await beside_others(self._fields, await read_body(call), call.services)
+
+    def _fields(self, body: bytes, services: Services) -> dict[str, Any]:
+        value = parse(body)
         if value is None:
             raise RegistryError("UNPROCESSABLE", details=f"{self.operation}.request must not be null (was null)")
         if not isinstance(value, dict):
             raise mismatch_error(self.entity, value)
-        body = read_fields(self.fields, value)
-        check_size(body, call.services)
-        return body
+        check_size(value, services)
+        return read_fields(self.fields, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,21 +93,27 @@ class CompleteBody:
 
     async def read(self, call: ApiCall) -> dict[str, Any]:
         """Raises REQUEST_TOO_LARGE, BAD_REQUEST, `error`."""
-        value = parse(await read_body(call))
+        value = await beside_others(parse, await read_body(call))
         if not isinstance(value, dict):
             raise RegistryError(self.error, details="a JSON object is needed")
         return value
 
 
+async def beside_others(read: Callable[..., T], body: bytes, *more: Any) -> T:
+    """What `read` makes of a body: of a long one in a thread, as what else is asked must not wait for it."""
+    return read(body, *more) if len(body) <= _SHORT else await asyncio.to_thread(read, body, *more)
+
+
 def check_size(body: Mapping[str, Any], services: Services) -> None:
-    """Raises SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES."""
-    schema, references = body.get("schema") or "", body.get("references") or ()
+    """Before a body is read. Raises SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES."""
+    schema, references = body.get("schema"), body.get("references")
     if (
-        len(schema) * 4 > services.max_schema_bytes
+        isinstance(schema, str)
+        and len(schema) * 4 > services.max_schema_bytes
         and len(schema.encode("utf-8", "replace")) > services.max_schema_bytes
     ):
         raise RegistryError("SCHEMA_TOO_LARGE")
-    if len(references) > services.max_references:
+    if isinstance(references, list) and len(references) > services.max_references:
         raise RegistryError("TOO_MANY_REFERENCES", count=len(references), limit=services.max_references)
 
 

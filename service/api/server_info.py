@@ -14,7 +14,6 @@ from fastapi import Request, Response
 from ticdc_bridge.service.api.request import compact, services
 from ticdc_bridge.service.api.routing import KNOWN, OPEN, PAGE, STRING, Called, Parameter, Router, run_in_time
 from ticdc_bridge.service.auth.acl import DELETE
-from ticdc_bridge.service.errors import RegistryError
 from ticdc_bridge.service.registry import subjects
 from ticdc_bridge.service.registry.deadline import Deadline
 
@@ -66,12 +65,6 @@ async def ready(request: Request) -> Response:
 
 router = Router(needs=KNOWN, retry_on_outage=False)
 
-
-_ASSOCIATIONS: Final = (
-    "/associations/subjects/{name}",
-    "/associations/resources/{name}",
-    "/associations/resources/{namespace}/{name}",
-)
 _CLUSTERS: Final = {"kafka-cluster": "", "schema-registry-cluster": "schema-registry"}
 
 
@@ -101,17 +94,7 @@ async def deployment(call: Called) -> Response:
     return call.answer({"attributes": []})
 
 
+@router.declare("GET", "/associations/subjects/{name}")
 async def associations(call: Called) -> Response:
-    """Nothing is ever associated here."""
+    """Nothing is ever associated here. The other paths of associations are not there."""
     return call.answer([])
-
-
-async def no_association(call: Called) -> Response:
-    """So there is none to change. Raises ASSOCIATION_NOT_FOUND."""
-    raise RegistryError("ASSOCIATION_NOT_FOUND", name=call.segment("name"))
-
-
-for _path in _ASSOCIATIONS:
-    router.declare("GET", _path)(associations)
-    for _method in ("POST", "PUT", "DELETE"):
-        router.declare(_method, _path)(no_association)

@@ -187,8 +187,6 @@ def _kept_back(p: DoctorInput) -> list[str]:
     """What keeps rows back."""
     found = ["ignore-txn-start-ts"] if p.feed.get("filter.ignore-txn-start-ts") else []
     for filter_ in p.feed.event_filters:
-        if not keeps_something(texts(filter_.get("matcher"))):
-            continue
         found += [event for event in texts(filter_.get("ignore-event")) if event in _OF_ROWS]
         found += [name for name in (*EXPRESSIONS, "ignore-update-only-columns") if filter_.get(name)]
     return list(dict.fromkeys(found))
@@ -566,7 +564,7 @@ def examine(patient: DoctorInput) -> list[Finding]:
         findings.append(Finding(kind, problem.severity, problem.text, fix, source))
     for fault in faults(patient.protocol, patient.feed):
         # Where nobody says which release runs, it may have the fix.
-        severity: Severity = "warning" if patient.feed.ticdc_version or not fault.until else "info"
+        severity: Severity = "warning" if patient.feed.ticdc_version or not (fault.until or fault.deed) else "info"
         findings.append(Finding(fault.id, severity, f"{fault.text} ({fault.versions})", fault.fix, fault.source))
     for rule in RULES:
         answer = rule.when(patient)

@@ -11,6 +11,7 @@ over them (upstream ticdc `api/v2/model.go`).
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -83,7 +84,9 @@ def read(
     if cloud := _from_cloud(document):
         (document, cloud_uri), is_json = cloud, False
         sink_uri = sink_uri or cloud_uri
-        positions = {path: f"{name} (TiDB Cloud)" for path, name in _CLOUD_PATHS.items()}
+        underscores = '"data_format"' in config
+        names = {path: _CAPITAL.sub(r"_\g<0>", n).lower() if underscores else n for path, n in _CLOUD_PATHS.items()}
+        positions = {path: f"{name} (TiDB Cloud)" for path, name in names.items()}
     reader = _Reader(document, is_json)
     if schema_registry:
         positions["sink.schema-registry"] = "--schema-registry"
@@ -317,7 +320,11 @@ class _Reader:
             origins=self.origins,
             dispatchers=tuple(self._dispatchers(sensitive)),
             selectors=tuple(self._selectors(sensitive)),
-            event_filters=tuple(self.lists.get("filter.event-filters", ())),
+            event_filters=tuple(  # those that fit no table keep nothing back
+                entry
+                for entry in self.lists.get("filter.event-filters", ())
+                if setting_checks.keeps_something(texts(entry.get("matcher")))
+            ),
             tables=self._filter(self.values.get("filter.rules", ("*.*",)), sensitive, "filter.rules"),
             keyspace=keyspace or "default",
             time_zone=time_zone,
@@ -394,6 +401,7 @@ _PROTOCOLS: Final = {
 _MECHANISMS: Final = {
     "SASL_PLAIN": "plain", "SASL_SCRAM_SHA_256": "scram-sha-256", "SASL_SCRAM_SHA_512": "scram-sha-512",
 }  # fmt: skip
+_CAPITAL: Final = re.compile("[A-Z]")
 _PARTITIONS: Final = {"TABLE": "table", "INDEX_VALUE": "index-value", "TS": "ts", "COLUMN": "columns"}
 _AVRO: Final = "dataFormat.avroConfig."
 _GLUE: Final = {
@@ -418,12 +426,24 @@ _CLOUD_PATHS: Final = {
 
 
 def _from_cloud(document: Object) -> tuple[dict[str, Any], str] | None:
-    """(the file's tables, what stands for the sink URI); None for settings of another form."""
+    """(the file's tables, what stands for the sink URI); None for settings of another form.
+
+    The API writes dataFormat, the command line's template data_format, which is read as data-format (`_document`).
+    """
+    document = _with_capitals(document)
     kafka = next((o for o in _objects(document) if isinstance(o.get("dataFormat"), Mapping)), None)
     if kafka is None:
         return None
     filter_ = next((o for o in _objects(document) if "filterRule" in o), {})
     return _file(kafka, filter_), _uri(kafka)
+
+
+def _with_capitals(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        names = (name.split("-") for name in value)
+        keys = (first + "".join(word.capitalize() for word in words) for first, *words in names)
+        return dict(zip(keys, map(_with_capitals, value.values()), strict=True))
+    return [_with_capitals(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _objects(document: Object, depth: int = 3) -> Iterator[Object]:

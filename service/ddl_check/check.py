@@ -15,6 +15,7 @@ from ticdc_bridge.schemas.ddl.executor.indexes import find
 from ticdc_bridge.schemas.ddl.parser import statements as ddl
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
+from ticdc_bridge.schemas.inputs.sql_files import table_called
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
@@ -105,9 +106,12 @@ MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
 WRONG_VALUE = 1231
 MAX_CHANGES = 20
-_NAME = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
+)
+_OF_TABLES = re.compile(
+    r"\s*(?:(?:CREATE|ALTER|DROP)\s+(?:DATABASE|SCHEMA)|RENAME|TRUNCATE|FLASHBACK|RECOVER|IMPORT|RESTORE)\b",
+    re.IGNORECASE,
 )
 
 
@@ -252,21 +256,24 @@ class _Run:
         return [(id_, why) for id_, why in doubts if why]
 
     def _lose(self, entry: ParsedStatement) -> None:
-        """After a statement that was not read, nobody knows what it made of its table; or of any, if none is named."""
+        """After a statement that was not read, nobody knows what it made of its table; or of any, if it names none and
+        begins as one that changes tables."""
         why = f"the statement in line {entry.line} was not understood"
         match = _NAMED.search(entry.sql)
         if match is None:
-            self.lost_all = why
+            self.lost_all = why if _OF_TABLES.match(entry.sql) else self.lost_all
             return
-        pieces = [(quoted or plain).replace("``", "`") for quoted, plain in _NAME.findall(match[1])]
-        self.lost[TableId(pieces[0] if len(pieces) > 1 else entry.db, pieces[-1]).folded] = why
+        self.lost[table_called(match[1], entry.db).folded] = why
 
     def _judge_changes(self, entry: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
         self.columns += sum(len(t.columns) for c in table_changes for t in (c.before, c.after) if t is not None)
         if self.columns > MAX_COLUMNS:
             details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
             raise SetupError("USAGE", details=details)
-        pieces = [TableCheck(self, change, entry).judge() for change in table_changes]
+        checks = [TableCheck(self, change, entry) for change in table_changes]
+        for check in checks if len(checks) > 1 else ():
+            check.assume_before()  # of a swap, too: a table's rows come under the name that another had
+        pieces = [check.judge() for check in checks]
         if not pieces:
             note = entry.note or "No table that a changefeed replicates changes"
             return StatementReport(entry, SAFE, note + ".")
@@ -427,11 +434,18 @@ class TableCheck:
         outputs = targets(self.run.changefeed, None, change.before, self.run.view)
         out.risks = self._risks(outputs)
         out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", lambda _: "")]
-        for target in outputs or [usual_target(change.before.id, self.run.changefeed)]:
-            self._registry_state(target, self._publish_before(target))
+        self.assume_before()
         word = "is gone" if change.after is None else "leaves what the changefeed replicates"
         out.reason = f"{change.before.id} {word}: no schema is registered for it."
         return out
+
+    def assume_before(self) -> None:
+        """Take the schemas of the table before the statement as registered, where that is to be assumed."""
+        before, run = self.change.before, self.run
+        if before is None or not run.question.assume or not run.changefeed.replicates(before.id):
+            return
+        for target in targets(run.changefeed, None, before, run.view) or [usual_target(before.id, run.changefeed)]:
+            self._registry_state(target, self._publish_before(target))
 
     def _judge_written(self, after: Table) -> TableFinding:
         run, change, out = self.run, self.change, self.out
@@ -529,7 +543,8 @@ class TableCheck:
             self._say(STOP, f"TiCDC can't write {sent.id} any more: {schemas.error}.")
         before = self._publish_before(target)
         standing = self._registry_state(target, before)
-        verdicts = judge(change, target, before, schemas, standing) if not schemas.error else []
+        old = before if self._old_subjects(target) == target.subjects else None
+        verdicts = judge(change, target, old, schemas, standing) if not schemas.error else []
         out.subjects += verdicts
         for verdict in verdicts:
             if not verdict.compatible:
@@ -554,15 +569,19 @@ class TableCheck:
 
     def _registry_state(self, target: SubjectTarget, before: TargetSchema | None) -> RegistryState:
         """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
-        assumed, table, feed = self.run.assumed, self.change.before, self.run.changefeed
-        subjects: Sequence[str] | None = target.subjects
-        if self.run.question.assume and before is not None and table is not None and subjects is not None:
-            if self.change.is_renamed:  # the topic may be named after the table
-                subjects = feed.subjects_of(table.id) if feed.protocol else usual_target(table.id, feed).subjects
-            for subject, schema in zip(subjects or (), (before.key, before.value), strict=False):
+        assumed = self.run.assumed
+        if self.run.question.assume and before is not None and target.subjects is not None:
+            for subject, schema in zip(self._old_subjects(target) or (), (before.key, before.value), strict=False):
                 if schema is not None:
                     assumed.setdefault(subject, schema)
         return RegistryState(self.run.view, self.run.pending, assumed)
+
+    def _old_subjects(self, target: SubjectTarget) -> Sequence[str] | None:
+        """Where the table's rows went before the statement: the topic may be named after the table."""
+        table, feed = self.change.before, self.run.changefeed
+        if table is None or not self.change.is_renamed:
+            return target.subjects
+        return feed.subjects_of(table.id) if feed.protocol else usual_target(table.id, feed).subjects
 
     def _judge_unregistered(self, sent: Table) -> TableFinding:
         """No settings, and no subject that holds the table: what could be is shown."""

@@ -352,6 +352,8 @@ def _deeds(change: TableChange, feed: ChangefeedSettings) -> Iterator[Deed]:
     details = change.before.details if change.before else None
     if change.rows == "truncated" and details is not None and details.partitioned_by is not None:
         yield "truncates partitions"
+    if change.before is not None and change.after is not None and change.handle_keys[1] and not change.handle_keys[0]:
+        yield "gets its first key"
     if change.is_renamed and change.has_several_pairs:
         yield "renames several"
     if change.lacks_database and change.is_renamed and change.before and change.before.id.db != change.id.db:

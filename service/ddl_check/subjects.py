@@ -387,7 +387,9 @@ def judge(
     after: TargetSchema,
     standing: RegistryState,
 ) -> list[SubjectVerdict]:
-    """Verdicts of key and value subject. before: the table's schemas before the statement."""
+    """Verdicts of key and value subject. before: the table's schemas before the statement, None where its rows went to
+    other subjects.
+    """
     if target.subjects is None:
         return []
     verdicts = []

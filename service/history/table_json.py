@@ -68,7 +68,7 @@ def _read_recorded(line: str, number: int) -> dict[str, Any]:
 
 
 def table_form(table: Table) -> dict[str, Any]:
-    """A table as a JSON object; types as SHOW CREATE TABLE writes them, default values as texts."""
+    """A table as a JSON object; types in TiDB's short form, which leaves ZEROFILL out, default values as texts."""
     return {
         "db": table.id.db, "table": table.id.table, "columns": [column_form(c) for c in table.columns],
         "primary_key": next((list(i.columns) for i in table.indexes if i.name == PRIMARY), []),
@@ -80,7 +80,8 @@ def column_form(column: Column) -> dict[str, Any]:
     """A column as a JSON object, as `table_form`."""
     default = default_text(column)
     return {
-        "name": column.name, "type": type_text(column), "nullable": column.nullable, "charset": column.charset,
+        "name": column.name, "type": type_text(column).removesuffix(" zerofill"), "zerofill": column.zerofill,
+        "nullable": column.nullable, "charset": column.charset,
         "collate": column.collate, "default": {"hex": default.hex()} if isinstance(default, bytes) else default,
         "default_is_expr": column.default_is_expr, "auto_increment": column.auto_increment,
         "generated": column.generated, "stored": column.generated is not None and not column.virtual,

@@ -336,7 +336,7 @@ def update_mode(registry: Registry, subject: str | None, mode: str | None, *, fo
     """Set the mode of a scope; None removes it.
 
     IMPORT needs a scope without undeleted subjects, unless `force`; what is soft-deleted there goes for good.
-    Raises INVALID_SUBJECT, INVALID_MODE, FORWARD_NOT_GLOBAL, SUBJECTS_EXIST, REFERENCED.
+    Raises INVALID_SUBJECT, INVALID_MODE, FORWARD_NOT_GLOBAL, MODES_FIXED, SUBJECTS_EXIST, REFERENCED.
     """
     scope = scope_of(subject)
     new_mode = None if mode is None else mode.upper()
@@ -344,10 +344,17 @@ def update_mode(registry: Registry, subject: str | None, mode: str | None, *, fo
         raise RegistryError("INVALID_MODE")
     if new_mode == FORWARD and scope != BELOW_ALL:
         raise RegistryError("FORWARD_NOT_GLOBAL")
+    check_mutable(registry)
     with registry.store.write() as tx:
         if new_mode == IMPORT and not force and find_mode(tx, subject) != IMPORT:
             make_room(tx, scope)
         tx.put_mode(scope, new_mode)
+
+
+def check_mutable(registry: Registry) -> None:
+    """Raises MODES_FIXED."""
+    if not registry.mutable_modes:
+        raise RegistryError("MODES_FIXED")
 
 
 def make_room(tx: StoreWriter, scope: str) -> None:
@@ -368,13 +375,14 @@ def delete_mode(registry: Registry, subject: str | None, *, recursive: bool = Fa
     """Remove a mode and return what it was; `recursive`: also those of all names in a context (the server's: in the
     default one), and None if it had none itself.
 
-    Raises SUBJECT_NOT_FOUND if a subject or context has none.
+    Raises SUBJECT_NOT_FOUND if a subject or context has none, MODES_FIXED.
     """
     scope = subject or SERVER
     with registry.store.write() as tx:
         setting = tx.modes([scope]).get(scope)
         if setting is None and scope not in DEFAULTED and not recursive:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
+        check_mutable(registry)
         tx.put_mode(scope, None)
         for other in tx.all_modes() if recursive and not name_of(scope) else ():
             if context_of(other) == context_of(scope):

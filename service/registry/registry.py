@@ -17,12 +17,14 @@ _CACHED_CHARACTERS = 1_500_000
 class Registry:
     """Everything a rule needs. `default_level` is the compatibility of a server without any config.
 
-    `strict_logical_types`: changes that Avro's rules do not see are refused, not only warned about.
+    `strict_logical_types`: changes that Avro's rules do not see are refused, not only warned about. `mutable_modes`
+    False: modes stay as they are.
     """
 
     store: Store
     default_level: str = "BACKWARD"
     strict_logical_types: bool = False
+    mutable_modes: bool = True
     cache: LruCache[tuple[str, str, bool], ParsedSchema] = field(
         default_factory=lambda: LruCache(_CACHED_CHARACTERS, lambda key, _parsed: len(key[1]))
     )

@@ -183,6 +183,10 @@ class ReferencedText:
     direct: bool
 
 
+class ComparisonTooLarge(Exception):
+    """The comparison would take too much; the message says of what."""
+
+
 class SchemaParseError(ValueError):
     """A text is no schema of its type."""
 

@@ -120,7 +120,9 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def java_double(value: float) -> str:
-    """`Double.toString`: 1.0, 1.0E10, 1.0E-5. What overflowed prints as Jackson prints it, quoted."""
+    """`Double.toString`: 1.0, 1.0E10, 1.0E-5. What is no number or overflowed prints as in Jackson, quoted."""
+    if math.isnan(value):
+        return '"NaN"'
     if math.isinf(value):
         return '"Infinity"' if value > 0 else '"-Infinity"'
     return _java_notation(repr(value), abs(value))
@@ -129,7 +131,7 @@ def java_double(value: float) -> str:
 def java_float(value: float) -> str:
     """`Float.toString`: the shortest digits that give the same 32-bit value."""
     single = _round_float(value)
-    if math.isinf(single):
+    if not math.isfinite(single):
         return java_double(single)
     for digits in range(1, _FLOAT_DIGITS + 1):
         text = f"{single:.{digits}g}"

@@ -63,7 +63,7 @@ class AvroSchema:
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         try:
             problems = incompatibilities(self.node, cast(AvroSchema, writer).node)
-        except AmbiguousAlias as error:
+        except (AmbiguousAlias, base.ComparisonTooLarge) as error:
             return [f"Unexpected exception during compatibility check: {error}"]
         return [problem.message(reader_word, writer_word) for problem in problems]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -71,7 +73,8 @@ def create_app(
     files = FileWatcher(settings.auth_file, settings.acl_file)
     waiting, connections = settings.store_wait_seconds, settings.store_connections
     opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
-    registry = Registry(view(opened), settings.compatibility, settings.logical_types == STRICT)
+    strict = settings.logical_types == STRICT
+    registry = Registry(view(opened), settings.compatibility, strict, settings.mode_mutability)
 
     histories = HistoryStore(opened)
     tracked: list[TrackedChangefeed] = []
@@ -129,7 +132,20 @@ def create_served(settings: Settings | None = None) -> ASGIApp:
     Around FastAPI and not one of its middlewares: what FastAPI does for each request is a tenth of a bare answer.
     """
     settings = settings or Settings()
-    return CompressedAnswers(wrap_served(create_app(settings), settings))
+    return allow_pages(CompressedAnswers(wrap_served(create_app(settings), settings)), settings)
+
+
+def allow_pages(app: ASGIApp, settings: Settings) -> ASGIApp:
+    """The app with CORS around it, where web pages of other origins may ask it; a star stands for any characters.
+
+    Their browsers send credentials of their own accord only from origins that are named.
+    """
+    lists = (settings.cors_origins, settings.cors_methods, settings.cors_headers)
+    origins, methods, headers = (text.replace(",", " ").split() for text in lists)
+    if not origins or "*" in origins:
+        return CORSMiddleware(app, ["*"], methods, headers) if origins else app
+    pattern = "|".join(re.escape(origin).replace(r"\*", ".*") for origin in origins)
+    return CORSMiddleware(app, (), methods, headers, allow_credentials=True, allow_origin_regex=pattern)
 
 
 def wrap_served(app: FastAPI, settings: Settings) -> ASGIApp:

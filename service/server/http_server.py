@@ -154,6 +154,9 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():
             return
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise httptools.HttpParserError("HTTP/1.1 needs one Host header")
         if self._find_answer is None or not self._answer_at_once(self._find_answer):
             if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in self.headers):
                 raise httptools.HttpParserError("the only transfer coding is chunked")

@@ -45,11 +45,15 @@ ALIASES: Final[dict[str, Callable[[str], Values]]] = {
     # Its file can't be read here (other hashes, and regular expressions); nobody must take that for protection.
     "KARAPACE_REGISTRY_AUTHFILE": lambda _: {"expects_auth": True},
     "SCHEMA_REGISTRY_AUTHENTICATION_METHOD": lambda text: {} if text.upper() == "NONE" else {"expects_auth": True},
-    # The name a Confluent server advertises to others of its cluster; there is no cluster here.
-    "SCHEMA_REGISTRY_HOST_NAME": _single("advertised_host"),
     "SCHEMA_REGISTRY_LISTENERS": _listeners,
     "SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL": _single("compatibility"),
+    "SCHEMA_REGISTRY_AVRO_COMPATIBILITY_LEVEL": _single("compatibility"),  # of old; Confluent reads it first
+    "SCHEMA_REGISTRY_MODE_MUTABILITY": _single("mode_mutability"),
+    "SCHEMA_REGISTRY_ACCESS_CONTROL_ALLOW_ORIGIN": _single("cors_origins"),
+    "SCHEMA_REGISTRY_ACCESS_CONTROL_ALLOW_METHODS": _single("cors_methods"),
+    "SCHEMA_REGISTRY_ACCESS_CONTROL_ALLOW_HEADERS": _single("cors_headers"),
 }
+_OTHERS: Final = ("SCHEMA_REGISTRY_", "KARAPACE_")
 
 
 class Settings(BaseSettings):
@@ -104,7 +108,14 @@ class Settings(BaseSettings):
     )
     expects_tls: bool = Field(default=False, description="SCHEMA_REGISTRY_LISTENERS says https")
     expects_auth: bool = Field(default=False, description="another registry's variable asks for authentication")
-    advertised_host: str = Field(default="", description="accepted from SCHEMA_REGISTRY_HOST_NAME, not used")
+    mode_mutability: bool = Field(default=True, description="whether modes may be changed")
+    cors_origins: str = Field(
+        default="", description="web pages that may ask (CORS): https://HOST, …; *: all; none: no"
+    )
+    cors_methods: str = Field(default="GET,POST,HEAD", description="what they may send, with cors_origins")
+    cors_headers: str = Field(
+        default="X-Requested-With,Content-Type,Accept,Origin", description="the header fields that they may set"
+    )
 
     @field_validator("profile", mode="before")
     @classmethod
@@ -173,7 +184,7 @@ class _AliasSource(EnvSettingsSource):
 
 
 def aliases_used(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> list[str]:
-    """Which variables of other registries decided something, as text for the log.
+    """Which variables of other registries decided something, and which have no effect here, as text for the log.
 
     `explicit` are the settings given on the command line; those and BRIDGE_… ones are not decided by an alias.
     """
@@ -181,7 +192,8 @@ def aliases_used(environ: Mapping[str, str], explicit: Mapping[str, Any]) -> lis
     for name, read in ALIASES.items():
         if environ.get(name):
             decided |= dict.fromkeys(read(environ[name]), name)
-    return [
+    unknown = [name for name in environ if name.startswith(_OTHERS) and environ[name] and name not in ALIASES]
+    return [f"{name} has no effect here" for name in sorted(unknown)] + [
         f"{name} sets {setting}"
         for setting, name in decided.items()
         if setting not in explicit and f"{PREFIX}{setting.upper()}" not in environ

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from ticdc_bridge.schemas.codec.compression import LZ4_MAGIC, OPENERS, UNREADABLE, ZSTD_MAGIC
 from ticdc_bridge.schemas.formats.framing import MAX_MESSAGE
+from ticdc_bridge.schemas.inputs.message_lines import has_several_objects
 from ticdc_bridge.schemas.inputs.message_lines import message_line as message_line
 from ticdc_bridge.schemas.inputs.message_lines import parse_line as parse_line
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
@@ -133,9 +134,11 @@ _MOST_DOCUMENT = 256 << 20
 
 
 def _begins_document(line: bytes) -> bool:
-    """True if a file's first line is the beginning of a JSON list, or of an object over several lines."""
+    """True if a file's first line is the beginning of a JSON list, or of an object over several lines, or has messages
+    one after another.
+    """
     text = line.strip().removeprefix(b"\xef\xbb\xbf")
-    return text[:1] == b"[" or text == b"{"
+    return text[:1] == b"[" or text == b"{" or has_several_objects(text)
 
 
 def _documents(data: bytes, number: int, path: Path) -> Iterator[tuple[int, bytes]]:

@@ -9,6 +9,7 @@ are escaped. NULL is the null string outside quotes. A header line (output-field
 from __future__ import annotations
 
 import base64
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -53,15 +54,32 @@ class CsvText(NamedTuple):
 
 @dataclass(frozen=True)
 class CsvDialect:
-    """What the changefeed's [sink.csv] says: delimiter, quote, null."""
+    """What the changefeed's [sink.csv] says: delimiter, quote, null; and [sink]: terminator, "": CR LF or LF."""
 
     delimiter: str
     quote: str
     null: str
+    terminator: str = ""
 
     @classmethod
     def of(cls, options: Options) -> CsvDialect:
-        return cls(options.csv_delimiter, options.csv_quote, options.csv_null)
+        return cls(options.csv_delimiter, options.csv_quote, options.csv_null, options.terminator)
+
+    @cached_property
+    def _row_end(self) -> re.Pattern[str]:
+        return re.compile(re.escape(self.terminator) if self.terminator else r"\r?\n")
+
+    def refuse_other_terminator(self, text: str) -> None:
+        """ValueError where each line ends with the same mark, that seems to belong to another terminator: it would be
+        read as a part of the last value.
+        """
+        if self.terminator or ("\r\n" in text and not self.quote):
+            return
+        marks = {line[-1] for line in text.replace("\r", "").split("\n") if line}
+        known = {self.quote, self.delimiter, self.null[-1:], "="}  # base64 ends with =
+        if len(marks) == 1 and not (mark := marks.pop()).isalnum() and mark not in known:
+            end = json.dumps(mark + ("\r\n" if "\r\n" in text else "\n"))
+            raise ValueError(f'each line ends with {mark!r}: is the changefeed\'s terminator {end}? Set it, or "\\n"')
 
     @cached_property
     def _quoted(self) -> re.Pattern[str] | None:
@@ -70,7 +88,7 @@ class CsvDialect:
 
     @cached_property
     def _unquoted(self) -> re.Pattern[str]:
-        end = re.escape(self.delimiter)
+        end = "|".join(map(re.escape, filter(None, (self.delimiter, self.terminator))))
         return re.compile(rf"(?:(?!{end})[^\r\n])*+" if self.quote else rf"(?:\\.|(?!{end})[^\r\n\\])*+", re.DOTALL)
 
     def rows(self, text: str) -> Iterator[CsvText]:
@@ -81,7 +99,7 @@ class CsvDialect:
         while pos < len(text):
             cell, end = self._cell(text, pos)
             quoted.append(bool(self.quote) and text.startswith(self.quote, pos))
-            line_end = _LINE_END.match(text, end)
+            line_end = self._row_end.match(text, end)
             if cell is not _BROKEN and text.startswith(self.delimiter, end):
                 cells.append(cell)
                 pos = end + len(self.delimiter)
@@ -95,9 +113,9 @@ class CsvDialect:
                 if cells != [""]:
                     yield CsvText(cells, text[start:end], quoted)
             else:
-                newline = text.find("\n", end)
+                newline = text.find(self.terminator or "\n", end)
                 end = len(text) if newline < 0 else newline
-                line_end = _LINE_END.match(text, end)
+                line_end = self._row_end.match(text, end)
                 yield CsvText(None, text[start:end].removesuffix("\r"), [])
             pos = start = line_end.end() if line_end else len(text)
             cells, quoted = [], []
@@ -116,7 +134,6 @@ class CsvDialect:
         return cell, found.end()
 
 
-_LINE_END = re.compile(r"\r?\n")
 _BROKEN = object()
 
 
@@ -151,8 +168,8 @@ class CsvLayout:
         beside = len(cells) - _HEAD - len(self.types)
         if not 0 <= beside <= 3:
             raise ValueError(
-                f"{len(cells)} values, for {len(self.types)} columns: are csv_delimiter and csv_quote those of the "
-                f"changefeed? ({not_recorded()})"
+                f"{len(cells)} values, for {len(self.types)} columns: are csv_delimiter, csv_quote and terminator "
+                f"those of the changefeed? ({not_recorded()})"
             )
         if cells[0] not in _OPS:
             raise ValueError(f"it begins with {str(cells[0])[:20]!r}, not with I, U or D")
@@ -209,7 +226,7 @@ class CsvRow(NamedTuple):
     def of(cls, text: CsvText, layout: CsvLayout) -> CsvRow:
         """ValueError for a row that is not the table's."""
         if text.cells is None:
-            raise ValueError("a value in quotes does not end, or more follows it")
+            raise ValueError("a value in quotes does not end, or more follows it: is terminator the changefeed's?")
         commit_ts, of_update, cells = layout.split(text)
         values = {}
         for (name, type_), cell in zip(layout.types.items(), cells, strict=True):

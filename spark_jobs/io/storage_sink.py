@@ -181,7 +181,10 @@ def read_data_file(path: Path, options: Options, tables: TableSource | None = No
     """The messages of a data file. SetupError USAGE for CSV whose schema file is not there, or that does not end."""
     if ".json" in path.suffixes:
         with opened(path) as file:
-            for number, line in enumerate(file, 1):
+            lines: Iterable[bytes] = file
+            if options.terminator:
+                lines = file.read(_MOST_FILE + 1).split(options.terminator.encode())
+            for number, line in enumerate(lines, 1):
                 text, where = line.strip(b" \t\r\n"), f"{path.name}:{number}"
                 if text[:1] == b"{":
                     yield Message(None, text)
@@ -215,6 +218,7 @@ def _csv_messages(path: Path, table: TableFile, options: Options, tables: TableS
     layout = CsvLayout(table.id, types, options.csv_binary_encoding_method, table.version, sure)
     reason = ""
     try:
+        dialect.refuse_other_terminator(text)
         layout, begins = _layout_with_header(layout, dialect, text)
         if begins:
             next(rows)

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
+from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import TableSettings, load_into_new
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import CLOCKS_AGREE, is_since
@@ -41,8 +42,8 @@ class ChangeCounts:
     rows are there. untimed: neither a delete nor with a commit_ts. untimed_deletes: deletes without one (Avro);
     unknown_times: those of them of which Kafka's time is not known. key_only: without their values. rows: all others
     but deletes. first_…: the oldest commit_ts of these. bad: {commit_ts, column} of a value that can't become one of
-    its column's type. newest_ts: the newest of all. clocks_agree: see CLOCKS_AGREE. changes, size: how many there
-    are, and the bytes of their values. inexact_key: a flag of a key.
+    its column's type; lacking: of one that was not sent. newest_ts: the newest of all. clocks_agree: see
+    CLOCKS_AGREE. changes, size: how many there are, and the bytes of their values. inexact_key: a flag of a key.
     """
 
     since: int
@@ -58,6 +59,7 @@ class ChangeCounts:
     first_key_only: int | None
     first_rows: int | None
     bad: dict[str, str | int] | None
+    lacking: dict[str, str | int] | None
     newest_ts: int | None
     clocks_agree: bool
     changes: int
@@ -78,6 +80,7 @@ def count_changes(
     rows, and each value of a change is written.
     """
     stays, is_delete = is_since(since), F.col("op") == "d"
+    defined = values.steps[0].commit_ts if values.steps else MAX_TSO
     row = stays & ~is_delete
     no_ts = F.col("commit_ts").isNull()
     conditions = {
@@ -98,11 +101,17 @@ def count_changes(
         size.alias("size"),
         F.when(stays, F.expr(_INEXACT_KEY)).alias("inexact_key"),
         (values.bad_column() if keeps_past else F.lit(None).cast("string")).alias("bad"),
+        # Of registered schemas an older one need not have all columns, nor a row from before all definitions. What a
+        # snapshot (op s) lacks was looked for before.
+        F.when(row & (F.col("op") != "s") & (F.col("commit_ts") > defined), values.lacking_column()).alias("lacking"),
     )
     row_of_counts = kinds.agg(
         *(F.count_if(name).alias(name) for name in conditions),
         *(F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _WITH_OLDEST),
-        F.min(F.when(F.col("bad").isNotNull(), F.struct("commit_ts", F.col("bad").alias("column")))).alias("bad"),
+        *(
+            F.min(F.when(F.col(name).isNotNull(), F.struct("commit_ts", F.col(name).alias("column")))).alias(name)
+            for name in ("bad", "lacking")
+        ),
         F.max("commit_ts").alias("newest_ts"),
         F.count(F.lit(1)).alias("changes"),
         F.sum("size").alias("size"),
@@ -134,6 +143,13 @@ def check_counts(counts: ChangeCounts, settings: TableSettings, summary: Summary
         details = f"{counts.untimed} changes have no commit_ts, so that nothing orders them: {settings.untimed_hint}"
     elif counts.key_only:
         details = f"a change at commit_ts {counts.first_key_only} carries only its key (a large message)"
+    elif counts.lacking is not None:
+        details = (
+            f"column {counts.lacking['column']}: the change at commit_ts {counts.lacking['commit_ts']} does not have it"
+            " (column selectors of the changefeed, or a value that the binlog left out), and NULL in its place would be"
+            f" a guess. Let it be sent, or give the definitions that the changes have ({Hint.DDL})."
+            f" {load_into_new(settings.id)}"
+        )
     elif counts.bad is not None:
         details = (
             f"column {counts.bad['column']}: its value in the change at commit_ts {counts.bad['commit_ts']} is none of"

@@ -109,7 +109,7 @@ class CurrentTable:
         self.columns.refuse_names(table)
         rows = RowValues(self.columns.values, table, [] if settings.by_offset else steps)
         if settings.by_offset:  # no offset is before or after a statement
-            rows.refuse_other_columns(changes)
+            rows.refuse_other_columns(changes, bool(steps))
         emptied = emptied_at(rows.steps)
         since = self._since(emptied)
         rows.refuse_older_key(changes.where(is_since(since)))

@@ -23,7 +23,7 @@ def past_history(
     column that is called as one of ours, STOPPED for changes with other columns where no commit_ts orders them.
     """
     if columns.settings.by_offset:  # no offset is before or after a statement
-        RowValues(columns.values, table, []).refuse_other_columns(changes)
+        RowValues(columns.values, table, []).refuse_other_columns(changes, bool(steps))
         steps = []
     history = full_history(table, steps)
     columns.refuse_names(history.table)

@@ -111,6 +111,29 @@ class RowValues:
             names.append(F.when(is_bad, F.lit(column.name)))
         return F.coalesce(*names, F.lit(None).cast("string"))
 
+    def lacking_column(self) -> SparkColumn:
+        """The name of a column that a row (after) was sent without, though the table had it then; NULL for none.
+
+        To write NULL would lose a value. An insert can lack what is NULL in rows that are older than a definition.
+        """
+        is_insert = F.expr("op IN ('c', 'r') AND NOT array_contains(flags, 'op_unknown')")
+        needed, others, checks = list[str](), list[str](), list[SparkColumn]()
+        for column in self.columns:
+            may_be_null = column.nullable and column.default is None
+            until, dropped_at = names_over_time(self.steps, column.name), self.dropped.get(column.name)
+            if not until and dropped_at is None:
+                (others if may_be_null else needed).append(column.name)
+                continue
+            is_missing = ~F.expr(self._text("after", column)[1]) & ~(is_insert & F.lit(may_be_null))
+            if until and until[0][1] is None:  # it was not there yet
+                is_missing &= F.col("commit_ts") > until[0][0]
+            if dropped_at is not None:
+                is_missing &= F.col("commit_ts") <= dropped_at
+            checks.append(F.when(is_missing, F.lit(column.name)))
+        names = F.when(is_insert, _texts(needed)).otherwise(_texts([*needed, *others]))
+        lacking = F.get(F.array_except(names, F.map_keys("after")), 0)
+        return F.when(F.col("after").isNotNull(), F.coalesce(lacking, *checks))
+
     def is_unfit(self) -> SparkColumn:
         """Whether a value is none that its column's type can hold: such a zero date has no Spark type but text."""
         temporal = [c for c in self.columns if c.type.kind in self.of_column.types.kinds]
@@ -150,8 +173,11 @@ class RowValues:
         return text, present, received
 
     # ---- what can't be written
-    def refuse_other_columns(self, changes: DataFrame) -> None:
-        """SetupError STOPPED for a row that has other columns than the definition, or has them of another type."""
+    def refuse_other_columns(self, changes: DataFrame, is_defined: bool) -> None:
+        """SetupError STOPPED for a row that has other columns than the definition, or has them of another type.
+
+        is_defined: by DDL; registered schemas may be newer than a row.
+        """
         names = F.array(*(F.lit(c.name.lower()) for c in self.columns))
         needed = [c.name.lower() for c in self.columns if not c.nullable or c.default is not None]
         have = F.transform(F.map_keys("after"), F.lower)
@@ -159,6 +185,8 @@ class RowValues:
         lacking = F.array_except(F.array(*map(F.lit, needed)).cast("array<string>"), have)
         mismatch = F.expr("get(filter(flags, f -> startswith(f, 'definition_mismatch:')), 0)")
         first = F.when(F.col("after").isNotNull(), F.coalesce(F.get(other, 0), F.get(lacking, 0)))
+        if is_defined:
+            first = F.coalesce(first, self.lacking_column())
         odd = F.coalesce(F.substring_index(mismatch, ":", -1), first).alias("name")
         row = changes.select(odd).where("name IS NOT NULL").first()
         if row is not None:
@@ -195,6 +223,10 @@ class RowValues:
             " whose row it is. Is the definition that of the table?"
         )
         return SetupError("STOPPED", where=str(self.of_column.id), details=details)
+
+
+def _texts(names: Sequence[str]) -> SparkColumn:
+    return F.array(*map(F.lit, names)).cast("array<string>")
 
 
 def _changes_key(step: SchemaChange) -> bool:

@@ -135,6 +135,13 @@ class TableColumns:
         """As `follow`; a table that is not there is made."""
         if self.lake_table.exists():
             return self.follow(table, steps)
+        if self.tombstone_table.exists():
+            details = (
+                f"{self.lake_table.location} is not there, and its deleted keys are ({self.tombstone_table.location}):"
+                " somebody removed it, and the changes at hand alone do not make it. To begin anew remove the deleted"
+                " keys and the checkpoint too"
+            )
+            raise self.stopped(details)
         self._create(table, steps)
         return -1
 

@@ -6,9 +6,11 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from functools import wraps
+from functools import cache, wraps
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar, cast
+from types import NoneType, UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.clients.registry import HttpSchemas, Schemas
@@ -58,16 +60,46 @@ def hints_in_python(function: Function) -> AbstractContextManager[None]:
 
 
 def with_parameter_names(function: Callable[P, R]) -> Callable[P, R]:
-    """A function whose errors name its parameters, where the command line's name its options."""
+    """A function whose errors name its parameters, where the command line's name its options. An argument of another
+    type than its annotation's is SetupError USAGE.
+    """
     known = cast(Function, function.__qualname__.partition(".")[0])
-    words = _WORDS.get(known, _PARAMETERS)
+    words, names = _WORDS.get(known, _PARAMETERS), tuple(signature(function).parameters)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        kinds = _kinds_of(function)
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+            kind = kinds.get(name)
+            if kind is not None and (not isinstance(value, kind) or (value is True or value is False) > (bool in kind)):
+                needed = _UNITS.get(name) or " or ".join(_NAMES.get(k, k.__name__) for k in kind if k is not NoneType)
+                details = f"{name} is of type {type(value).__name__}: {needed} is needed"
+                raise SetupError("USAGE", details=details)
         with hints_as(words):
             return function(*args, **kwargs)
 
     return call
+
+
+@cache
+def _kinds_of(function: Callable[..., Any]) -> dict[str, tuple[type, ...]]:
+    """The classes that an argument may be of, by its name; not of those that an object of any class can be."""
+    kinds = dict[str, tuple[type, ...]]()
+    for name, hint in get_type_hints(function).items():
+        types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        classes = tuple(str if get_origin(t) is Literal else get_origin(t) or t for t in types)
+        if name not in _CHECKED_BELOW and all(
+            isinstance(c, type) and not getattr(c, "_is_protocol", False) for c in classes
+        ):
+            kinds[name] = classes
+    return kinds
+
+
+_CHECKED_BELOW = ("return", "key", "value", "event", "headers", "messages", "changes")
+_NAMES: dict[type, str] = {
+    str: "a text", int: "a whole number", bool: "true or false", Mapping: "an object with names", os.PathLike: "a path",
+}  # fmt: skip
+_UNITS = {"timestamp": "a whole number of milliseconds since 1970"}
 
 
 def rows_with_parameter_names(function: Function, rows: Iterator[R]) -> Iterator[R]:

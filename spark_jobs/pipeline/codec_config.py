@@ -17,6 +17,8 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, TableView, Vi
 
 PLAIN = "plain"
 """The format of change events as lines: what `encode` reads."""
+_MAY_LACK_TABLE = ("debezium-mysql", "debezium-tidb", "canal-json", "auto")
+"""Formats whose rows need not say of which table they are: the options table and table_from_topic do."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class CodecConfig:
         """True if its messages may have registered schemas."""
         format_ = format_named(self.format)
         return format_.needs_schemas or format_.uses_schemas
+
+    def __post_init__(self) -> None:
+        """SetupError USAGE for an option that says what each message of the format says itself."""
+        given = next((name for name in ("table", "table_from_topic") if getattr(self.options, name)), None)
+        if given and self.format not in _MAY_LACK_TABLE:
+            details = f"option {given}: {self.format} messages say of which table they are: leave it out"
+            raise SetupError("USAGE", details=details)
 
     def context(self) -> Context:
         schemas = with_strategy(self.schemas, self.strategy)

@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.plain.writer import plain_error, plain_event
 from ticdc_bridge.spark_jobs.pipeline.event_order import order_of
-from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, skipped_kind
+from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, mismatches_of, skipped_kind
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.pipeline.topic_rules import topic_by_rule
 
@@ -85,6 +85,7 @@ def transcode_message(
     marked: with the marks of what is written; then rows are written one by one, also in formats with batches.
     chosen: the tables whose events are taken.
     """
+    read = MessageResult()
     try:
         read, message = _decode(decoder, message), _carried(message)
         if chosen is not None:
@@ -99,7 +100,7 @@ def transcode_message(
         for to, events in groupby(read.events, lambda e: _with_topic(topic, e, message, encoder)):
             _encode(encoder, list(events), to, read)
     except WireError as error:
-        return MessageResult(error=error)
+        return MessageResult(error=error, mismatches=mismatches_of(read.events))
     except RecursionError:
         return MessageResult(error=_too_deep_error())
     return read

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
-from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.model.table import DefinitionMismatch, TableId
 from ticdc_bridge.spark_jobs.pipeline.event_order import EventOrder
 
 OTHER_TABLE = "other table"
@@ -72,12 +72,11 @@ class Summary:
                 self.rows[event.op] += 1
                 self.used[topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
                 self.flags.update(flag.partition(":")[0] for flag in event.flags)
-                if event.mismatch is not None:
-                    text = str(event.mismatch)
-                    is_listed = text in self.mismatches or len(self.mismatches) < _MOST_MISMATCHES
-                    self.mismatches[text if is_listed else _OTHERS] += 1
             else:
                 self.other[kind_of(event)] += 1
+        for text in map(str, result.all_mismatches):
+            is_listed = text in self.mismatches or len(self.mismatches) < _MOST_MISMATCHES
+            self.mismatches[text if is_listed else _OTHERS] += 1
         self.skipped.update(result.skipped)
         self.checksums.update(result.checksums)
         if result.error is not None:
@@ -206,10 +205,13 @@ def _list_counts(counts: Counter[str]) -> str:
 
 def warn_of_mismatches(result: MessageResult) -> None:
     """A Python warning of each definition that was not used, once in a process: where no summary is told."""
-    for event in result.events:
-        if isinstance(event, RowChange) and event.mismatch is not None:
-            text = f"{event.mismatch}: its rows are read without the definition, flagged definition_mismatch"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+    for mismatch in result.all_mismatches:
+        text = f"{mismatch}: its rows are read without the definition, flagged definition_mismatch"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def mismatches_of(events: Iterable[Event]) -> list[DefinitionMismatch]:
+    return [event.mismatch for event in events if isinstance(event, RowChange) and event.mismatch is not None]
 
 
 @dataclass(slots=True)
@@ -218,7 +220,8 @@ class MessageResult:
 
     A message whose rows can't all be decoded and written counts as failed as a whole: `events` and `out` are empty.
     checksums: what came of each row's check, where that was asked for. notes: what people should read of it.
-    marks: of the events written, in the order of `out` (decode: of `events`), where they were asked for.
+    marks: of the events written, in the order of `out` (decode: of `events`), where they were asked for. mismatches:
+    of rows that were read, but not written.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -228,6 +231,12 @@ class MessageResult:
     notes: list[str] = field(default_factory=list)
     error: WireError | None = None
     marks: list[EventOrder] = field(default_factory=list)
+    mismatches: list[DefinitionMismatch] = field(default_factory=list)
+
+    @property
+    def all_mismatches(self) -> list[DefinitionMismatch]:
+        """Why rows were read without their table's definition."""
+        return [*self.mismatches, *mismatches_of(self.events)]
 
     @property
     def newest_watermark(self) -> int | None:

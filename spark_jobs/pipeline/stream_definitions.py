@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left, insort
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
 from ticdc_bridge.schemas.ddl.parser.lexer import mode_of
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.formats.base import Decoder
+from ticdc_bridge.schemas.formats.base import Decoder, commit_ts_of
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent, Event, Message
 from ticdc_bridge.schemas.model.ports import TableSource, TableSpans, TableVersions
@@ -26,17 +27,29 @@ class StreamDefinitions:
     def __init__(self, tables: TableSource | None = None) -> None:
         self._defined = tables
         self._seen: set[tuple[int, str, str, str]] = set()
+        self._has_warned = False
         self._events: list[tuple[int, int, DdlEvent]] = []
         self._catalog: Catalog = new_catalog()
         self._versions: dict[TableId, list[tuple[int, TableVersion | None]]] = {}
 
     def learn(self, event: DdlEvent) -> None:
-        """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known."""
-        key = (event.commit_ts or 0, event.db, event.table, event.query)
-        if not event.query or event.commit_ts is None or key in self._seen:
+        """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known.
+
+        Without a commit_ts Canal's `es` counts, the commit's millisecond, as for its rows; without that it is not used.
+        """
+        commit_ts = event.commit_ts if "es" not in event.extra else commit_ts_of(event)
+        key = (commit_ts or 0, event.db, event.table, event.query)
+        if not event.query or key in self._seen:
             return
         self._seen.add(key)
-        entry = (event.commit_ts, len(self._events), event)
+        if commit_ts is None:
+            if not self._has_warned:
+                details = "which rows come after it is not known; give the definitions as a file"
+                print(f"warning: DDL of the stream without a commit_ts is not used: {details}", file=sys.stderr)
+            self._has_warned = True
+            return
+        event = replace(event, commit_ts=commit_ts)
+        entry = (commit_ts, len(self._events), event)
         late = bool(self._events) and entry[0] < self._events[-1][0]
         insort(self._events, entry, key=lambda e: (e[0], e[1]))
         if not late:

@@ -27,6 +27,17 @@ def is_kafka_away(error: Exception) -> bool:
     return not any(word in text for word in (*losses, *_REFUSED)) and any(word in text for word in away)
 
 
+_UNKNOWN_TOPIC = re.compile(r"UnknownTopicOrPartition|Topic (\S+) not present in metadata")
+
+
+def unknown_topic(error: Exception) -> SetupError | None:
+    """That a topic is not there, as far as Kafka's client can tell; None where it is another error."""
+    if (match := _UNKNOWN_TOPIC.search(str(error))) is None:
+        return None
+    details = f"there is no such topic, and the broker makes none: {shorten_message(error)}"
+    return SetupError("UNKNOWN_TOPIC", topic=match[1] or "written or read", details=details)
+
+
 _REFUSED = (
     "RecordTooLargeException", "RecordBatchTooLargeException", "InvalidTopicException", "AuthorizationException",
     "AuthenticationException", "InvalidRecordException", "PolicyViolationException", "SerializationException",
@@ -120,6 +131,9 @@ _STOPPED = {
     "OutOfMemoryError": "a JVM has too little memory (spark.driver.memory, spark.executor.memory)",
     "No space left on device": "a disk is full",
 }
+_CONFLICTS = re.compile(
+    r"DELTA_CONCURRENT_\w+|io\.delta\.exceptions\.\w+|CommitFailed(?:Exception|Error)|Found conflicting files"
+)
 _NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Invalid master URL")
 
 _NO_FILE_SYSTEM = re.compile(r'Class \S*FileSystem\S* not found|No FileSystem for scheme "?\w+"?')
@@ -199,11 +213,16 @@ def error_of(error: Exception) -> SetupError | None:
         return SetupError("STORE_UNREACHABLE", place=match[0] if match else "an object store", details=why)
     if any(words in text for words in _NO_MASTER):
         return SetupError("USAGE", details=f"--master: {shorten_message(error)}")
+    if (conflict := _CONFLICTS.search(f"{type(error).__name__}: {text}")) is not None:
+        details = f"another job wrote it at the same time ({conflict[0]}): run this one again; nothing is written twice"
+        return SetupError("STOPPED", where="a table of the lake", details=details)
     for words, why in _STOPPED.items():
         if words in text:
             return SetupError("STOPPED", where="a Spark task", details=f"{why}: {shorten_message(error)}")
     if (refusal := kafka_refusal(error)) is not None:
         return SetupError("STOPPED", where="Kafka", details=refusal)
+    if "kafka" in text.lower() and (unknown := unknown_topic(error)) is not None:
+        return unknown
     if is_kafka_away(error) and "kafka" in text.lower():
         return SetupError("KAFKA_UNREACHABLE", servers="the brokers given", details=shorten_message(error))
     return None

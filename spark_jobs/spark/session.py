@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -131,8 +132,33 @@ def spark_session(
     # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
     master = master or config.get("spark.master") or "local[*,4]"
     settings = _settings(master, config, packages)
-    with _environment(_variables(local=_is_local(master))), report_slow_steps("starting Spark"):
+    with _environment(_variables(local=_is_local(master))), report_slow_steps("starting Spark"), _no_orphan():
         return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
+
+
+@contextmanager
+def _no_orphan() -> Iterator[None]:
+    """Ctrl-C while the JVM starts ends it too: pyspark removes the folder in which it is to tell its port, and a JVM
+    that can't prints a stack trace and stays for ever.
+    """
+    from pyspark import java_gateway
+
+    module: Any = java_gateway
+    started, popen = list[subprocess.Popen[bytes]](), module.Popen
+
+    def start(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        started.append(popen(*args, **kwargs))
+        return started[-1]
+
+    module.Popen = start
+    try:
+        yield
+    except KeyboardInterrupt:
+        for process in started:
+            process.kill()
+        raise
+    finally:
+        module.Popen = popen
 
 
 def _expect_lost_connections() -> None:

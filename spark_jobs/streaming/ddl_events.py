@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
+from ticdc_bridge.schemas.formats.base import commit_ts_of
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message
@@ -53,7 +54,7 @@ class DdlBatches:
             if isinstance(event, DdlEvent):
                 yield {
                     "position": input_row["position"], "number": number, "db": event.db, "table": event.table,
-                    "commit_ts": event.commit_ts, "query": event.query,
+                    "commit_ts": commit_ts_of(event) if "es" in event.extra else event.commit_ts, "query": event.query,
                 }  # fmt: skip
 
 

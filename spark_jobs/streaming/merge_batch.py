@@ -61,7 +61,12 @@ def merge_table(
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = definition or (newest_table(job.read, id_) if changes is not None else None)
     if table is not None and changes is not None and not steps and job.read.format == "avro":
-        table = _with_key(table, id_, changes)
+        keyed = _with_key(table, id_, changes)
+        if keyed is None:  # all are of other tables, and nothing says what the key is
+            assert owners is not None
+            take_table(changes, names, summary, owners, shared_names(ordered))
+            return 0
+        table = keyed
     has_key = table is None or any(c.handle_key for c in table.columns)
     by_offset = job.order == "offset"
     names = names[-1:] if by_offset else names
@@ -124,10 +129,14 @@ def _location(text: str) -> TableLocation:
     return location
 
 
-def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table:
-    """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""
+def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table | None:
+    """A table of registered schemas with the key that its rows name: the value's schema does not tell it. None where it
+    has no row among the changes.
+    """
     row = changes.where(is_of_name(id_) & (F.col("kind") == "row")).select("key").first()
-    keys = row["key"] if row else []
+    if row is None:
+        return None
+    keys = row["key"]
     return replace(table, columns=tuple(replace(c, handle_key=c.name in keys) for c in table.columns))
 
 

@@ -14,7 +14,7 @@ from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.inputs.table_definitions import statements_of
 from ticdc_bridge.schemas.inputs.table_sources import definition_source
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table
@@ -33,6 +33,7 @@ from ticdc_bridge.spark_jobs.pipeline.arguments import (
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from ticdc_bridge.spark_jobs.pipeline.job import Job, OnError, Order, WithoutKey
 from ticdc_bridge.spark_jobs.pipeline.table_view import OnLossy, TableView, table_id
+from ticdc_bridge.spark_jobs.spark.errors import error_of
 from ticdc_bridge.spark_jobs.spark.frames import kafka_columns
 from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
 
@@ -180,5 +181,10 @@ def _apply(
     runner = MicroBatchRunner(spark, job, into, dead_letter, KafkaClient(), None, id_, statements)
     position = F.expr("(cast(partition AS bigint) << 48) | `offset`")
     frame = kafka_columns(messages).withColumn("position", F.coalesce(position, F.monotonically_increasing_id()))
-    summary = runner.process(frame, 0).summary
+    try:
+        summary = runner.process(frame, 0).summary
+    except BridgeError:
+        raise
+    except Exception as error:
+        raise error_of(error) or error from error
     return {"messages": summary.messages, "out": summary.out, **summary.tally(used=False)}

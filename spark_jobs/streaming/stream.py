@@ -42,6 +42,7 @@ from ticdc_bridge.spark_jobs.spark.errors import (
     missing_connector,
     raised_message,
     shorten_message,
+    unknown_topic,
 )
 from ticdc_bridge.spark_jobs.spark.frames import kafka_read_options, with_position
 from ticdc_bridge.spark_jobs.spark.session import is_connect, running_tasks
@@ -196,7 +197,10 @@ class _RunningStream:
                     details = f"a worker died {deaths} times in a row (out of memory?): {shorten_message(error)}"
                     raise SetupError("STOPPED", where="a micro-batch", details=details)
                 if not is_kafka_away(error) and "kafka" in shorten_message(error).lower() and self._crashed is None:
-                    raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=shorten_message(error))
+                    details = shorten_message(error)
+                    raise unknown_topic(error) or SetupError(
+                        "KAFKA_UNREACHABLE", servers=self._servers(), details=details
+                    )
                 if not is_kafka_away(error):
                     crashed = self._crashed or error
                     raise error_of(crashed) or crashed

@@ -14,6 +14,7 @@ _TITLES = {
     "confluent-8.5.0.jsonl": "Avro and the API at large",
     "confluent-8.5.0.part2.jsonl": "Further paths",
     "json-protobuf.jsonl": "JSON Schema and Protobuf",
+    "confluent-8.5.0.part3.jsonl": "JSON Schema's unevaluated keywords, Protobuf's names and rules, null defaults",
 }
 
 

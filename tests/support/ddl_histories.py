@@ -58,8 +58,8 @@ def _column(column: dict[str, Any], shown: str) -> dict[str, Any]:
         default = f"b'{int.from_bytes(base64.b64decode(column['default_bit']), 'big'):b}'"
     return {
         "name": column["name"],
-        # TiDB's own short form of a type leaves ZEROFILL out; SHOW CREATE TABLE has it.
-        "type": column["column_type"] + (" zerofill" if " zerofill " in shown else ""),
+        "type": column["column_type"],
+        "zerofill": " zerofill " in shown,
         "nullable": column["nullable"],
         "charset": column["charset"],
         "collate": column["collate"],

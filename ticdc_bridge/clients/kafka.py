@@ -369,7 +369,7 @@ class TopicWriter:
         self._producer = make_client(library().Producer, config | {"error_cb": self._client_errors})
         self._errors = KafkaErrors(self._servers, self._sent_text)
         self._counts: dict[str, int] = {}
-        self._failure = ""
+        self._failure = self._unknown = ""
         self.delivered = 0
 
     def write(self, message: Message) -> None:
@@ -408,13 +408,20 @@ class TopicWriter:
                 raise topic_error(self._producer, topic, found.error, self._servers)
         return 0 if found.error is not None else len(found.partitions)
 
-    def _on_delivery(self, error: Any, _record: Any) -> None:
+    def _on_delivery(self, error: Any, record: Any) -> None:
         if error is None:
             self.delivered += 1
         elif not self._failure:
             self._failure = f"{error.str()}."
+            codes = library().KafkaError
+            if error.code() in (codes.UNKNOWN_TOPIC_OR_PART, codes._UNKNOWN_TOPIC):
+                self._unknown = record.topic()
 
     def _check(self) -> None:
+        if self._unknown:
+            unknown = _unknown_text(self._unknown, (), self._servers)
+            details = f"{unknown}, and the broker makes none. {self._sent_text()}"
+            raise SetupError("UNKNOWN_TOPIC", topic=self._unknown, details=details)
         if self._failure:
             details = f"{self._failure} {self._sent_text()}"
             raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)

@@ -44,6 +44,7 @@ class _TableDraft:
 
     def __init__(self, table: Table, fallback: Charset) -> None:
         self.table = table
+        self.indexes_before = table.indexes
         self.charset = Charset(table.charset, table.collate)
         self.conversion: Charset | None = None
         self.fallback = fallback
@@ -71,8 +72,9 @@ def _add_columns(draft: _TableDraft, clause: statements.AddColumns) -> Table:
         new_column = replace(column(defined, draft.charset), id=1 + _last_id(draft.table))
         new_column = convert_charset(new_column, draft.conversion) if draft.conversion else new_column
         draft.with_columns(_position_column(draft, draft.table.columns, new_column, at))
-        draft.table = executor_indexes.with_indexes(draft.table, executor_indexes.column_indexes([defined]))
-    return executor_indexes.with_indexes(draft.table, clause.indexes)
+        added = executor_indexes.column_indexes([defined])
+        draft.table = executor_indexes.with_indexes(draft.table, added, draft.indexes_before)
+    return executor_indexes.with_indexes(draft.table, clause.indexes, draft.indexes_before)
 
 
 def _last_id(table: Table) -> int:
@@ -111,7 +113,7 @@ def _change_column(draft: _TableDraft, clause: statements.ChangeColumn) -> Table
     added = executor_indexes.column_indexes([replace(clause.column, name=old.name)])
     if any(i.name == executor_indexes.PRIMARY for i in draft.table.indexes):
         added = [entry for entry in added if entry.kind != "primary"]
-    return executor_indexes.with_indexes(draft.table, added)
+    return executor_indexes.with_indexes(draft.table, added, draft.indexes_before)
 
 
 def _rename_column(draft: _TableDraft, clause: statements.RenameColumn) -> Table:
@@ -139,8 +141,10 @@ def _drop_column(draft: _TableDraft, clause: statements.DropColumn) -> Table:
     if clause.if_exists and executor_indexes.find(draft.table.columns, clause.name) is None:
         return draft.table
     name = draft.find(clause.name).name
-    left = (replace(i, columns=tuple(n for n in i.columns if n != name)) for i in draft.table.indexes)
-    indexes = tuple(i for i in left if i.columns)
+    left = ((i, [part for part in i.parts if part[0] != name]) for i in draft.table.indexes)
+    indexes = tuple(
+        replace(i, columns=tuple(n for n, _ in parts), lengths=tuple(n for _, n in parts)) for i, parts in left if parts
+    )
     columns = tuple(c for c in draft.table.columns if c.name != name)
     return replace(draft.table, columns=columns, indexes=indexes, last_column_id=_last_id(draft.table))
 
@@ -156,7 +160,7 @@ def _set_default(draft: _TableDraft, clause: statements.SetDefault) -> Table:
 def _add_index(draft: _TableDraft, clause: statements.AddIndex) -> Table:
     if clause.if_not_exists and executor_indexes.find(draft.table.indexes, clause.index.name):
         return draft.table
-    return executor_indexes.with_indexes(draft.table, [clause.index])
+    return executor_indexes.with_indexes(draft.table, [clause.index], draft.indexes_before)
 
 
 def _drop_index(draft: _TableDraft, clause: statements.DropIndex) -> Table:

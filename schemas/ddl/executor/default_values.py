@@ -32,6 +32,12 @@ def with_default(column: Column, default: DefaultValue) -> Column:
         return replace(column, has_default=False, default=None, default_is_expr=False)
     if default.kind == "expr":
         return replace(column, has_default=True, default=default.text, default_is_expr=True)
+    if default.kind == "computed":
+        details = (
+            f"TiDB computes DEFAULT (({default.text})) of {column.name} once and keeps the value, which the statement "
+            "does not tell: give the table's SHOW CREATE TABLE"
+        )
+        raise DdlError("DDL_NOT_APPLICABLE", details=details)
     if default.kind in ("now", "date"):
         clock = "CURRENT_TIMESTAMP" if default.kind == "now" else "CURRENT_DATE"
         return replace(column, has_default=True, default=clock, default_is_expr=False)

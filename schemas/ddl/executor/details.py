@@ -60,7 +60,6 @@ def renamed(details: TableDetails | None, names: Mapping[str, str]) -> TableDeta
         details,
         partitioned_by=None if by is None else new(by),
         foreign_keys=tuple(replace(f, columns=new(f.columns)) for f in details.foreign_keys),
-        prefixed=new(details.prefixed),
     )
 
 
@@ -80,5 +79,4 @@ def _with_index(details: TableDetails, index: IndexDef, table: TableId) -> Table
         name = index.name or f"fk_{len(details.foreign_keys) + 1}"
         key = ForeignKey(name, index.parts, target, index.referenced)
         return replace(details, foreign_keys=(*details.foreign_keys, key))
-    prefixed = [part for part, length in zip(index.parts, index.lengths, strict=False) if length]
-    return replace(details, prefixed=(*details.prefixed, *prefixed)) if prefixed else details
+    return details

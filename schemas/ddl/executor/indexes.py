@@ -9,6 +9,7 @@ from typing import TypeVar
 from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.table import Column, Index, Table
+from ticdc_bridge.schemas.model.types import Kind
 
 Named = TypeVar("Named", Column, Index)
 PRIMARY = "PRIMARY"
@@ -28,18 +29,19 @@ def is_hidden(column: str) -> bool:
 
 def column_indexes(columns: Iterable[ColumnDef]) -> list[IndexDef]:
     """The indexes that columns declare for themselves."""
-    indexes = []
+    indexes: list[IndexDef] = []
     for column in columns:
-        if column.primary_key:
-            indexes.append(IndexDef("primary", "", (column.name,)))
-        if column.unique_key:
-            indexes.append(IndexDef("unique", "", (column.name,)))
+        primary = IndexDef("primary", "", (column.name,), clustered=column.clustered)
+        keys = [primary] * column.primary_key + [IndexDef("unique", "", (column.name,))] * column.unique_key
+        indexes += reversed(keys) if column.unique_first else keys  # the first is called after the column
     return indexes
 
 
-def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
+def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index] | None = None) -> Table:
     """The table with more indexes, in order; one without a name is called after its first column.
 
+    A primary key that is the handle itself (of one integer, in CREATE TABLE) is the first (upstream `PKIsHandle`).
+    before: the indexes before an ALTER TABLE, the only ones that a foreign key of it looks at.
     DDL_NOT_APPLICABLE for an unknown column, a second primary key, or a name that is taken.
     """
     indexes = list(table.indexes)
@@ -59,18 +61,27 @@ def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
         names = tuple(
             _column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(entry.parts)
         )
-        index = Index(name, names, entry.kind != "index")
-        indexes.insert(0, index) if entry.kind == "primary" else indexes.append(index)
+        index = Index(name, names, entry.kind != "index", _lengths(table, entry))
+        is_handle = entry.kind == "primary" and before is None and entry.clustered is not False and len(names) == 1
+        first = is_handle and _column(table, names[0]).type.kind is Kind.INTEGER
+        indexes.insert(0, index) if first else indexes.append(index)
     for number, entry in enumerate((item for item in added if item.kind == "foreign"), 1):
         # A foreign key gets an index of its own where none begins with its columns.
         names = tuple(_column(table, name).name for name in entry.parts)
-        if any(i.columns[: len(names)] == names for i in indexes):
+        if any(i.columns[: len(names)] == names for i in (indexes if before is None else before)):
             continue
         used_names = {i.name.lower() for i in indexes}
         while f"fk_{number}" in used_names:
             number += 1
         indexes.append(Index(entry.name or f"fk_{number}", names))
     return replace(table, indexes=tuple(indexes))
+
+
+def _lengths(table: Table, entry: IndexDef) -> tuple[int | None, ...]:
+    """The prefixes' lengths; one as long as the column is none."""
+    pairs = zip(entry.parts, entry.lengths, strict=True) if any(entry.lengths) else ()
+    lengths = tuple(n if part and n != _column(table, part).length else None for part, n in pairs)
+    return lengths if any(lengths) else ()
 
 
 def _free_name(table: Table, name: IndexDef, used_names: set[str]) -> str:

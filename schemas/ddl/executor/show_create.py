@@ -1,7 +1,7 @@
 """A table as SHOW CREATE TABLE writes it (upstream `pkg/executor/show.go`), as far as a table version knows it.
 
-Not kept, and so not written: partitions, lengths of index prefixes, expression indexes, CLUSTERED, TTL, placement,
-AUTO_RANDOM, foreign keys and checks. Reading the text in mode SHOW gives the same columns and keys.
+Not kept, and so not written: partitions, expression indexes, CLUSTERED, TTL, placement, AUTO_RANDOM, foreign keys and
+checks. Reading the text in mode SHOW gives the same columns and keys.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def unwritable_keys(table: Table) -> dict[str, str]:
     """Keys that can't be written from what a version keeps → why: over an expression, or a prefix of a long column."""
     reasons = {}
     for index in table.indexes:
-        columns = [table.by_name.get(name) for name in index.columns]
-        if None in columns:
+        columns = [(table.by_name.get(name), length) for name, length in index.parts]
+        if any(column is None for column, _ in columns):
             reasons[key_name(index)] = "its expression is not kept"
-        elif any(column and column.type.name in _NO_LITERAL for column in columns):
+        elif any(column and column.type.name in _NO_LITERAL and not length for column, length in columns):
             reasons[key_name(index)] = "the length of its prefix is not kept"
     return reasons
 
@@ -64,10 +64,14 @@ def unwritable_keys(table: Table) -> dict[str, str]:
 def _key_texts(table: Table, unknown: str = "") -> dict[str, str]:
     """Each key's words and name → its columns in brackets. unknown: as in `show_create`."""
     return {
-        key_name(index): "(" + ",".join(quote_name(c) if c in table.by_name else unknown for c in index.columns) + ")"
+        key_name(index): "(" + ",".join(_part(c, n) if c in table.by_name else unknown for c, n in index.parts) + ")"
         for index in table.indexes
         if index.columns and (unknown or table.by_name.keys() >= set(index.columns))
     }
+
+
+def _part(name: str, length: int | None) -> str:
+    return quote_name(name) + (f"({length})" if length else "")
 
 
 def key_name(index: Index) -> str:
@@ -120,7 +124,7 @@ def _default(column: Column) -> str:
     if column.type.kind in _TIMES and default.upper().startswith(_CLOCK):
         digits = f"({column.scale})" if column.scale and "(" not in default else ""
         return f" DEFAULT {default}{digits}"
-    if column.default_is_expr or (column.type.kind is Kind.DATE and default.upper() == "CURRENT_DATE"):
+    if column.default_is_expr or (column.type.kind in _TIMES and default.upper() == "CURRENT_DATE"):
         return f" DEFAULT ({default})"
     if column.type.kind is Kind.BIT:
         return f" DEFAULT {default}"

@@ -107,10 +107,8 @@ def _element(c: Cursor) -> str | bytes:
 def _attributes(c: Cursor, type_: DataType) -> DataType:
     numeric, character = type_.name in _NUMERIC, type_.name in _CHARACTER
     while True:
-        if numeric and c.accept_any("UNSIGNED", "SIGNED") == "UNSIGNED":
-            type_ = replace(type_, unsigned=True)
-        elif numeric and c.all[c.at - 1].upper == "SIGNED":
-            break
+        if numeric and (sign := c.accept_any("UNSIGNED", "SIGNED")):
+            type_ = replace(type_, unsigned=type_.unsigned or sign == "UNSIGNED")
         elif numeric and c.accept("ZEROFILL"):
             type_ = replace(type_, unsigned=True, zerofill=True)
         elif type_.name == "year" and c.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
@@ -176,7 +174,8 @@ def _with_option(c: Cursor, column: ColumnDef) -> ColumnDef | None:
             c.expect("KEY")
             word = c.accept_any("CLUSTERED", "NONCLUSTERED")
             c.accept_any("GLOBAL", "LOCAL")
-            return replace(column, primary_key=True, clustered=word == "CLUSTERED" if word else None)
+            clustered = word == "CLUSTERED" if word else None
+            return replace(column, primary_key=True, unique_first=column.unique_key, clustered=clustered)
         case "UNIQUE":
             c.advance()
             c.accept("KEY")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.expressions import atom, expression
 from ticdc_bridge.schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
@@ -25,12 +27,12 @@ def default_value(c: Cursor) -> DefaultValue:
 def _default_value(c: Cursor) -> DefaultValue:
     if c.accept("("):
         with c.enter_level():
-            is_simple = _is_simple(c)
+            is_simple, doubled = _is_simple(c), c.upper == "("
             default = _default_value(c) if is_simple else DefaultValue("expr", expression(c))
         if is_simple and c.upper in ("+", "-"):
             c.refuse("DEFAULT is neither a literal nor a call of a function")
         c.expect(")")
-        return default
+        return replace(default, kind="computed") if doubled and default.kind == "expr" else default
     simple = _simple_default(c)
     if simple is not None:
         return simple

@@ -40,13 +40,14 @@ class DataType:
 
 @dataclass(frozen=True, slots=True)
 class DefaultValue:
-    """A default value as written. kind: null, text, int, decimal, float, bits, now, date or expr.
+    """A default value as written. kind: null, text, int, decimal, float, bits, now, date, expr or
+    computed (an expression in two pairs of brackets, which TiDB computes when it runs the statement).
 
     text: digits, the text, the expression as TiDB stores it, or the fraction digits of CURRENT_TIMESTAMP(n); bits: the
     bytes of x'…' and b'…'.
     """
 
-    kind: Literal["null", "text", "int", "decimal", "float", "bits", "now", "date", "expr"]
+    kind: Literal["null", "text", "int", "decimal", "float", "bits", "now", "date", "expr", "computed"]
     text: str = ""
     bits: bytes = b""
 
@@ -55,7 +56,8 @@ class DefaultValue:
 class ColumnDef:
     """A column definition. nullable: None where neither NULL nor NOT NULL is written.
 
-    clustered: of its PRIMARY KEY, None where not written. default_dropped: TiDB shows the column, and with no DEFAULT.
+    clustered: of its PRIMARY KEY, None where not written. unique_first: UNIQUE, or SERIAL, stands before PRIMARY KEY.
+    default_dropped: TiDB shows the column, and with no DEFAULT.
     """
 
     name: str
@@ -65,6 +67,7 @@ class ColumnDef:
     auto_increment: bool = False
     primary_key: bool = False
     unique_key: bool = False
+    unique_first: bool = False
     comment: str = ""
     collate: str = ""
     generated: str | None = None

@@ -31,7 +31,7 @@ from ticdc_bridge.schemas.model.names import avro_subject, in_letters_of, names_
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import SchemaId, SchemaSource, TableSource, TableVersions
 from ticdc_bridge.schemas.model.reasons import reason_of
-from ticdc_bridge.schemas.model.table import UNDECIDED, Column, DefinitionMismatch, Table, TableVersion, Value
+from ticdc_bridge.schemas.model.table import UNDECIDED, Column, DefinitionMismatch, Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.types import Kind
 
 # ---- The definition of the table that an Avro record is of; both have other names (schemas.model.names.sanitise_name).
@@ -100,10 +100,13 @@ def _agreed(record: RecordReader, versions: list[TableVersion]) -> TableVersion 
 
     Where they differ in what no value depends on (a length, an index, TINYINT or INT): the record's columns with their
     names and ids, of which the rest is as little known as without definitions. None where they say more than one thing.
+    The record may have the key's columns alone: then no others are compared.
     """
     if len({tuple((c, c.id) for c in v.table.columns) for v in versions}) == 1:
         return versions[-1]
-    if len({(v.table.created_ts, tuple(map(_meaning, v.table.columns))) for v in versions}) != 1:
+    found = [{sanitise_name(c.name).lower(): c for c in v.table.columns} for v in versions]
+    meant = [tuple(by_name[sent.name.lower()] for sent in record.columns) for by_name in found]
+    if len({(v.table.created_ts, tuple(map(_meaning, c))) for v, c in zip(versions, meant, strict=True)}) != 1:
         return None
     newest = versions[-1].table
     columns = (
@@ -111,7 +114,7 @@ def _agreed(record: RecordReader, versions: list[TableVersion]) -> TableVersion 
             sent, name=column.name, id=column.id, scale=column.scale, virtual=column.virtual,
             handle_key=column.handle_key, primary_key=column.primary_key,
         )
-        for sent, column in zip(record.columns, newest.columns, strict=True)
+        for sent, column in zip(record.columns, meant[-1], strict=True)
     )  # fmt: skip
     return TableVersion(UNDECIDED, Table(newest.id, tuple(columns), created_ts=newest.created_ts))
 
@@ -128,7 +131,8 @@ def _meaning(column: Column) -> tuple[object, ...]:
 def _compare(record: RecordReader, version: TableVersion, options: Options) -> Joined:
     folded = {sanitise_name(c.name).lower(): c.name for c in version.table.columns}
     names = (in_letters_of(folded.get(c.name.lower(), c.name), c.name) for c in record.columns)
-    version = in_letters(version, record.id, names)
+    table_id = TableId(*map(in_letters_of, version.table.id, record.id))
+    version = in_letters(version, table_id, names)
     table_names, twice = names_of_columns(c.name for c in version.table.columns)
     if any(c.name in twice for c in record.columns):
         return version, None  # the decoder says that it can't know which column is meant

@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.definitions import ANY_TYPE, join_definition, same_type
 from ticdc_bridge.schemas.formats.framing import inflated, json_object
 from ticdc_bridge.schemas.formats.other_fields import other_fields
-from ticdc_bridge.schemas.model.errors import WireError
+from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
@@ -84,7 +84,9 @@ class CanalJsonDecoder:
             tso = tidb.get("commitTs")
             commit_ts = None if tso is None else json_exact.integer(tso, "commitTs")
             if kind in _OPS:
-                return list(self._rows(body, kind, commit_ts, tidb.get("onlyHandleKey") is True, replaced))
+                by_option = self._context.table_by_option(message.topic) or self._context.table
+                key_only = tidb.get("onlyHandleKey") is True
+                return list(self._rows(_completed(body, kind, by_option), kind, commit_ts, key_only, replaced))
             return _statement(body, kind, commit_ts)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = name_other_form(body, "canal-json") or reason_of(error)
@@ -101,8 +103,6 @@ class CanalJsonDecoder:
     ) -> list[RowChange]:
         op = _OPS[kind]
         id_ = TableId(*(utf8(body[name], name) for name in ("database", "table")))
-        if not all(id_):
-            raise ValueError("a row without the name of its table")
         data, old = body["data"], body.get("old")
         if not isinstance(data, list) or not data or (op == "u" and old is not None and len(old) != len(data)):
             raise ValueError(f"{kind} with the wrong rows")
@@ -155,6 +155,24 @@ class CanalJsonDecoder:
             version, mismatch = join_definition(id_, version, sent.columns, same_type, self._context.options)
             self._tables[key] = version.table if version else sent, version, mismatch
         return self._tables[key]
+
+
+def _completed(body: dict[str, Any], kind: str, by_option: TableId | None) -> dict[str, Any]:
+    """A row's message as Canal writes it: SeaTunnel's row is no list, Flink CDC once put a deleted one into `old`, and
+    neither they nor Flink SQL need say of which table it is. ValueError where nothing says it.
+    """
+    data, old = body.get("data"), body.get("old")
+    if data is None and kind == "DELETE":
+        data, old = old, None
+    if isinstance(data, dict) and name_other_form(body, "canal-json"):
+        raise ValueError("its rows are no list")
+    images = {"data": [data] if isinstance(data, dict) else data, "old": [old] if isinstance(old, dict) else old}
+    if body.get("database") and body.get("table"):
+        return {**body, **images}
+    if by_option is None:
+        details = "nothing says of which table it is: set the option table or table_from_topic"
+        raise ValueError(f"{details} ({Hint.READ_OPTIONS})")
+    return {**body, **images, "database": by_option.db, "table": body.get("table") or by_option.table}
 
 
 def _parse(data: bytes) -> tuple[dict[str, Any], bool]:

@@ -36,7 +36,8 @@ class DebeziumDialect:
     definition. fits: whether a definition's column can be the field's. connector: it is Debezium's own: it says no
     commit_ts, so the newest version is tried; it sends generated columns' values, which the bridge leaves out; it
     loses NULL to no other default than the schema's; and keys are made by anybody, so they may say nothing of the
-    columns. adjusted: a column's name → the other names that the writer may give it.
+    columns. adjusted: a column's name → the other names that the writer may give it. unavailable: what stands in place
+    of a value that the writer did not have: the column is left out of the row.
     """
 
     format: str
@@ -47,6 +48,7 @@ class DebeziumDialect:
     fits: Callable[[Column, Mapping[str, Any]], bool]
     connector: bool = False
     adjusted: Callable[[str], frozenset[str]] | None = None
+    unavailable: tuple[str | bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class _Layout:
     """A shape joined with a table version: the table of the events, and a reader per column (None: left out).
 
     key: the columns that the row is known by. readers and ambiguous are by the message's names; column_names: of those
-    that are not the table's, the table's.
+    that are not the table's, the table's. unavailable: see DebeziumDialect.
     """
 
     table: Table
@@ -73,6 +75,7 @@ class _Layout:
     ambiguous: dict[str, tuple[Any, ...]]
     column_names: dict[str, str]
     mismatch: DefinitionMismatch | None
+    unavailable: tuple[str | bytes, ...]
 
 
 class _Joined(NamedTuple):
@@ -114,15 +117,20 @@ class DebeziumRowReader:
         if not all(id_):
             raise ValueError("its source has an empty db or table, so nothing says of which table it is")
         before, after = payload.get("before"), payload.get("after")
-        image = before if after is None else after
-        if not isinstance(image, dict) or not isinstance(before, dict | None):
+        if not isinstance(after, dict | None) or not isinstance(before, dict | None):
             raise ValueError(f"op {op!r} without its row")
+        image = after or before  # {} is null: a side that is not there
         if not image:
-            raise ValueError("a row without columns")
+            raise ValueError(f"op {op!r} without its row")
         version = self._tables.at(id_, commit_ts) if self._tables else None
         layout = self._layout(id_, change, version, image)
         flags: list[str] = []
-        images = [None if row_image is None else _read_row(layout, row_image, flags) for row_image in (before, after)]
+        try:
+            images = [_read_row(layout, row_image, flags) if row_image else None for row_image in (before, after)]
+        except ValueError as error:
+            if layout.version is None:
+                raise
+            raise ValueError(f"{reason_of(error)}, by the definition of table {layout.table.id}") from error
         if (images[0] is None and op == "d") or (images[1] is None and op != "d"):
             raise ValueError(f"op {op!r} without its row")
         event = RowChange(
@@ -252,8 +260,9 @@ def _compile(
         if images:
             ambiguous[name] = images
     return _Layout(
-        table, version.commit_ts if version else None, keys, readers, ambiguous, column_names, joined.mismatch
-    )
+        table, version.commit_ts if version else None, keys, readers, ambiguous, column_names, joined.mismatch,
+        dialect.unavailable,
+    )  # fmt: skip
 
 
 def _key_columns(dialect: DebeziumDialect, table: Table, keys: tuple[str, ...]) -> tuple[str, ...]:
@@ -287,10 +296,14 @@ def _read_row(layout: _Layout, image: Mapping[str, Any], flags: list[str]) -> Ro
         except KeyError:
             raise ValueError(f"column {name!r} is not in the schema") from None
         if read is None:
+            flags.append(f"virtual_left_out:{name}")
             continue
         column_name = layout.column_names.get(name, name)
         if value is None:
             row[column_name] = None
+            continue
+        if value in layout.unavailable:
+            flags.append(f"value_not_sent:{column_name}")
             continue
         try:
             row[column_name], flag = read(value)

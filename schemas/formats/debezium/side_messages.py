@@ -97,8 +97,16 @@ def of_somebody_else(body: Any) -> str:
     connector = source.get("connector") if isinstance(source, Mapping) else None
     if isinstance(connector, str) and connector != "TiCDC":
         return other_connector(connector)
-    no_source = "the envelope has no source, so nothing says of which table it is" if "op" in body else ""
-    return auxiliary_message(body) or name_other_form(body, "debezium") or ("" if source else no_source)
+    is_envelope = "op" in body or any(isinstance(body.get(image), Mapping) for image in ("before", "after"))
+    no_source = (
+        "an envelope of Debezium without source, so nothing says of which table it is:"
+        f" {Hint.FORMAT.of('debezium-mysql')} reads it with the option table ({Hint.READ_OPTIONS})"
+    )
+    return (
+        auxiliary_message(body)
+        or name_other_form(body, "debezium")
+        or (no_source if is_envelope and not source else "")
+    )
 
 
 _JAVA_TEXT = re.compile(rb"\s*(?:Struct\{|SinkRecord\{|SourceRecord\{|\{[A-Za-z_]\w*=)")

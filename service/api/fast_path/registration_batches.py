@@ -132,9 +132,8 @@ class RegistrationBatcher:
             value = parse(request.body)
             if not isinstance(value, dict):
                 return None
-            fields = read_fields(SCHEMA, value)
-            check_size(fields, self._services)
-            new = new_schema(fields)
+            check_size(value, self._services)
+            new = new_schema(read_fields(SCHEMA, value))
             if not new.text.strip() or new != NewSchema(new.text, new.kind):
                 return None
             understand_it = partial(understand, self._services.registry, new)

@@ -131,7 +131,7 @@ def _too_long(size: int) -> Iterator[Refusal]:
 def of_changed(table: Table, changed: Sequence[Column], old_name: str = "") -> Iterator[Refusal]:
     """Columns that get another type or character set, in the indexes of the table as it was before.
 
-    old_name: the column's, where one gets another name. The lengths of prefixes are not known.
+    old_name: the column's, where one gets another name.
     """
     if table.details is None:
         return
@@ -139,7 +139,7 @@ def of_changed(table: Table, changed: Sequence[Column], old_name: str = "") -> I
     new = {old_name or c.name: c for c in changed}
     for index in table.indexes:
         columns = [new.get(name) or by_name.get(name) for name in index.columns]
-        if set(index.columns).isdisjoint(table.details.prefixed) and not new.keys().isdisjoint(index.columns):
+        if not any(index.lengths) and not new.keys().isdisjoint(index.columns):
             for name in index.columns:
                 yield from _of_type(new[name]) if name in new else ()
             yield from _too_long(sum(_bytes(c, None) for c in columns if c is not None))

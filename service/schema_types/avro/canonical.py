@@ -6,6 +6,7 @@ Rules: Apache Avro 1.12; of the normalised form Confluent's, measured with 8.5.0
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any, Final
 
 from ticdc_bridge.service.schema_types.avro import model
@@ -209,9 +210,12 @@ class _NormalWriter(_UnorderedWriter):
         return super().type_doc(doc or None)
 
     def default(self, node: model.Node, value: Any) -> list[str]:
-        first = node if not isinstance(node, model.Union) else node.branches[0] if node.branches else None
+        branches = node.branches if isinstance(node, model.Union) else [node]
+        # Of a union the first branch counts, but for null; what is read leniently may be valid for none.
+        nulls = (branch for branch in branches if value is None and branch.kind == "null")
+        first = next(chain(nulls, branches), None)
         if first is None or not is_valid_default(first, value) or (first.kind in _FLOATS and _is_huge(value)):
-            return []  # of a union the first branch counts; what is read leniently may be valid for none
+            return []
         return [f'"default":{convert_default(first, value)}']
 
     def type_props(self, node: model.Node) -> list[str]:

@@ -54,6 +54,7 @@ _SCHEMA_RESERVED: Final = frozenset(
     {"doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases"}
 )
 _ENUM_RESERVED: Final = _SCHEMA_RESERVED | {"default"}
+_NUMBER: Final = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
 _PLAIN_FIELD: Final = frozenset({"name", "type", "default"})
 _FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 
@@ -260,11 +261,14 @@ class _Parser:
         order = str(item.get("order", _ORDERS[0])).lower()
         if order not in _ORDERS:
             raise AvroSchemaError(f"No such field order: {item['order']}")
+        node, default = self.node(item["type"], space), item.get("default", model.MISSING)
+        if node.kind in ("float", "double") and isinstance(default, str) and _NUMBER.fullmatch(default.strip()):
+            default = float(default.strip().rstrip("fFdD"))  # as `Double.valueOf` reads it
         field = model.Field(
             name,
-            self.node(item["type"], space),
+            node,
             doc=optional_text(item, "doc"),
-            default=item.get("default", model.MISSING),
+            default=default,
             order=order,
             aliases=aliases_of(item),
             props=other_properties(item, _FIELD_RESERVED),
@@ -309,12 +313,10 @@ class _Parser:
             namespace, _, name = name.rpartition(".")
         elif namespace is None:
             namespace = space
-        for word in namespace.split(".") if namespace else ():
-            self.check_name(word, f'Namespace part "{word}" is invalid: ')
-        self.check_name(name)
         aliases = [f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases_of(value)]
-        for word in (word for alias in aliases for word in alias.split(".")):
-            self.check_name(word)
+        self.check_full_name(namespace or "", name)
+        for alias in aliases:
+            self.check_full_name(*alias.rpartition(".")[::2])
         return name, namespace, optional_text(value, "doc"), aliases
 
     def definition_of(self, node: model.NamedType) -> model.NamedType | None:
@@ -333,6 +335,12 @@ class _Parser:
         if text is None or text != equality_text(definition, recursive=in_references):
             raise AvroSchemaError(f"Can't redefine: {node.fullname}")
         return definition
+
+    def check_full_name(self, namespace: str, name: str) -> None:
+        """Of a namespace dots at the end are not looked at, as Java's `split` leaves them out."""
+        for word in namespace.rstrip(".").split(".") if namespace.strip(".") else ():
+            self.check_name(word, f'Namespace part "{word}" is invalid: ')
+        self.check_name(name)
 
     def check_name(self, name: str, prefix: str = "") -> str:
         if not self.strict or _NAME.fullmatch(name):

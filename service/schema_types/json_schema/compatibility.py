@@ -16,12 +16,12 @@ from collections.abc import Generator
 from itertools import chain
 from typing import Any, Final
 
+from ticdc_bridge.service.schema_types.base import ComparisonTooLarge
 from ticdc_bridge.service.schema_types.java_text import hash_order
 from ticdc_bridge.service.schema_types.json_schema import model
 from ticdc_bridge.service.schema_types.json_schema.differences import (
     LENIENT,
     ORDER,
-    ComparisonTooLarge,
     SchemaDifference,
     alternatives,
     are_bytes,
@@ -33,6 +33,7 @@ from ticdc_bridge.service.schema_types.json_schema.differences import (
     name_of,
     node_of,
     pattern_change,
+    rest_schema,
     values_change,
     widens,
 )
@@ -248,6 +249,7 @@ class _Comparison:
             return differences
         differences += yield from self.dependencies(before, after)
         differences += yield from self.additional(before, after, "PROPERTIES", "additionalProperties")
+        differences += yield from self.unevaluated(before, after, "Properties")
         return differences + self.limits("Object", before, after)
 
     def additional(
@@ -261,6 +263,20 @@ class _Comparison:
         if before.additional_schema is None and after.additional_schema is not None:
             return self.of(f"ADDITIONAL_{what}_NARROWED", step)
         return self.below((yield self.compare(before.additional_schema, after.additional_schema)), step)
+
+    def unevaluated(self, before: model.Object | model.Array, after: model.Object | model.Array, what: str) -> _Task:
+        """`unevaluatedProperties` or `unevaluatedItems`: that they go or say less breaks nothing."""
+        old, new, step = before.unevaluated, after.unevaluated, f"unevaluated{what}"
+        if new is None or (old is not None and isinstance(old.node, model.Never) > isinstance(new.node, model.Never)):
+            return []
+        if old is None or type(old.node) is not type(new.node):
+            if isinstance(new.node, model.Never):
+                return self.of(f"UNEVALUATED_{what.upper()}_REMOVED", step)
+            if old is None or isinstance(old.node, model.Empty):
+                return self.of(f"UNEVALUATED_{what.upper()}_NARROWED", step)
+            if isinstance(new.node, model.Empty):
+                return []
+        return self.below((yield self.compare(old, new)), step)
 
     def required(self, before: model.Object, after: model.Object) -> _Found:
         """Properties that both know and only the update requires; a default makes up for that."""
@@ -336,7 +352,7 @@ class _Comparison:
                     return schema
             except UnusablePattern as error:
                 raise ComparisonTooLarge(str(error)) from None
-        return node.additional_schema
+        return rest_schema(node)
 
     def dependencies(self, before: model.Object, after: model.Object) -> _Task:
         differences: _Found = []
@@ -357,6 +373,7 @@ class _Comparison:
         differences = self.below((yield self.compare(before.all_items, after.all_items)), "items")
         differences += yield from self.items(before, after)
         differences += yield from self.additional(before, after, "ITEMS", "additionalItems")
+        differences += yield from self.unevaluated(before, after, "Items")
         differences += self.limits("Array", before, after)
         if after.unique and not before.unique:
             differences += self.of("UNIQUE_ITEMS_ADDED", "uniqueItems")
@@ -367,17 +384,17 @@ class _Comparison:
         differences: _Found = []
         self.spend(max(len(before.items), len(after.items)))
         for at in range(max(len(before.items), len(after.items))):
-            old = before.items[at] if at < len(before.items) else before.additional_schema
-            new = after.items[at] if at < len(after.items) else after.additional_schema
+            old = before.items[at] if at < len(before.items) else rest_schema(before)
+            new = after.items[at] if at < len(after.items) else rest_schema(after)
             problems: _Found = []
             if old is not None and new is not None:
                 problems = yield self.compare(old, new)
                 change = "REMOVED" if at >= len(after.items) else "ADDED" if at >= len(before.items) else None
                 if problems and change:
                     problems = problems + self.of(f"ITEM_{change}_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
-            elif old is not None and not (after.additional or isinstance(old.node, model.Never)):
+            elif old is not None and not (is_open(after) or isinstance(old.node, model.Never)):
                 problems = self.of("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL")
-            elif new is not None and before.additional and not isinstance(new.node, model.Empty):
+            elif new is not None and is_open(before) and not isinstance(new.node, model.Empty):
                 problems = self.of("ITEM_ADDED_TO_OPEN_CONTENT_MODEL")
             differences += self.below(problems, f"items/{at}")
         return differences

@@ -93,7 +93,9 @@ TEXTS: Final[dict[str, str]] = {
     "MULTIPLE_OF_CHANGED": _VALUE, "PATTERN_CHANGED": _VALUE, "REQUIRED_ATTRIBUTE_ADDED": _KEYWORD,
     "DEPENDENCY_ARRAY_ADDED": _KEYWORD, "DEPENDENCY_ARRAY_EXTENDED": _LONGER, "DEPENDENCY_ARRAY_CHANGED": _VALUE,
     "DEPENDENCY_SCHEMA_ADDED": _KEYWORD, "ADDITIONAL_PROPERTIES_REMOVED": _KEYWORD,
-    "ADDITIONAL_PROPERTIES_NARROWED": _FEWER, "REQUIRED_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL": _OPEN,
+    "ADDITIONAL_PROPERTIES_NARROWED": _FEWER, "UNEVALUATED_PROPERTIES_REMOVED": _KEYWORD,
+    "UNEVALUATED_PROPERTIES_NARROWED": _FEWER, "UNEVALUATED_ITEMS_REMOVED": _KEYWORD,
+    "UNEVALUATED_ITEMS_NARROWED": _FEWER, "REQUIRED_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL": _OPEN,
     "REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_OPEN_CONTENT_MODEL": _OPEN,
     "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL": _OPEN,
     "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL": _REQUIRED_UNOPEN,
@@ -112,6 +114,7 @@ TEXTS: Final[dict[str, str]] = {
 LENIENT: Final = frozenset(
     {
         "ADDITIONAL_PROPERTIES_NARROWED", "ADDITIONAL_PROPERTIES_REMOVED",
+        "UNEVALUATED_PROPERTIES_NARROWED", "UNEVALUATED_PROPERTIES_REMOVED",
         "REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_OPEN_CONTENT_MODEL", "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL",
         "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
         "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
@@ -124,10 +127,6 @@ def render(type_: str, path: Iterable[str], reader: str, writer: str) -> str:
     """Confluent's text of one difference, with its unpaired apostrophe."""
     what = TEXTS[type_].format(path="#/" + "/".join(path), reader=reader, writer=writer)
     return f'{{errorType:"{type_}", description:"{what}\'}}'
-
-
-class ComparisonTooLarge(Exception):
-    """The comparison would take too much; the message says of what."""
 
 
 # A path is a chain from the last step to the first: (step, rest), so that differences can share its end.
@@ -231,9 +230,18 @@ def name_of(node: model.Node) -> str:
     return f"{type(node).__name__} {name}"
 
 
-def is_open(node: model.Object) -> bool:
-    """True if properties that it doesn't name may be anything."""
-    return node.additional and node.additional_schema is None and not node.patterns
+def is_open(node: model.Object | model.Array) -> bool:
+    """True if properties or items that it doesn't name may be anything."""
+    free = node.unevaluated is None or isinstance(node.unevaluated.node, model.Empty)
+    named = isinstance(node, model.Object) and node.patterns
+    return node.additional and node.additional_schema is None and free and not named
+
+
+def rest_schema(node: model.Object | model.Array) -> model.SchemaLocation | None:
+    """The schema of the properties or items that a node doesn't name, if it has one."""
+    if node.additional_schema is not None or not node.additional or node.unevaluated is None:
+        return node.additional_schema
+    return None if isinstance(node.unevaluated.node, model.Never | model.Empty) else node.unevaluated
 
 
 def alternatives(

@@ -2,7 +2,7 @@
 
 Confluent reads these with another parser (json-sKema) and turns the result into the shape of the older drafts: every
 keyword is a schema of its own, those of one type are merged, the rest becomes an `allOf`. Both drafts are read as
-2020-12. `unevaluatedProperties` and `unevaluatedItems` have to be schemas, but are not compared (as captured).
+2020-12.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ticdc_bridge.service.schema_types.json_schema.fields import Fields
 
 _STRINGS: Final = ("title", "description", "format")
 _BOOLEANS: Final = ("readOnly", "writeOnly", "deprecated")
-_ONLY_SCHEMAS: Final = ("propertyNames", "unevaluatedItems", "unevaluatedProperties")
+_NUMBERS: Final = ("minContains", "maxContains")
 
 # The type that a keyword with a number belongs to.
 _Typed = model.Text | model.Numeric | model.Object | model.Array
@@ -32,6 +32,12 @@ _TYPES: Final[dict[str, Callable[[], _Typed | model.Simple]]] = {
     "boolean": lambda: model.Simple("boolean"), "null": lambda: model.Simple("null"), "array": model.Array,
     "object": model.Object,
 }  # fmt: skip
+_KNOWN: Final = frozenset((*_STRINGS, *_BOOLEANS, *_NUMBERS, *_LIMITS, *model.CRITERIA, *"""
+    $id $anchor $dynamicRef $dynamicAnchor $ref $defs $schema $vocabulary type enum const not if then else default true
+    false properties patternProperties additionalProperties propertyNames required dependentRequired dependentSchemas
+    unevaluatedProperties pattern prefixItems items contains uniqueItems unevaluatedItems
+""".split()))  # fmt: skip
+"""The keywords that json-sKema knows."""
 _N = TypeVar("_N", bound=_Typed)
 
 
@@ -41,9 +47,8 @@ def build(fields: Fields) -> model.Node:
         fields.string(keyword)
     for keyword in _BOOLEANS:
         fields.boolean(keyword)
-    for keyword in _ONLY_SCHEMAS:
-        fields.schema(keyword)
-    fields.schema_map("$defs")
+    fields.schema("propertyNames")
+    definitions = fields.schema_map("$defs")
     schema_nodes = _SchemaNodes(fields)
     schema_nodes.references()
     schema_nodes.combinations()
@@ -51,9 +56,14 @@ def build(fields: Fields) -> model.Node:
     schema_nodes.limits()
     schema_nodes.objects()
     schema_nodes.arrays()
+    schema_nodes.unevaluated()
     node = combine_nodes(fields.location, schema_nodes.nodes)
     if isinstance(node, model.Combined) and len(schema_nodes.nodes) > 1:
         node.implied = True
+    if isinstance(node, model.Object | model.Array) and (definitions or not fields.raw.keys() <= _KNOWN):
+        # Confluent keeps these where definitions and keywords that the parser does not know write over them.
+        node.unevaluated = None
+        node.limits = {keyword: bound for keyword, bound in node.limits.items() if keyword not in _NUMBERS}
     return node
 
 
@@ -155,6 +165,13 @@ class _SchemaNodes:
                 node.all_items = schema
         if fields.schema("contains") is not None:
             self.node_for(model.Array).limits |= {"minContains": 1, **counts(fields)}
+
+    def unevaluated(self) -> None:
+        items, properties = (self.fields.schema(f"unevaluated{of}") for of in ("Items", "Properties"))
+        if items is not None:
+            self.node_for(model.Array).unevaluated = items
+        if properties is not None:
+            self.node_for(model.Object).unevaluated = properties
 
 
 def rest(schema: model.SchemaLocation | None) -> tuple[bool, model.SchemaLocation | None]:

@@ -249,6 +249,7 @@ class Object(Node):
     """Schemas that must fit when a property is there (`dependencies`, `dependentSchemas`)."""
     additional: bool = True
     additional_schema: SchemaLocation | None = None
+    unevaluated: SchemaLocation | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -258,6 +259,7 @@ class Array(Node):
     items: list[SchemaLocation] = field(default_factory=list)
     additional: bool = True
     additional_schema: SchemaLocation | None = None
+    unevaluated: SchemaLocation | None = None
     unique: bool = False
 
 
@@ -290,9 +292,11 @@ _KEYWORDS: Final[dict[type[Node], frozenset[str]]] = {
     Object: frozenset(
         {"type", "properties", "required", "patternProperties", "additionalProperties", "propertyNames"}
         | {"dependencies", "dependentRequired", "dependentSchemas", "minProperties", "maxProperties"}
+        | {"unevaluatedProperties"}
     ),
     Array: frozenset(
         {"type", "items", "prefixItems", "additionalItems", "contains", "uniqueItems", "minItems", "maxItems"}
+        | {"unevaluatedItems"}
     ),
 }
 """The keywords that a node is read from; of `Values` it is the one that the node names."""

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from ticdc_bridge.service.schema_types.base import (
     Comparable,
+    ComparisonTooLarge,
     ReferencedText,
     SchemaParseError,
     SchemaValidityError,
@@ -18,7 +19,6 @@ from ticdc_bridge.service.schema_types.java_text import Json, dump_json
 from ticdc_bridge.service.schema_types.java_text import load_schema as load
 from ticdc_bridge.service.schema_types.json_schema import tags
 from ticdc_bridge.service.schema_types.json_schema.compatibility import incompatibilities
-from ticdc_bridge.service.schema_types.json_schema.differences import ComparisonTooLarge
 from ticdc_bridge.service.schema_types.json_schema.load import load as load_schema
 from ticdc_bridge.service.schema_types.json_schema.model import Object, SchemaLocation
 

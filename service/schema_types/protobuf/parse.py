@@ -222,13 +222,13 @@ class _Parser(TokenReader):
     def oneof(self) -> model.OneOf:
         result = model.OneOf(self.open())
         while not self.accept("}"):
-            type_ = self.data_type()
-            if type_ == "group":
+            word = self.word()
+            if word == "group":
                 result.groups.append(self.group(None))
-            elif type_ == "option":
+            elif word == "option":
                 result.options.append(self.option_declaration())
             else:
-                result.fields.append(self.rest_of_field(None, type_))
+                result.fields.append(self.rest_of_field(None, self.data_type(word)))
         return result
 
     def number_or_span(self, start: int, separators: str) -> int | model.Span:

@@ -7,7 +7,7 @@ they were written with, and a map's entry is named after its field (capture 687 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2
@@ -26,6 +26,8 @@ _META: Final = {
     "FieldOptions": "confluent.field_meta", "EnumOptions": "confluent.enum_meta",
     "EnumValueOptions": "confluent.enum_value_meta",
 }  # fmt: skip
+_PARAM: Final = ("key", "value")
+_RULE: Final = ("name", "doc", "expr")
 META_TAG: Final = 1088
 """The number of all of Confluent's extensions of options (confluent/meta.proto)."""
 
@@ -204,16 +206,22 @@ def set_option(options: Any, described: Any, value: model.Value) -> None:
 
 
 def meta_bytes(value: model.Value) -> bytes:
-    """A `confluent.Meta` message: doc, params, tags."""
+    """A `confluent.Meta` message: doc, params, tags, rules."""
+    return message_bytes(
+        "Confluent's meta data", value, (("doc", ()), ("params", _PARAM), ("tags", ()), ("rules", _RULE))
+    )
+
+
+def message_bytes(name: str, value: model.Value, fields: Sequence[tuple[str, Sequence[str]]]) -> bytes:
+    """A message of (field, the texts within it), which are numbered from 1; a field without these is a text."""
     if not isinstance(value, dict):
-        raise ValueError("Confluent's meta data must be a message")
-    pieces = [delimit(1, text) for text in texts(value.get("doc"))]
-    for param in list_values(value.get("params")):
-        if not isinstance(param, dict):
-            raise ValueError("params must have keys and values")
-        pair = [delimit(tag, text) for tag, name in ((1, "key"), (2, "value")) for text in texts(param.get(name))]
-        pieces.append(delimit(2, b"".join(pair)))
-    return b"".join([*pieces, *(delimit(3, text) for text in texts(value.get("tags")))])
+        raise ValueError(f"{name} must be a message")
+    pieces = []
+    for tag, (field, inner) in enumerate(fields, 1):
+        of_texts = [(text, ()) for text in inner]
+        values = (message_bytes(field, entry, of_texts) for entry in list_values(value.get(field)))
+        pieces += [delimit(tag, data) for data in (values if inner else texts(value.get(field)))]
+    return b"".join(pieces)
 
 
 def list_values(value: model.Value | None) -> list[model.Value]:

@@ -115,9 +115,14 @@ class TokenReader:
         return value
 
     def data_type(self, word: str | None = None, depth: int = 0) -> str:
-        """A type name, or a map as `map<key, value>`; `word` is its first word if that was read already."""
+        """A type name, or a map as `map<key, value>`; `word` is its first word if that was read already.
+
+        At the dots of a name there may be white space and comments.
+        """
         name = self.word() if word is None else word
         if name != "map":
+            while name.endswith(".") or self.peek() == ".":
+                name += self.word()
             return name
         if depth > MAX_DEPTH:
             self.fail(f"more than {MAX_DEPTH} nested maps")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tests.support.each import each
 from ticdc_bridge.schemas.ddl.executor.apply import apply
 from ticdc_bridge.schemas.ddl.executor.catalog import Catalog, new_catalog
+from ticdc_bridge.schemas.ddl.executor.show_create import key_name, show_create
 from ticdc_bridge.schemas.ddl.parser.lexer import MAX_LENGTH, SHOW, TYPED, WIRE, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
 from ticdc_bridge.schemas.formats.avro.schema import value_schema
@@ -43,6 +46,42 @@ def test_a_backslash_is_a_character_on_the_wire_and_an_escape_when_typed() -> No
     assert (column(text, WIRE).default, column(text, WIRE).comment) == (r"a\b", r"x\ny")
     assert (column(text, TYPED).default, column(text, TYPED).comment) == ("a\\b", "x\ny")
     assert column(text, LexicalMode.of_sql_mode("NO_BACKSLASH_ESCAPES")).default == r"a\\b"
+
+
+@each(("statements", "keys"), [
+    (["CREATE TABLE t (id SERIAL PRIMARY KEY)"], ["PRIMARY KEY", "UNIQUE KEY `id`"]),
+    (["CREATE TABLE t (id BIGINT UNIQUE PRIMARY KEY)"], ["PRIMARY KEY", "UNIQUE KEY `id`"]),
+    (["CREATE TABLE t (id BIGINT PRIMARY KEY UNIQUE)"], ["PRIMARY KEY", "UNIQUE KEY `id_2`"]),
+    (["CREATE TABLE t (id INT, x INT, UNIQUE KEY u (x), PRIMARY KEY (id))"], ["PRIMARY KEY", "UNIQUE KEY `u`"]),
+    (["CREATE TABLE t (id CHAR(9), x INT, UNIQUE KEY u (x), PRIMARY KEY (id))"], ["UNIQUE KEY `u`", "PRIMARY KEY"]),
+    (["CREATE TABLE t (id INT, x INT, KEY k (x), PRIMARY KEY (id, x))"], ["KEY `k`", "PRIMARY KEY"]),
+    (["CREATE TABLE t (id INT, x INT, KEY k (x), PRIMARY KEY (id) NONCLUSTERED)"], ["KEY `k`", "PRIMARY KEY"]),
+    (["CREATE TABLE t (id INT NOT NULL, x INT, KEY k (x))", "ALTER TABLE t ADD PRIMARY KEY (id)"],
+     ["KEY `k`", "PRIMARY KEY"]),
+    (["CREATE TABLE t (id INT, KEY k (id))", "ALTER TABLE t ADD FOREIGN KEY (id) REFERENCES p (id)"], ["KEY `k`"]),
+    (["CREATE TABLE t (id INT)", "ALTER TABLE t ADD KEY k (id), ADD FOREIGN KEY (id) REFERENCES p (id)"],
+     ["KEY `k`", "KEY `fk_1`"]),
+])  # fmt: skip
+def test_keys_stand_and_are_called_as_in_tidb(statements: list[str], keys: list[str]) -> None:
+    catalog = new_catalog()
+    for sql in ("CREATE DATABASE d", "CREATE TABLE p (id INT PRIMARY KEY)", *statements):
+        catalog = apply(catalog, parse(sql, TYPED, "d"), "d")
+    table = catalog.table(TableId("d", "t"))
+    assert table is not None
+    assert [key_name(index) for index in table.indexes] == keys
+
+
+def test_a_default_that_tidb_computes_once_is_not_known() -> None:
+    catalog = apply(new_catalog(), parse("CREATE DATABASE d", TYPED, "d"), "d")
+    catalog = apply(catalog, parse("CREATE TABLE t (a CHAR(40), b DATETIME DEFAULT CURDATE())", TYPED, "d"), "d")
+    table = catalog.table(TableId("d", "t"))
+    assert table is not None
+    assert "`b` datetime DEFAULT (CURRENT_DATE)" in show_create(table)
+    for brackets, mode in product((2, 3), (TYPED, WIRE)):
+        sql = f"ALTER TABLE t ALTER COLUMN a SET DEFAULT {'(' * brackets}uuid(){')' * brackets}"
+        with pytest.raises(DdlError, match="SHOW CREATE TABLE"):
+            apply(catalog, parse(sql, mode, "d"), "d")
+        apply(catalog, parse(sql.replace("uuid()", "1"), mode, "d"), "d")
 
 
 def test_show_create_escapes_defaults_but_not_elements() -> None:

@@ -25,6 +25,7 @@ from ticdc_bridge.schemas.inspect import checksum
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange
+from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, plain_lines, transcode_message
@@ -407,7 +408,7 @@ _REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("no date", _typed("datetime", "2025-13-45 16:00:00"), "is no DATETIME"),
     ("more digits than the type has", _typed("datetime(3)", "2025-11-24 16:00:00.1234"), "more than 3 fraction digits"),
     ("nanoseconds", _typed("datetime", "2025-11-24 16:00:00.123456789"), "more than 6 fraction digits"),
-    ("no table", {"table": ""}, "the name of its table"), ("no columns", {"data": [{}]}, "a row without columns"),
+    ("no table", {"table": ""}, "nothing says of which table"), ("no columns", {"data": [{}]}, "a row without columns"),
     ("no element", _typed("enum('a')", "b"), "column 'x'"), ("no ISO-8859-1", _typed("blob", "\u20ac"), "ISO-8859-1"),
     ("_tidb is a text", {"_tidb": "x"}, "a text stands"),
     ("types are a list", {"mysqlType": ["int"], "sqlType": None}, "mysqlType"),
@@ -423,6 +424,35 @@ def test_what_is_refused_is_named() -> None:
         assert row[2] in caught.value.detail
 
     check_rows(_REFUSED, check, lambda row: row[0])
+
+
+def test_canal_json_of_stream_processors() -> None:
+    """Flink CDC (a deleted row in old), Flink SQL (no names), SeaTunnel (no list): by the option table, or refused."""
+    row = {"id": 8, "name": "z"}
+    named = {"database": "shop", "table": "orders"}
+    forms: list[tuple[dict[str, Any], str]] = [
+        ({"old": None, "data": [row], "type": "INSERT", **named, "pkNames": ["id"], "ts": 0}, "c"),
+        ({"old": [row], "data": None, "type": "DELETE", **named, "pkNames": ["id"], "ts": 0}, "d"),
+        ({"data": [row], "type": "INSERT"}, "c"), ({"data": [row], "type": "DELETE"}, "d"),
+        ({"data": row, "type": "INSERT"}, "c"), ({"data": row, "old": row, "type": "UPDATE"}, "u"),
+        ({"data": [row], "type": "INSERT", "database": None, "table": "orders"}, "c"),
+    ]  # fmt: skip
+
+    def check(form: tuple[dict[str, Any], str]) -> None:
+        body, op = form
+        message = Message(None, json.dumps(body).encode(), "srv.shop.orders", 0, 0)
+        for options in ({"table": "shop.orders"}, {"table_from_topic": True}):
+            for format_ in ("canal-json", "auto"):
+                decoder = format_named(format_).decoder(Context(FileSchemas([]), None, Options.of(options)))
+                [event] = decoder.decode(message)
+                assert isinstance(event, RowChange)
+                assert (event.op, str(event.table.id)) == (op, "shop.orders")
+                assert (event.before if op == "d" else event.after) == {"id": "8", "name": "z"}
+        if not body.get("database"):
+            with pytest.raises(WireError, match="set the option table or table_from_topic"):
+                CanalJsonDecoder(Context(FileSchemas([]))).decode(message)
+
+    check_rows(forms, check)
 
 
 class _File:

@@ -21,6 +21,7 @@ from tests.support.table import check_rows
 from ticdc_bridge.schemas.ddl.executor.versions import versions
 from ticdc_bridge.schemas.inputs.definition_files import statements
 from ticdc_bridge.schemas.inputs.live_tables import live_tables, server_address
+from ticdc_bridge.schemas.inputs.sql_files import sql_statements
 from ticdc_bridge.schemas.inputs.table_sources import definition_source, definition_text, source_statements
 from ticdc_bridge.schemas.model.table import Table
 
@@ -298,7 +299,7 @@ def test_files_of_definitions(text: str, db: str, tables: dict[str, str]) -> Non
     ("hello", ["line 1", "'hello' begins no SQL statement"]),
     ("id,name\n1,2\n", ["line 1", "begins no SQL statement"]),
     ("SET NAMES utf8;", ["it has no CREATE TABLE"]),
-    ("\n\nCREATE TABLE orders (id INT);", ["line 3", "orders has no database", "USE db", "--table"]),
+    ("\n\nCREATE TABLE orders (id INT);", ["line 3", "orders has no database", "USE db"]),
     ("CREATE TABLE a.t (x INT;", ["the statement of line 1"]),
     ("USE ;CREATE TABLE t (x INT)", ["line 1", "USE wants"]),
     ("CREATE TABLE a.t (x INT);\nSOURCE other.sql", ["line 2", "'SOURCE other.sql' begins no SQL statement"]),
@@ -350,3 +351,38 @@ def test_lines_say_their_zone_and_what_is_left_out() -> None:
     assert version.table.columns[0].default == "2026-01-01 00:00:00"
     with pytest.raises(ValueError, match="line 1: zone 'Mars': an IANA name"):
         statements(line % "Mars")
+
+
+UNREADABLE = (
+    "CREATE TABLE IF NOT EXISTS `Geo``x` (id INT PRIMARY KEY, h INT INVISIBLE)",
+    "CREATE TABLE shop.`Geo``x` (id INT PRIMARY KEY, p POINT NOT NULL, SPATIAL KEY (p))",
+    "CREATE TABLE `Geo``x` (id INT, d DATETIME DEFAULT (now() + interval 1 day))",
+    "CREATE TABLE `Geo``x` (id INT) DEFAULT CHARSET=ucs2",
+    "CREATE TABLE `Geo``x` (id INT, c CHAR(9) CHARACTER SET utf16)",
+    "CREATE TABLE `Geo``x` (id UUID, a INET6)",
+)
+
+
+@each("unreadable", UNREADABLE)
+def test_a_table_that_tidb_cannot_have_leaves_the_others(unreadable: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is named, and what is said of it later is passed over; a table that was known before is not forgotten so."""
+    others = (
+        "USE shop; CREATE TABLE a (id INT); {}; ALTER TABLE `geo``x` ADD COLUMN y INT INVISIBLE; ALTER TABLE `Geo``X` "
+        "ADD KEY (id); CREATE INDEX i ON `Geo``x` (id); DROP TABLE IF EXISTS b; CREATE TABLE b (id INT);"
+    )
+    caplog.clear()
+    texts = sql_statements(others.format(unreadable))
+    assert [text.query.split()[:3] for text in texts] == [
+        ["CREATE", "TABLE", "a"], ["DROP", "TABLE", "IF"], ["CREATE", "TABLE", "b"],
+    ]  # fmt: skip
+    assert {str(version.table.id) for version in versions(texts)} == {"shop.a", "shop.b"}
+    (record,) = caplog.records
+    assert record.getMessage().startswith(
+        "table shop.geo`x is left out, as it can't be one of TiDB's: the statement of line 1"
+    )
+    again = others.format(unreadable) + "CREATE TABLE `Geo``x` (id INT);"
+    assert len(versions(sql_statements(again))) == 3
+    with pytest.raises(ValueError, match="the statement of line 1"):
+        sql_statements(f"USE shop; CREATE TABLE `Geo``x` (id INT); DROP TABLE `Geo``x`; {unreadable}")
+    with pytest.raises(ValueError, match="the statement of line 1"):
+        sql_statements(f"USE shop; {unreadable}")

@@ -16,8 +16,9 @@ from ticdc_bridge.service.testing import running_service
 
 tool: Any = import_module("tests.tools.registry_replay")
 
-FIRST, SECOND, THIRD = "confluent-8.5.0.jsonl", "confluent-8.5.0.part2.jsonl", "json-protobuf.jsonl"
-COUNTS = {FIRST: {8: 839, 7: 825}, SECOND: {8: 187, 7: 179}, THIRD: {8: 829, 7: 827}}
+FIRST, SECOND, FOURTH = (f"confluent-8.5.0{part}.jsonl" for part in ("", ".part2", ".part3"))
+THIRD = "json-protobuf.jsonl"
+COUNTS = {FIRST: {8: 839, 7: 825}, SECOND: {8: 187, 7: 179}, THIRD: {8: 827, 7: 825}, FOURTH: {8: 92, 7: 92}}
 
 # `/metrics` is ours; Confluent's community server has none.
 NOT_COUNTED = {(SECOND, 79)}
@@ -55,7 +56,9 @@ def check(capture: str, profile: int, store: str | None = None) -> None:
         (FIRST, 8),
         (SECOND, 8),
         (THIRD, 8),
+        (FOURTH, 8),
         (SECOND, 7),
+        (FOURTH, 7),
         *(pytest.param(entry, 7, marks=pytest.mark.slow) for entry in (FIRST, THIRD)),
     ],
 )

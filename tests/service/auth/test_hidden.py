@@ -146,8 +146,6 @@ def form(fields: dict[str, str]) -> bytes:
 # (method, path) → the bodies that it is asked with.
 BODIES: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("POST", "/"): NO_BODY,
-    **{(method, f"/associations/{path}"): NO_BODY for method in ("POST", "PUT")
-       for path in ("subjects/{name}", "resources/{name}", "resources/{namespace}/{name}")},
     ("POST", "/subjects/{subject}"): REGISTERED,
     ("POST", "/subjects/{subject}/versions"): REGISTERED,
     ("POST", "/subjects/{subject}/versions/{version}/tags"): TAGS,
@@ -220,8 +218,6 @@ UNEQUAL: Final = frozenset({"/metrics"})
 """What counts over all subjects; it names none."""
 
 UNANSWERED: Final = frozenset({
-    *((method, f"/associations/{path}") for method in ("POST", "PUT", "DELETE")
-      for path in ("subjects/{name}", "resources/{name}", "resources/{namespace}/{name}")),
     ("GET", "/ui/{rest:path}"), ("POST", "/ui/{rest:path}"),
     ("GET", "/kafka/topics"), ("POST", "/kafka/topics/{topic}/replay"), ("POST", "/ui/dead-letters/{topic}/replay"),
     *(("GET", f"/kafka/topics/{{topic}}/{path}")

@@ -249,6 +249,15 @@ def test_every_rule_is_tried() -> None:
     assert all(rule.text and rule.fix and rule.source for rule in RULES)
 
 
+def test_an_event_filter_without_tables_keeps_nothing_back() -> None:
+    for matcher in ("", "matcher = []\n", "matcher = ['!a.*']\n"):
+        config = f"[[filter.event-filters]]\n{matcher}ignore-event = ['drop table', 'delete', 'rename table']"
+        feed = read("kafka://k:9092/t?protocol=open-protocol", config, ticdc_version="8.1.0")
+        found = {f.id: f.text for f in examine(DoctorInput(feed))}
+        assert "fits no table" in found["settings-odd"]
+        assert not {"event-filters", "rows-filtered", "rename-filtered"} & found.keys()
+
+
 def test_a_changefeed_can_be_healthy() -> None:
     good = feed(
         f"avro&enable-tidb-extension=true&avro-bigint-unsigned-handling-mode=string{R}",

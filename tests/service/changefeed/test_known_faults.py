@@ -17,6 +17,7 @@ IDS = {fault.id for fault in FAULTS}
 TABLES = (
     "CREATE TABLE `t` (`id` int NOT NULL, `e` enum('a','b') DEFAULT NULL, `j` json NOT NULL, PRIMARY KEY (`id`))",
     "CREATE TABLE `p` (`id` int NOT NULL, PRIMARY KEY (`id`)) PARTITION BY HASH (`id`) PARTITIONS 2",
+    "CREATE TABLE `k` (`a` int NOT NULL, `b` int DEFAULT NULL)",
 )
 DEBEZIUM, CRAFT, AVRO, OPEN, CANAL, SIMPLE = (
     f"kafka://k:9092/t?protocol={p}" for p in ("debezium", "craft", "avro", "open-protocol", "canal-json", "simple")
@@ -70,6 +71,13 @@ STATEMENTS = (
     (OPEN, "8.5.7", "RENAME TABLE t TO e.t2", "", "safe"),
     (CANAL, "8.5.6", "CREATE TABLE e.n LIKE t", "like-bare", "safe"),
     (CANAL, "8.5.6", "CREATE TABLE e.n LIKE d.t", "", "safe"),
+    *((uri, version, f"CREATE UNIQUE INDEX u ON k ({column})", fault, verdict) for uri, version, column, fault,
+     verdict in (
+        (AVRO, "8.5.8", "a", "first-key-late", "cannot judge"), (OPEN, "26.3.4", "a", "first-key-late", "cannot judge"),
+        (AVRO, "8.5.8", "b", "", "safe"), (AVRO, "8.5.3", "a", "", "safe"),
+    )),
+    (OPEN, "26.3.4", "CREATE TABLE e.n LIKE t", "like-bare", "safe"), (OPEN, "27.1.0", "CREATE TABLE e.n LIKE t",
+     "", "safe"),
     (AVRO, "8.5.5", "TRUNCATE TABLE p", "truncated-partitions-stall", "cannot judge"),
     (AVRO, "8.5.8", "TRUNCATE TABLE p", "", "safe"), (OPEN, "8.1.0", "TRUNCATE TABLE t", "", "safe"),
 )  # fmt: skip
@@ -91,20 +99,31 @@ def test_statements_that_run_into_a_fault(uri: str, version: str, clause: str, f
 # (URI, configuration, TiCDC's version, faults)
 SETTINGS = (
     (DEBEZIUM, "", "", "temporal-null-added enum-null-default default-of-not-null timestamp-default-zero "
-     "rename-order rename-bare like-bare truncated-partitions truncated-partitions-stall"),
-    (DEBEZIUM, "", "8.5.6", "temporal-null-added rename-bare like-bare truncated-partitions-stall"),
-    (DEBEZIUM, "", "9.1.0", ""),
+     "rename-order rename-bare like-bare truncated-partitions truncated-partitions-stall first-key-late "
+     "ddl-after-create"),
+    (DEBEZIUM, "", "8.5.6", "temporal-null-added rename-bare like-bare truncated-partitions-stall first-key-late "
+     "ddl-after-create"),
+    (DEBEZIUM, "", "27.1.0", "first-key-late"), (DEBEZIUM, "", "26.3.4", "like-bare first-key-late ddl-after-create"),
+    (DEBEZIUM, "", "26.3.2", "temporal-null-added like-bare first-key-late ddl-after-create"),
+    (
+        DEBEZIUM, "force-replicate = true\n[filter]\nrules = ['d.*']", "26.3.4",
+        "like-filtered like-bare ddl-after-create",
+    ),
+    (AVRO, "", "26.3.1", "registry-errors-hidden first-key-late ddl-after-create"),
     (DEBEZIUM, SELECTORS, "8.5.2", "temporal-null-added enum-null-default selector-panic rename-order "
      "truncated-partitions"),
-    (DEBEZIUM, SELECTORS, "8.5.5", "temporal-null-added rename-bare like-bare truncated-partitions-stall"),
+    (DEBEZIUM, SELECTORS, "8.5.5", "temporal-null-added rename-bare like-bare truncated-partitions-stall "
+     "first-key-late ddl-after-create"),
     (CRAFT, "", "8.5.0", "craft-float-damaged rename-order truncated-partitions"),
     (AVRO, "", "8.1.2", "null-text-default default-of-not-null truncated-partitions"),
-    (AVRO, "", "7.5.6", "truncated-partitions"), (AVRO, "", "8.5.8", ""),
-    (AVRO, "", "8.5.5", "truncated-partitions-stall registry-errors-hidden"),
+    (AVRO, "", "7.5.6", "truncated-partitions"), (AVRO, "", "8.5.8", "first-key-late"),
+    (AVRO, "", "8.5.5", "truncated-partitions-stall registry-errors-hidden first-key-late ddl-after-create"),
     (OPEN + "&only-output-updated-columns=true", "", "8.5.5", "time-fraction-lost open-old-values "
-     "rename-bare like-bare truncated-partitions-stall"),
-    (OPEN, "", "8.5.5", "time-fraction-lost rename-bare like-bare truncated-partitions-stall"),
-    (OPEN, "[filter]\nrules = ['d.*']", "8.5.7", "truncated-partitions-stall like-filtered"),
+     "rename-bare like-bare truncated-partitions-stall first-key-late ddl-after-create"),
+    (OPEN, "", "8.5.5", "time-fraction-lost rename-bare like-bare truncated-partitions-stall first-key-late "
+     "ddl-after-create"),
+    (OPEN, "[filter]\nrules = ['d.*']", "8.5.7", "truncated-partitions-stall like-filtered first-key-late "
+     "ddl-after-create"),
     (SIMPLE, RENAMES, "7.5.5", "default-of-not-null rename-order rename-filtered truncated-partitions"),
     (SIMPLE, RENAMES.replace("d.*", "*.*"), "7.5.5", "default-of-not-null rename-order truncated-partitions"),
     (SIMPLE, RENAMES.replace("rename table", "insert"), "7.5.5",
@@ -113,7 +132,7 @@ SETTINGS = (
     (AVRO, BY_COLUMN, "7.5.6", "dispatcher-case truncated-partitions"),
     (AVRO, BY_COLUMN, "7.5.7", "truncated-partitions"),
     (CANAL, "", "8.5.4", "null-text-nulled rename-order rename-bare like-bare truncated-partitions "
-     "truncated-partitions-stall"),
+     "truncated-partitions-stall first-key-late ddl-after-create"),
 )  # fmt: skip
 
 

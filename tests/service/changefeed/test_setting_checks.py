@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 from tests.support.each import each
 from tests.support.service import command
@@ -273,6 +275,25 @@ FILTERS = {
     "mode": "FORCE_SYNC",
     "eventFilterRule": [{"matcher": ["shop.*"], "ignoreEvent": ["all ddl"]}],
 }
+
+
+def with_underscores(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {re.sub("[A-Z]", r"_\g<0>", name).lower(): with_underscores(entry) for name, entry in value.items()}
+    return [with_underscores(entry) for entry in value] if isinstance(value, list) else value
+
+
+def test_names_of_tidb_cloud_with_underscores() -> None:
+    """As `ticloud serverless changefeed template` writes them."""
+    for document in (CLOUD, {"kafka": CLOUD, "filter": FILTERS}):
+        feed = read("", json.dumps(document))
+        same = read("", json.dumps(with_underscores(document)))
+        assert (same.values, same.hosts, same.problems) == (feed.values, feed.hosts, feed.problems)
+        assert [(d.topic, d.columns) for d in same.dispatchers] == [(d.topic, d.columns) for d in feed.dispatchers]
+    wrong = with_underscores(CLOUD)
+    wrong["topic_partition_config"]["partition_num"] = 0
+    (found,) = (p for p in read("", json.dumps(wrong)).problems if p.severity == "error")
+    assert found.fix == "Change topic_partition_config.partition_num (TiDB Cloud)"
 
 
 def test_findings_name_the_places_of_tidb_cloud_and_of_options() -> None:

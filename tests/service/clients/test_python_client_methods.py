@@ -237,14 +237,14 @@ CALLS: dict[str, list[Call]] = {
     "get_global_mode": [call("READWRITE")],
     "update_global_mode": [call((422, 42205), mode="IMPORT"), call("IMPORT", mode="IMPORT", force=True)],
     "get_contexts": [call(["."]), call([], offset=1, limit=1)],
-    # Associations are answered as far as reading goes.
+    # There are none: the client's AssociatedNameStrategy takes its fallback.
     "get_associations_by_resource_name": [
-        call([], **_RESOURCE),
-        call([], **_RESOURCE, resource_type="topic", association_types=["value"], offset=1, limit=1),
+        call((404, 404), **_RESOURCE),
+        call((404, 404), **_RESOURCE, resource_type="topic", association_types=["value"], offset=1, limit=1),
     ],
     "create_association": [call((404, 404), request=ASSOCIATION)],
     "delete_associations": [
-        call((404, 40410), resource_id="id", resource_type="topic", association_types=["value"], cascade_lifecycle=True)
+        call((404, 404), resource_id="id", resource_type="topic", association_types=["value"], cascade_lifecycle=True)
     ],
 }
 READS = ("get_", "test_", "lookup_")  # how the methods start that change nothing

@@ -230,6 +230,16 @@ def test_a_row_between_two_statements_counts(fresh: Registry) -> None:
 def test_a_statement_that_is_not_read_leaves_its_table_unknown() -> None:
     form = one("ALTER TABLE orders FROB; ALTER TABLE orders ADD c INT; ALTER TABLE items ADD c INT")
     assert [s["verdict"] for s in form["statements"]] == [UNKNOWN, UNKNOWN, SAFE]
+    for sql, after in (
+        ("FOO BAR", SAFE),
+        ("CREATE FOO f", SAFE),
+        ("ALTER orders ADD d INT", SAFE),
+        ("DROP DATABASE IF FOO x", UNKNOWN),
+        ("TRUNCATE orders foo", UNKNOWN),
+        ("RENAME a b", UNKNOWN),
+    ):
+        form = one(f"{sql}; ALTER TABLE items ADD c INT")
+        assert [s["verdict"] for s in form["statements"]] == [UNKNOWN, after], sql
 
 
 @each(("text", "pieces"), [
@@ -351,7 +361,20 @@ def test_a_partly_known_table_is_not_judged(fresh: Registry) -> None:
     ("RENAME TABLE orders TO archive; CREATE TABLE orders (id BIGINT PRIMARY KEY, z INT NOT NULL)", STOP),
     ("DROP TABLE orders; CREATE TABLE orders (id BIGINT PRIMARY KEY, z INT NOT NULL)", STOP),
     ("DROP TABLE orders; CREATE TABLE orders (id BIGINT PRIMARY KEY, z INT)", SAFE),
+    # The swaps of gh-ost and pt-osc, in any order of the pairs and as statements of their own.
+    *(
+        ("CREATE TABLE ghost (id BIGINT PRIMARY KEY, z INT" + null + "); " + swap, verdict)
+        for null, verdict in ((" NOT NULL", STOP), ("", SAFE))
+        for swap in (
+            "RENAME TABLE orders TO old, ghost TO orders", "RENAME TABLE orders TO old; RENAME TABLE ghost TO orders",
+            "RENAME TABLE orders TO old; ALTER TABLE ghost RENAME orders",
+            "RENAME TABLE orders TO old, ghost TO orders, old TO ghost2",
+            "DROP TABLE orders; RENAME TABLE ghost TO orders",
+        )
+    ),
 ))  # fmt: skip
 def test_what_is_assumed_is_registered_under_the_name_before_the_statement(row: tuple[str, str]) -> None:
-    assert one(row[0], assume=True)["verdict"] == row[1]
+    form = one(row[0], assume=True)
+    assert form["verdict"] == row[1]
+    assert "refused already" not in form["reason"]
     assert one(row[0], settings_=ChangefeedSettings(), assume=True)["verdict"] == row[1]

@@ -51,6 +51,22 @@ def test_what_each_mode_lets_through(registry: Registry) -> None:
                     forbidden()
 
 
+def test_modes_that_are_fixed() -> None:
+    """MODE_MUTABILITY=false: what is wrong with a request is said first, and nothing is changed, as by Confluent."""
+    with running_service(mode_mutability=False) as url:
+        client = Client(url)
+        for path in ("/mode", "/mode/s", "/mode/:.c:", "/mode/s?force=true"):
+            answer = client.send("PUT", path, {"mode": "READONLY"})
+            assert (answer.status, answer.json) == (
+                422,
+                {"error_code": 42205, "message": "Mode changes are not allowed"},
+            )
+        assert client.send("PUT", "/mode", {"mode": "SOME"}).json["error_code"] == 42204
+        assert (client.send("DELETE", "/mode").status, client.send("DELETE", "/mode/s").status) == (422, 404)
+        assert client.get("/mode").json == {"mode": "READWRITE"}
+        assert client.register("s", '"int"').status == 200
+
+
 def test_the_nearest_mode_counts(registry: Registry) -> None:
     config.update_mode(registry, ":.__GLOBAL:", "FORWARD")
     assert config.get_mode(registry, "s", default_to_global=True) == "FORWARD"

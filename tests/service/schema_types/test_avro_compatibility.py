@@ -216,3 +216,27 @@ def test_equal_types_in_two_places_are_told_apart() -> None:
     assert [path for _, path, _ in described(new, old)] == [
         "/fields/0/type/1", "/fields/1/type/1", "/fields/2/type", "/fields/3/type",
     ]  # fmt: skip
+
+
+def union_of(records: int, fields: int, name: str, *more: dict[str, Any]) -> AvroSchema:
+    """A union of records with `fields` fields; `name` is their name, with {} for their number."""
+    columns = [column(f"f{number}", "long") for number in range(fields)]
+    parts = (
+        json.loads(record(name.format(number), *columns, *more, namespace=f"n{number}")) for number in range(records)
+    )
+    return schema(json.dumps(list(parts)))
+
+
+def test_the_work_of_a_comparison_is_bounded() -> None:
+    """Records of other names need no look at their fields; of what is too much the messages say so."""
+    backward, more = LEVELS["BACKWARD"], column("x", "int", default=0)
+    old = EarlierVersion(1, union_of(300, 30, "R{}"))
+    assert check(union_of(300, 30, "R{}", more), [old], backward) == []
+    assert "MISSING_UNION_BRANCH" in check(union_of(299, 30, "R{}"), [old], backward)[0]
+    too_much = "Unexpected exception during compatibility check: more than 500000 steps to compare two schemas"
+    for before, after in [
+        (union_of(300, 30, "R"), union_of(300, 30, "R", column("x"))),
+        (schema(record("R")), schema(record("R", *(column(f"f{number}") for number in range(50_000))))),
+    ]:
+        messages = check(after, [EarlierVersion(1, before)], backward)
+        assert messages[0] == too_much

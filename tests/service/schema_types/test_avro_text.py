@@ -82,6 +82,28 @@ def test_canonical() -> None:
     check_rows(fixture("canonical"), check)
 
 
+@each(("type_", "text", "written"), [
+    ("double", "NaN", '"NaN"'), ("float", "-Infinity", '"-Infinity"'), ("double", "1.5", "1.5"),
+    ("float", " 1f ", "1.0"), ({"type": "double", "x": 1}, ".5e-3", "5.0E-4"),
+    ("double", "1e400", '"Infinity"'), ("float", "+1.", "1.0"),
+])  # fmt: skip
+def test_texts_as_defaults_of_floating_points(type_: Any, text: str, written: str) -> None:
+    """Java's parser makes numbers of them, and none of those inside a union or an array."""
+    for strict in (True, False):
+        canonical = canonical_text(parse(record("R", column("a", type_, default=text)), strict=strict))
+        assert f'"default":{written}}}' in canonical
+        again = parse(canonical, strict=strict)
+        assert canonical_text(again) == canonical
+        assert f'"default":{written}}}' in normalized_text(again)
+
+
+@each("alias", ["a..b", "a...b", ".a", "x.y"])
+def test_aliases_with_dots(alias: str) -> None:
+    assert canonical_text(parse(record("R", aliases=[alias])))
+    with pytest.raises(AvroSchemaError):
+        parse(record("R", aliases=[f"x..y{alias}."]))
+
+
 def test_a_whole_default_beyond_64_bits_is_none_of_a_double() -> None:
     for default, text in ((2**63, None), (10**400, None), (-(2**63), "-9.223372036854776E18")):
         written = normalized_text(parse(record("R", column("a", "double", default=default))))
@@ -120,7 +142,8 @@ def test_normalized() -> None:
     (record("R", column("a", aliases="b")), "aliases not an array"),
     (record("R", column("a", default=2**31)), "Invalid default for field a: 2147483648"),
     (record("R", column("a", default=True)), "Invalid default for field a: true"),
-    (record("R", column("a", "double", default="1")), "Invalid default"),
+    (record("R", column("a", "double", default="one")), "Invalid default"),
+    (record("R", column("a", ["double"], default="1")), "Invalid default"),
     (record("R", column("a", ["null", "int"], default="x")), "Invalid default"),
     (record("R", column("a", json.loads(record("S", column("b"))), default={})), "Invalid default"),
     (record("R", column("a", "S"), column("b", json.loads(record("S", column("c"))), default={})), "Invalid"),

@@ -57,6 +57,43 @@ PAIRS: list[tuple[Any, Any, list[str]]] = [
         },
         ["MAX_PROPERTIES_ADDED #/properties/next/maxProperties", "MAX_PROPERTIES_ADDED #/maxProperties"],
     ),
+    # `unevaluatedProperties` and `unevaluatedItems`, as Confluent compares them with json-sKema 0.30.
+    *(
+        ({"$schema": DRAFT[2020], **old}, {"$schema": DRAFT[2020], **new}, found)
+        for old, new, found in [
+            (
+                {f"unevaluated{of}": before},
+                {f"unevaluated{of}": after},
+                [f"{change} #/unevaluated{of}"] if change else [],
+            )
+            for of in ("Properties", "Items")
+            for before, after, change in [
+                (True, False, f"UNEVALUATED_{of.upper()}_REMOVED"),
+                (False, True, ""),
+                (False, {"type": "null"}, ""),
+                (True, {"type": "null"}, f"UNEVALUATED_{of.upper()}_NARROWED"),
+                ({"type": "null"}, {}, ""),
+                ({"type": "null"}, False, f"UNEVALUATED_{of.upper()}_REMOVED"),
+                (False, False, ""),
+                ({"type": "null"}, {"type": "string"}, "TYPE_CHANGED"),
+            ]
+        ]
+        + [
+            # What is kept beside the model is lost next to an unknown keyword, but not of a combination.
+            ({"unevaluatedProperties": False, "examples": [1]}, {"unevaluatedProperties": True, "examples": [1]}, []),
+            (
+                {"type": "object", "$comment": "x"},
+                {"type": "object", "unevaluatedProperties": False, "$comment": "x"},
+                [],
+            ),
+            (
+                {"type": ["array", "null"], "x": 1},
+                {"type": ["array", "null"], "unevaluatedItems": False, "x": 1},
+                ["COMBINED_TYPE_SUBSCHEMAS_CHANGED #/"],
+            ),
+            ({"contains": {"type": "string"}, "x": 1}, {"contains": {"type": "string"}, "minContains": 5, "x": 1}, []),
+        ]
+    ),
     # Several combinations of one object: each is compared.
     (
         {"anyOf": [{"type": "string"}, {"type": "null"}], "oneOf": [{"maxLength": 3}, {"type": "null"}]},

@@ -131,18 +131,19 @@ CLOSE = b"Connection: close\r\n"
 AT_ONCE: dict[str, bytes] = {
     "one": GET + CLOSE + b"\r\n",
     "the first at once": (GET + b"\r\n") * 2 + GET + CLOSE + b"\r\n",
-    "behind one of the app": b"GET /subjects/s/versions/1 HTTP/1.1\r\nX-Request-Id: 1\r\n\r\n" + GET + CLOSE + b"\r\n",
-    "before one of the app": GET + b"\r\n" + b"GET /subjects/none/versions HTTP/1.1\r\n" + CLOSE + b"\r\n",
+    "behind one of the app": GET.replace(b"schemas/ids", b"subjects/s/versions") + b"X-Request-Id: 1\r\n\r\n"
+    + GET + CLOSE + b"\r\n",
+    "before one of the app": GET + b"\r\n" + b"GET /subjects/none/versions HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n",
     "HTTP/1.0": b"GET /schemas/ids/1 HTTP/1.0\r\n\r\n",
     "HTTP/1.0 kept alive": b"GET /schemas/ids/1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + GET + CLOSE + b"\r\n",
     "with a body": GET + b"Content-Length: 3\r\n\r\nabc" + GET + CLOSE + b"\r\n",
     "with chunks": GET + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n" + GET + CLOSE + b"\r\n",
     "expecting": GET + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\na" + GET + CLOSE + b"\r\n",
     "upgrading": GET + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
-    "HEAD": b"HEAD /schemas/ids/1 HTTP/1.1\r\n\r\n" + GET + CLOSE + b"\r\n",
-    "an absolute URL": b"GET http://x/schemas/ids/1 HTTP/1.1\r\n" + CLOSE + b"\r\n",
-    "an escape": b"GET /schemas/ids/%31 HTTP/1.1\r\n" + CLOSE + b"\r\n",
-    "a fragment": b"GET /schemas/ids/1#a HTTP/1.1\r\n" + CLOSE + b"\r\n",
+    "HEAD": b"HEAD /schemas/ids/1 HTTP/1.1\r\nHost: x\r\n\r\n" + GET + CLOSE + b"\r\n",
+    "an absolute URL": b"GET http://x/schemas/ids/1 HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n",
+    "an escape": b"GET /schemas/ids/%31 HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n",
+    "a fragment": b"GET /schemas/ids/1#a HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n",
     "more heads than one may have bytes": (GET + b"\r\n") * (2 * LARGEST_HEAD // len(GET)) + GET + CLOSE + b"\r\n",
 }  # fmt: skip
 
@@ -171,9 +172,42 @@ def test_answers_at_hand_are_those_of_the_app() -> None:
         check_rows(AT_ONCE, check)
 
 
+def test_web_pages_may_ask_where_they_are_allowed_to(tmp_path: Path) -> None:
+    """CORS: a preflight needs no credentials; its origin, method and headers have to be allowed."""
+    users = tmp_path / "users"
+    users.write_text("")
+    page = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "authorization"}
+    settings = {"cors_methods": "GET, PUT", "cors_headers": "Authorization", "auth_file": str(users)}
+
+    def origin(client: Client, path: str, method: str, name: str, **headers: str) -> tuple[int, str | None, str | None]:
+        answer = client.send(method, path, headers={"Origin": name, **headers})
+        allowed = (answer.headers.get(f"access-control-allow-{of}") for of in ("origin", "credentials"))
+        return (answer.status, *allowed)  # type: ignore[return-value]
+
+    with running_service(cors_origins="https://a.example, https://*.b.example", **settings) as url:
+        client = Client(url)
+        for name in ("https://a.example", "https://x.b.example"):
+            assert origin(client, "/config", "OPTIONS", name, **page) == (200, name, "true")
+            assert origin(client, "/subjects", "GET", name) == (401, name, "true")
+        for name in ("https://b.example.evil", "https://aXexample", "null"):
+            assert origin(client, "/config", "OPTIONS", name, **page)[:2] == (400, None)
+            assert origin(client, "/subjects", "GET", name)[1] is None
+        page["Access-Control-Request-Method"] = "DELETE"
+        assert origin(client, "/config", "OPTIONS", "https://a.example", **page)[0] == 400
+    with running_service(cors_origins="*") as url:
+        client = Client(url)
+        for _ in range(2):  # the second may be at hand
+            assert origin(client, "/schemas/types", "GET", "https://any") == (200, "*", None)
+    with running_service() as url:
+        assert origin(Client(url), "/schemas/types", "GET", "https://any") == (200, None, None)
+
+
 def test_500_slow_clients_stop_nobody(tmp_path: Path) -> None:
     """Heads and bodies that never end; whoever sends whole requests is served, and at the end all is there."""
-    begun = (b"GET /subjects HTTP/1.1\r\nX: ", b"POST /subjects/s/versions HTTP/1.1\r\nContent-Length: 99\r\n\r\n{")
+    begun = (
+        b"GET /subjects HTTP/1.1\r\nHost: x\r\nX: ",
+        b"POST /subjects/s/versions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{",
+    )
     with process_service(tmp_path) as (_, client), ExitStack() as stack:
         slow = [stack.enter_context(raw(client.url)) for _ in range(500)]
         for number, entry in enumerate(slow):
@@ -196,6 +230,9 @@ def test_schemas_and_references_have_limits() -> None:
             answer = client.send("POST", path, {"schema": record("B"), "references": many})
             assert (answer.status, answer.json["error_code"]) == (422, 42201), path
             assert answer.json["message"] == "The schema has 3 references; at most 2 are allowed"
+            # Counted before any of them is read.
+            answer = client.send("POST", path, {"schema": record("B"), "references": [7] * 100_000})
+            assert answer.json["message"] == "The schema has 100000 references; at most 2 are allowed"
         deep = json.dumps({"schema": "[" * 1900})
         assert client.send("POST", "/subjects/c/versions", deep.encode()).error == (422, 42201)
         assert client.send("POST", "/subjects/c/versions", b"[" * 1_000_000).error == (400, 400)

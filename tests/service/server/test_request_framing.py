@@ -1,7 +1,8 @@
 """Where a request ends: no byte of a body, and none behind a refused head, is a request of its own.
 
 On raw sockets against the real server. Each row sends a POST or the like whose body, or what comes behind it, has the
-text of a DELETE. Rules: RFC 9112, 6 and 11.2; RFC 9110, 7.8 (an offered upgrade may be ignored) and 9.3.6 (CONNECT).
+text of a DELETE. The forms are those of llhttp's and h11's test suites. Rules: RFC 9112, 3.2 (Host), 6 and 11.2; RFC
+9110, 7.8 (an offered upgrade may be ignored) and 9.3.6 (CONNECT).
 """
 
 from __future__ import annotations
@@ -121,6 +122,26 @@ READ: dict[str, list[bytes]] = {
     "chunk extensions": [
         request(b"POST", b"/subjects/a/versions", CHUNKED), b"%x;a=b\r\n" % len(NEW) + NEW + b"\r\n0;a\r\n\r\n", LAST
     ],
+    **{
+        f"a length written as {value.decode()!r}": [request(b"POST", b"/subjects/a/versions", line) + NEW + LAST]
+        for value in (b" 000%d", b"\t%d", b"%d \t") for line in (b"Content-Length:" + value % len(NEW) + b"\r\n",)
+    },
+    "a chunk size with zeros": [
+        request(b"POST", b"/subjects/a/versions", CHUNKED) + b"0" * 20 + chunked(NEW) + LAST
+    ],
+    "chunked in other letters": [
+        request(b"POST", b"/subjects/a/versions", b"transfer-ENCODING: ChUnKeD\r\n") + chunked(NEW) + LAST
+    ],
+    "names that look like them": [
+        request(b"POST", b"/subjects/a/versions", b"Content_Length: 3\r\nTransfer_Encoding: chunked\r\n", length(NEW))
+        + NEW + LAST
+    ],
+    "a length that Connection names": [
+        request(b"POST", b"/subjects/a/versions", b"Connection: Content-Length\r\n", length(NEW)) + NEW + LAST
+    ],
+    "another expectation": [
+        request(b"POST", b"/subjects/a/versions", b"Expect: 200-ok\r\n", length(NEW)) + NEW + LAST
+    ],
     "empty lines before": [b"\r\n\r\n" + request(b"POST", b"/subjects/a/versions", length(NEW)) + NEW + LAST],
 }  # fmt: skip
 
@@ -185,6 +206,47 @@ REFUSED: dict[str, bytes] = {
     "a space in the target": request(b"GET", b"/subjects HTTP/1.1 x"),
     "a header without a colon": post(b"Content-Length 3\r\n") + b"abc",
     "a header without a name": post(b": 3\r\n"),
+    "a quoted coding": post(b'Transfer-Encoding: "chunked"\r\n') + chunked(NEW),
+    "a comma before chunked": post(b"Transfer-Encoding: , chunked\r\n") + chunked(NEW),
+    "a comma behind chunked": post(b"Transfer-Encoding: chunked,\r\n") + chunked(NEW),
+    "a form feed behind chunked": post(b"Transfer-Encoding: chunked\x0c\r\n") + chunked(NEW),
+    "a length with an underscore": post(b"Content-Length: 1_8\r\n") + NEW,
+    "a length in other digits": post("Content-Length: \u0663\r\n".encode()) + b"abc",
+    "a length behind a vertical tab": post(b"Content-Length: \x0b3\r\n") + b"abc",
+    "a no-break space in a name": post(b"Content-Length\xa0: 3\r\n") + b"abc",
+    "a parenthesis in a name": post(b"a(b: 3\r\n", length(NEW)) + NEW,
+    "CRs between headers": post(b"X: y\r\rContent-Length: 3\r\n") + b"abc",
+    "a bare LF after the request line": b"POST /subjects/kept/versions HTTP/1.1\n" + HOST + length(b"abc") + b"\r\nabc",
+    **{
+        f"chunks: {name}": post(CHUNKED) + chunks
+        for name, chunks in {
+            "a space before the size": b" " + chunked(NEW),
+            "an underscore in the size": b"1_2\r\n" + NEW + b"\r\n0\r\n\r\n",
+            "an extension without a semicolon": b"1 a\r\na\r\n0\r\n\r\n",
+            "an empty extension": b"1;\r\na\r\n0\r\n\r\n",
+            "a NUL in an extension": b"1;a=\0\r\na\r\n0\r\n\r\n",
+            "a CR in an extension": b"1;a=\rb\r\na\r\n0\r\n\r\n",
+            "a LF in a quoted extension": b'1;a="\n"\r\na\r\n0\r\n\r\n',
+            "two letters as their end": b"1\r\naXX0\r\n\r\n",
+            "a CR and a letter as their end": b"1\r\na\rX0\r\n\r\n",
+            "a trailer without a colon": chunked(NEW, trailers=b"a b\r\n"),
+            "obs-fold in trailers": chunked(NEW, trailers=b"a: b\r\n c\r\n"),
+            "a bare LF in trailers": chunked(NEW, trailers=b"a: b\n"),
+        }.items()
+    },
+    "no Host": b"GET /schemas/types HTTP/1.1\r\n\r\n",
+    "two Hosts": request(b"GET", b"/schemas/types", b"Host: y\r\n"),
+    "two Hosts in HTTP/1.0": request(b"GET", b"/none", b"Host: x\r\n", version=b"1.0"),
+    "no Host and an offered upgrade": b"GET /schemas/types HTTP/1.1\r\n" + OFFER + b"\r\n",
+    **{
+        f"the line {line.decode('latin-1')!r}": line + b"\r\nHost: x\r\n\r\n"
+        for line in (
+            b"GET\t/subjects\tHTTP/1.1", b" GET /subjects HTTP/1.1", b"get /subjects HTTP/1.1",
+            b"GET /subjects HTTP/1.1 ", b"GET /subjects HTPP/1.1", b"GET /subjects ICE/1.0",
+            b"GET /subjects http/1.1", b"GET /subjects HTTP/1.10", b"GET /subjects HTTP/11.1",
+            b"GET subjects HTTP/1.1", b"GET /sub\x01jects HTTP/1.1", b"GET /sub\x7fjects HTTP/1.1",
+        )
+    },
     "CONNECT": request(b"CONNECT", b"x:1"),
     "CONNECT with a body": request(b"CONNECT", b"x:1", length(DELETE)),
 }  # fmt: skip

@@ -28,7 +28,11 @@ def environment(variables: dict[str, str]) -> Iterator[None]:
     ({"SCHEMA_REGISTRY_LISTENERS": "https://x:1,http://0.0.0.0:8085"}, {}, {"host": "0.0.0.0", "port": 8085}),
     ({"SCHEMA_REGISTRY_LISTENERS": "http://0.0.0.0:8085", "BRIDGE_PORT": "9"}, {}, {"host": "0.0.0.0", "port": 9}),
     ({"SCHEMA_REGISTRY_LISTENERS": "http://a:1"}, {"host": "b"}, {"host": "b", "port": 1}),
-    ({"SCHEMA_REGISTRY_HOST_NAME": "sr"}, {}, {"host": "127.0.0.1", "advertised_host": "sr"}),
+    (
+        {"SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL": "none", "SCHEMA_REGISTRY_AVRO_COMPATIBILITY_LEVEL": "full"}, {},
+        {"compatibility": "FULL"},
+    ),
+    ({"SCHEMA_REGISTRY_MODE_MUTABILITY": "false"}, {}, {"mode_mutability": False}),
     ({"SCHEMA_REGISTRY_SCHEMA_COMPATIBILITY_LEVEL": "full"}, {}, {"compatibility": "FULL"}),
     ({"KARAPACE_HOST": "h", "KARAPACE_PORT": "7", "KARAPACE_COMPATIBILITY": "NONE"}, {}, {"host": "h", "port": 7}),
     ({"BRIDGE_LOG_LEVEL": "DEBUG"}, {}, {"log_level": "debug"}),
@@ -77,3 +81,14 @@ def test_which_alias_decided() -> None:
     assert aliases_used(environ, {}) == ["SCHEMA_REGISTRY_LISTENERS sets port"]
     assert aliases_used(environ, {"port": 3}) == []
     assert aliases_used({}, {}) == []
+    without = {
+        "SCHEMA_REGISTRY_HOST_NAME": "h",
+        "SCHEMA_REGISTRY_DEBUG": "",
+        "KARAPACE_TOPIC_NAME": "_schemas",
+        "X": "y",
+    }
+    assert aliases_used(without | {"SCHEMA_REGISTRY_MODE_MUTABILITY": "false"}, {}) == [
+        "KARAPACE_TOPIC_NAME has no effect here",
+        "SCHEMA_REGISTRY_HOST_NAME has no effect here",
+        "SCHEMA_REGISTRY_MODE_MUTABILITY sets mode_mutability",
+    ]

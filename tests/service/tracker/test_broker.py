@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import NewPartitions
 from tests.support.history_events import T0, ddl, everything, resolved, write
 from tests.support.kafka import Kafka
 from tests.support.service import Client, until
+from ticdc_bridge.clients import kafka
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.store import open_store
 from ticdc_bridge.service.store.history_store import HistoryStore
@@ -93,7 +94,7 @@ class Feed:
 def test_restarts_crashes_and_new_partitions(broker: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost and nothing taken twice: each message counts once, whatever happened between it and the store."""
     monkeypatch.setattr(source, "_LOOK_EVERY", 0.2)
-    monkeypatch.setattr(source, "_TIMEOUT", 2.0)
+    monkeypatch.setattr(kafka, "_TIMEOUT", 2.0)
     feed = Feed(broker, broker.create_topic(broker.topic_name("trouble"), partitions=2))
     config = tmp_path / "track.toml"
     (tmp_path / "kafka.properties").write_text("reconnect.backoff.max.ms=200\n")

@@ -144,7 +144,9 @@ BAD: list[tuple[bytes, str]] = [
     (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":{"a":1}}', "kafka:TOPIC"),
     (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":"a","headers":["a"]}', "headers"),
     (b'{"a":1}', "key_b64"), (b'{"value_b64":null', ""), (b"\xff\xfe", ""), (b"[" * 100_000, ""),
-    (b'{"value_b64":"AA=="}{"value_b64":"AA=="}', "more text follows the document"), (b'{"value_b64":"-_8="}', ""),
+    (b'{"value_b64":"AA=="}{"value_b64":"AA=="}', "several objects are in one line"),
+    (b'{"before":null,"after":{},"op":"c","source":{}} {"op":"c","source":{}}', "write each on a line of its own"),
+    (b'{"value_b64":"-_8="}', ""),
     (b'{"value_b64":"A\\nA=="}', ""),
     # Of two faults the one is said that comes first in a message: position, timestamp, headers.
     (b'{"value_b64":null,"offset":[],"timestamp":1.5}', "offset is"),
@@ -166,6 +168,22 @@ def test_bad_lines() -> None:
         assert len(caught.value.detail) < 400
 
     check_rows(BAD, check, lambda bad: repr(bad[0][:30]))
+
+
+def test_objects_one_after_another(tmp_path: Path) -> None:
+    """As Firehose writes them: messages of any form, and values alone."""
+    value, line = b'{"op":"c","source":{"db":"}{"}}', b'{"value_b64":"AA=="}'
+
+    def check(row: tuple[bytes, list[bytes]]) -> None:
+        path = tmp_path / "m.json"
+        path.write_bytes(row[0])
+        assert [m.value for m in read_messages(path) if isinstance(m, Message)] == row[1]
+
+    rows = [
+        (value * 3, [value] * 3), (value + b" " + value + b"\n" + value, [value] * 3), (line * 2, [b"\0"] * 2),
+        (b"\xef\xbb\xbf" + value * 2 + b"\r\n" + value, [value] * 3), (value, [value]),
+    ]  # fmt: skip
+    check_rows(rows, check)
 
 
 def test_a_file_of_good_and_bad_lines(tmp_path: Path) -> None:

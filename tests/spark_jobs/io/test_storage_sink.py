@@ -188,17 +188,41 @@ _CSV = (
 
 def test_csv(tmp_path: Path) -> None:
     def check(csv: _Csv) -> None:
-        for end in (b"\r\n", b"\n"):
-            folder = tmp_path / f"{csv.what}{len(end)}"
+        for number, end in enumerate((b"\r\n", b"\n", b";\n", b"|\r\n", b"\x1e")):
+            given = {} if number < 2 else {"terminator": end.decode()}
+            folder = tmp_path / f"{csv.what}{number}"
             _schema_file(folder, V1)
             path = _data_file(folder, f"{V1}/CDC000001.csv", *csv.lines, end=end)
             for location in (folder, path):
-                events = _events(location, **csv.options)
+                events = _events(location, **csv.options, **given)
                 assert [(e.op, e.commit_ts, e.before, e.after) for e in events] == list(csv.expected)
                 assert not any(e.flags for e in events)
                 assert {e.key for e in events} == {("id",)}
 
     check_rows(_CSV, check, lambda csv: csv.what)
+
+
+def test_another_terminator(tmp_path: Path) -> None:
+    """It is asked for, never read as the end of the last value; of JSON too."""
+    texts = b"I,orders,shop," + b"\\N," * 7 + b"x"
+    for name, row, options, is_read in (
+        ("quotes", b'"I","orders","shop",' + _NULL_REST, {}, False),
+        ("no quotes", texts, {"csv_quote": ""}, False),
+        ("a text that ends so", texts + b";", {"csv_quote": "", "terminator": "\n"}, True),
+    ):
+        folder = tmp_path / name
+        _schema_file(folder, V1)
+        _data_file(folder, f"{V1}/CDC000001.csv", row, row, end=b"\n" if is_read else b";\n")
+        items = _read(folder, **options)
+        failed = [item[0].detail for item in items if isinstance(item, tuple)]
+        assert len(failed) == (0 if is_read else 2), name
+        assert all("terminator" in detail for detail in failed)
+    for number, end in enumerate((b";\n", b"|", b"\r\n")):
+        folder = tmp_path / f"json {number}"
+        _schema_file(folder, V1)
+        rows = [_canal(n, V1 + n) for n in range(3)]
+        _data_file(folder, f"{V1}/CDC000001.json", *rows, end=end)
+        assert [e.after for e in _events(folder, terminator=end.decode())] == [{"id": str(n)} for n in range(3)]
 
 
 def test_csv_rows_that_are_none(tmp_path: Path) -> None:

@@ -94,6 +94,26 @@ def test_ddl_of_the_stream() -> None:
     assert any(isinstance(event, RowChange) and event.table_version is not None for event in events)
 
 
+def test_positions_of_other_types() -> None:
+    """As other clients of Kafka give them, they are refused by name."""
+    rows: list[tuple[str, Any]] = [
+        ("timestamp", (1, 1764000000123)), ("timestamp", 1764000000.123), ("timestamp", "1764000000123"),
+        ("timestamp", datetime(2024, 1, 1)), ("timestamp", True), ("partition", "0"), ("partition", 1.0),
+        ("offset", b"7"), ("offset", False), ("topic", b"orders"), ("topic", 5),
+    ]  # fmt: skip
+
+    def check(row: tuple[str, Any]) -> None:
+        position: dict[str, Any] = {row[0]: row[1]}
+        for call in (
+            lambda: Decoder("open").decode(b"", b"", **position),
+            lambda: Encoder("open").encode(DdlEvent("open", "", "", 1, 1, ""), **position),
+        ):
+            with pytest.raises(SetupError, match=f"{row[0]} is of type {type(row[1]).__name__}: "):
+                call()
+
+    check_rows(rows, check)
+
+
 def test_what_is_wrong_is_said() -> None:
     for call, words in (
         (lambda: Decoder("nope"), "known: "),
@@ -107,6 +127,11 @@ def test_what_is_wrong_is_said() -> None:
         (lambda: Decoder("open").decode(b"", b"", headers={"a": 1}), "header a"),  # type: ignore[arg-type]
         (lambda: Decoder("open").decode(b"", b"", headers=[("a", b"", 1)]), "pairs of a name"),  # type: ignore[list-item]
         (lambda: Decoder("open").decode(b"", b"", headers=[(b"a", b"")]), "a text is needed"),  # type: ignore[list-item]
+        (lambda: Decoder(5), "format is of type int: a text"),  # type: ignore[arg-type]
+        (lambda: Decoder("open", options=[("a", 1)]), "options is of type list: an object"),  # type: ignore[arg-type]
+        (lambda: Decoder("open", time_zone=8), "time_zone is of type int"),  # type: ignore[arg-type]
+        (lambda: Decoder("open", history=1), "history is of type int"),  # type: ignore[arg-type]
+        (lambda: Encoder("open", topic=b"x"), "topic is of type bytes"),  # type: ignore[arg-type]
         (lambda: Encoder("open", subject_strategy="x"), "choose topic, record"),  # type: ignore[arg-type]
         (lambda: Encoder("simple"), "read, not written"),
         (lambda: Encoder("open").encode(b"x"), "a change event is needed"),  # type: ignore[arg-type]

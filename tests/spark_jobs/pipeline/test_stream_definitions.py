@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from tests.support.ddl_histories import recorded
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import WIRE
 from ticdc_bridge.schemas.inputs.table_definitions import TableDefinitions
-from ticdc_bridge.schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.event import DdlEvent, ms_to_tso
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
 from ticdc_bridge.spark_jobs.pipeline.stream_definitions import StreamDefinitions
 
@@ -75,6 +77,21 @@ def test_repeated_and_late_events_give_the_same_history() -> None:
         for id_ in (TableId(event.db, event.table), TableId(event.db.upper(), event.table)):
             for ts in (event.commit_ts, (event.commit_ts or 0) + 1, None):
                 assert in_order.at(id_, ts) == shuffled.at(id_, ts)
+
+
+def test_ddl_without_a_commit_ts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Canal's es counts, the commit's millisecond; what has no time is not used, which is said once."""
+    queries = "CREATE TABLE t (a INT)", "ALTER TABLE t ADD COLUMN b INT"
+    found = StreamDefinitions()
+    for query, ms in zip(queries, (5, 9), strict=True):
+        found.learn(DdlEvent("canal-json", "d", "t", None, None, query, {"es": ms}))
+    assert columns(found.at(T, ms_to_tso(5) + 1)) == ["a"]
+    assert columns(found.at(T, ms_to_tso(9) + 1)) == columns(found.at(T, None)) == ["a", "b"]
+    found = StreamDefinitions()
+    for query in queries:
+        found.learn(DdlEvent("debezium-mysql", "d", "t", None, None, query, {"source": {"ts_ms": 5}}))
+        assert found.at(T, None) is None
+    assert capsys.readouterr().err.count("without a commit_ts is not used") == 1
 
 
 def test_wire_mode_is_for_ticdc_only() -> None:

@@ -165,6 +165,9 @@ def test_a_local_master_tries_a_task_again_and_what_spark_says_is_told_plainly(
     texts = {
         "Job aborted: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)": "STOPPED",
         "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node": "KAFKA_UNREACHABLE",
+        "org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata after 9 ms": "UNKNOWN_TOPIC",
+        "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: no such topic": "UNKNOWN_TOPIC",
+        "io.delta.exceptions.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND] files were added": "STOPPED",
         "org.apache.spark.SparkException: Could not parse Master URL: 'nonsense'": "USAGE",
     }
     for text, code in texts.items():

@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.codec import json_exact
 from ticdc_bridge.schemas.codec.bounded_cache import BoundedCache
 from ticdc_bridge.schemas.codec.byte_signatures import with_body_name
 from ticdc_bridge.schemas.codec.json_exact import name_other_form
-from ticdc_bridge.schemas.formats.base import Context
+from ticdc_bridge.schemas.formats.base import Context, table_of_name
 from ticdc_bridge.schemas.formats.debezium.connect import ConnectSchema, document
 from ticdc_bridge.schemas.formats.debezium.connector import MYSQL, TIDB
 from ticdc_bridge.schemas.formats.debezium.mysql_connector import values
@@ -92,12 +92,6 @@ def message_key(payload: Any, token: Hashable, schema: Mapping[str, Any] | None)
         del payload[ROUTER_FIELD]
         router = named if isinstance(named, str) else ""
     return MessageKey(True, payload, tuple(payload), None, token, schema, router)
-
-
-def table_of_name(name: str) -> TableId | None:
-    """`prefix.db.table` → the table; None for a name of fewer parts."""
-    names = name.split(".")
-    return TableId(names[-2], names[-1]) if len(names) >= 3 and all(names) else None
 
 
 # ---- What was read of each topic before: what a null value means there.
@@ -207,6 +201,7 @@ class FlattenedRows:
     def __init__(self, context: Context, format_: str) -> None:
         self._format = format_
         self._options, self._tables, self._asked = context.options, context.tables, context.table
+        self._by_option = context.table_by_option
         prefix = context.options.add_fields_prefix
         self._names = {prefix + f: f for f in (_UNQUALIFIED + _QUALIFIED if prefix else _WITHOUT_PREFIX)}
         self._names[DELETED] = "deleted"
@@ -280,11 +275,7 @@ class FlattenedRows:
         db, table = _text_of("db", fields, headers), _text_of("table", fields, headers)
         if db and table:
             return TableId(db, table)
-        if self._options.table:
-            names = self._options.table.partition(".")
-            default: TableId | None = TableId(names[0], names[2])
-        else:
-            default = table_of_name(topic) if self._options.table_from_topic and topic else None
+        default = self._by_option(topic)
         return TableId(default.db, table) if table and default else default
 
 
@@ -376,11 +367,15 @@ class DebeziumMysqlDecoder:
             check_connector(source, self.connector.format)
             return _ddl(self.connector.format, payload)
         headers = self._flattened.headers(message) if message.headers else {}
-        if source is None and "op" in payload and ("after" in payload or "before" in payload):
+        is_bare = _is_bare(payload)
+        if source is None and (is_bare or ("op" in payload and ("after" in payload or "before" in payload))):
             # as stream processors write it: whose row it is, the options have to say
             table = self._flattened.table({}, headers, content.message.topic)
             if table is None:
                 raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_name_it()}")
+            if is_bare:
+                op = "d" if not payload["after"] else "u" if payload["before"] else "c"
+                content = content._replace(payload={**payload, "op": op})
             event = self._rows.read(content.message_content(table._asdict()), None, _times(content.payload))
             event.untimed = True
             self._memory.add(content.message, event, null_deletes=False)
@@ -398,6 +393,13 @@ class DebeziumMysqlDecoder:
     def _row(self, content: _Content, source: dict[str, Any]) -> Event:
         payload = content.payload
         check_connector(source, self.connector.format)
+        if not (source.get("db") and source.get("table")):  # a stream processor's, of a table without database
+            headers = self._flattened.headers(content.message)
+            named = self._flattened.table(source, headers, content.message.topic)
+            if named is None:
+                details = "its source has no db or no table, so nothing says of which table it is"
+                raise ValueError(f"{details}; set the option table or table_from_topic ({Hint.READ_OPTIONS})")
+            source = {**source, **named._asdict()}
         commit_ts = commit_ts_of_source(source)
         extra: dict[str, Any] = {"source": json_exact.python(source), **_times(payload)}
         extra |= other_fields(payload=(payload, _ENVELOPE))
@@ -585,6 +587,11 @@ class DebeziumTidbDecoder(DebeziumMysqlDecoder):
 
     def __init__(self, context: Context) -> None:
         super().__init__(replace(context, options=TIDB.chosen(context.options)))
+
+
+def _is_bare(payload: Mapping[str, Any]) -> bool:
+    """True for old and new row alone, as Materialize writes an envelope: no column of a table holds an object."""
+    return payload.keys() == {"before", "after"} and any(isinstance(image, dict) for image in payload.values())
 
 
 def _times(payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,6 +44,7 @@ SEMANTIC: dict[str, tuple[str, int | None]] = {
     DATA + "Enum": ("enum", None),
     DATA + "EnumSet": ("set", None),
     DATA + "Json": ("json", None),
+    DATA + "Uuid": ("varchar", None),
     DATA + "FloatVector": ("vector", None),
     DATA + "TiDBVectorFloat32": ("vector", None),
     **dict.fromkeys((TIME + "Date", TIME + "IsoDate", CONNECT + "Date"), ("date", None)),
@@ -96,11 +97,14 @@ def fits(column: Column, field: Mapping[str, Any]) -> bool:
     return kind in _KINDS.get(field["type"], ())
 
 
+_LEAVE_IT_OUT = "leave the column out (column.exclude.list)"
+
+
 def _guess_column(column: Column, connect: str, semantic: str, parameters: Mapping[str, str]) -> Column:
     """From Connect's type and the semantic name: what they leave open is `vague`."""
     if semantic:
         if semantic not in SEMANTIC:
-            raise ValueError(f"column {column.name!r} has the unknown type {semantic[:80]!r}")
+            raise ValueError(f"column {column.name!r} has the unknown type {semantic[:80]!r}: {_LEAVE_IT_OUT}")
         type_, scale = SEMANTIC[semantic]
         column = replace(column, type=BY_NAME[type_], scale=scale)
     elif connect == "bytes":
@@ -109,7 +113,9 @@ def _guess_column(column: Column, connect: str, semantic: str, parameters: Mappi
         guess, vague = BY_CONNECT[connect]
         column = replace(column, type=guess, vague=vague)
     else:
-        raise ValueError(f"column {column.name!r} has the unknown type {json_exact.dump(connect)[:60]}")
+        raise ValueError(
+            f"column {column.name!r} has the unknown type {json_exact.dump(connect)[:60]}: {_LEAVE_IT_OUT}"
+        )
     if semantic == DECIMAL:
         precision, scale = int(parameters.get("connect.decimal.precision", "65")), int(parameters["scale"])
         if scale < 0:

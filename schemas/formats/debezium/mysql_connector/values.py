@@ -32,7 +32,7 @@ from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import (
 from ticdc_bridge.schemas.formats.debezium.row_reader import DebeziumDialect, Read
 from ticdc_bridge.schemas.formats.debezium.values import json_number, json_string
 from ticdc_bridge.schemas.model import values
-from ticdc_bridge.schemas.model.errors import Hint, WireError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Value
 from ticdc_bridge.schemas.model.types import BY_NAME, Kind
@@ -304,7 +304,18 @@ def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialec
 
     images = fields.null_images, fields.default_images
     read = partial(reader, options)
-    return DebeziumDialect(format_, column_of_field, read, *images, fits_options, True, adjusted_names)
+    left_out = _placeholders(options.unavailable_value_placeholder)
+    return DebeziumDialect(format_, column_of_field, read, *images, fits_options, True, adjusted_names, left_out)
+
+
+def _placeholders(text: str) -> tuple[str | bytes, ...]:
+    """`unavailable.value.placeholder`, which may be `hex:` and bytes, in every form that the connector writes it in."""
+    try:
+        data = bytes.fromhex(text.removeprefix("hex:")) if text.startswith("hex:") else text.encode()
+    except ValueError as error:
+        details = f"option unavailable_value_placeholder={text[:40]!r}: hexadecimal digits are needed after hex:"
+        raise SetupError("USAGE", details=details) from error
+    return (data.decode("utf-8", "replace"), data, *(write(data) for write in BINARY_TEXT.values()))
 
 
 _KINDS_OF_TIME = (Kind.DATE, Kind.DATETIME, Kind.TIME, Kind.YEAR)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 from typing import Any
+
+import pytest
 
 from tests.schemas.formats.debezium import connect_messages as connect
 from tests.schemas.formats.debezium.connect_messages import envelope, field, keyed, message, with_schema
@@ -13,9 +16,11 @@ from ticdc_bridge.schemas.formats.base import Context
 from ticdc_bridge.schemas.formats.debezium.mysql_connector.schema import adjusted_names
 from ticdc_bridge.schemas.formats.format_table import FORMATS
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas, RegisteredSchema
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.spark_jobs.jobs.verify import binlog_position
+from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message, transcode_message
 
 # ---- Values as other settings and custom converters of the connector write them: exact, flagged, or refused by column.
@@ -288,13 +293,13 @@ def test_reasons_for_an_envelope_that_is_none() -> None:
     rows = [
         ({"op": "c", "after": row, "source": {}}, "source has no db or no table"),
         ({"op": "c", "after": row, "source": {"db": "shop"}}, "source has no db or no table"),
-        ({"op": "c", "after": row, "source": {"db": "shop", "table": None}}, "table is no string"),
+        ({"op": "c", "after": row, "source": {"db": "shop", "table": None}}, "source has no db or no table"),
         (envelope(row, op="x"), 'op "x" is not c, u, d or r'),
         (envelope(row) | {"op": None}, "op null is not c, u, d or r"),
-        (envelope([1]), "op 'c' without its row"),
-        (envelope({}), "a row without columns"),
-        (envelope(None, {}, "d"), "a row without columns"),
-        (envelope(row, table=""), "an empty db or table"),
+        (envelope([1]), "without its row"),
+        (envelope({}), "without its row"),
+        (envelope(None, {}, "d"), "without its row"),
+        (envelope(row, table=""), "source has no db or no table"),
     ]
 
     def check(case: tuple[Any, str]) -> None:
@@ -302,6 +307,99 @@ def test_reasons_for_an_envelope_that_is_none() -> None:
         assert case[1] in connect.shown(result)
 
     check_rows(rows, check)
+
+
+def test_envelopes_of_stream_processors() -> None:
+    """Flink CDC's and RisingWave's (no connector), of a table without database, Materialize's (sides alone)."""
+    row, old = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}
+    source: dict[str, Any] = {"db": "shop", "table": "orders"}
+    new, both, gone = (None, row), (old, row), (old, None)
+    sides = [("c", new), ("u", both), ("d", gone), ("c", ({}, row)), ("d", (old, {}))]
+
+    def check(case: tuple[str, Any]) -> None:
+        op, (before, after) = case
+        bodies: list[tuple[dict[str, Any], dict[str, Any]]] = [
+            ({"before": before, "after": after, "op": op, "source": source}, {}),
+            ({"before": before, "after": after, "op": op, "source": {**source, "db": None}}, SHOP),
+            ({"before": before, "after": after, "op": op, "source": {**source, "db": None}}, {"table": "shop.x"}),
+            ({"before": before, "after": after, "op": op}, SHOP), ({"before": before, "after": after}, SHOP),
+            ({"before": before, "after": after}, BY_TOPIC),
+        ]  # fmt: skip
+        for body, options in bodies:
+            for format_ in ("debezium-mysql", "auto"):
+                record = message(body, {"id": 1}, "srv.shop.orders")
+                result = decode_message(connect.decoder(ORDERS, format_, **options), record)
+                want = [None if not image else {k: str(v) for k, v in image.items()} for image in (before, after)]
+                assert connect.shown(result) == (op, "shop.orders", ["id"], *want)
+            if options:
+                said = connect.shown(decode_message(connect.decoder(ORDERS, "auto"), record))
+                assert "option table" in said
+                assert "no format that is known" not in said
+
+    check_rows(sides, check)
+
+
+def test_the_option_table_is_refused_where_it_has_no_effect() -> None:
+    for format_ in ("avro", "open", "open-tiflow", "craft", "simple", "debezium", "debezium-avro"):
+        for options in (SHOP, BY_TOPIC):
+            with pytest.raises(SetupError, match="say of which table they are"):
+                CodecConfig(format_, FileSchemas([]), Options.of(options))
+
+
+def test_a_uuid_is_text_and_virtual_columns_are_flagged() -> None:
+    text = "f47ac10b-58cc-4372-a567-0e02b2c3d479"
+    body = with_schema(envelope({"id": 1, "v": text}), field("v", "string", "io.debezium.data.Uuid"))
+    for kind in ("", "CHAR(36)", "VARCHAR(36)", "TEXT"):
+        ddl = f"CREATE TABLE orders (id INT PRIMARY KEY, v {kind})" if kind else ()
+        [result] = connect.read([message(body, {"id": 1})], ddl)
+        assert connect.shown(result)[4] == {"id": "1", "v": text}
+        assert connect.flags(result) == []
+    unknown = with_schema(envelope({"id": 1, "v": text}), field("v", "string", "io.debezium.data.Ltree"))
+    assert "leave the column out" in connect.shown(connect.read([message(unknown, {"id": 1})])[0])
+    virtual = "CREATE TABLE orders (id INT PRIMARY KEY, v INT AS (id * 2))"
+    [result] = connect.read([message(envelope({"id": 1, "v": 2}, {"id": 1, "v": 2}, "u"), {"id": 1})], virtual)
+    assert (connect.shown(result)[4], connect.flags(result)) == ({"id": "1"}, ["virtual_left_out:v"])
+
+
+PLACEHOLDER = "__debezium_unavailable_value"
+
+
+def test_what_stands_for_values_that_were_not_sent() -> None:
+    """Such a column is absent, and flagged: of text and bytes, in each handling mode, with schema or definition."""
+    plain = base64.b64encode(PLACEHOLDER.encode()).decode()
+    rows = [
+        ("TEXT", PLACEHOLDER, None, {}), ("TEXT", PLACEHOLDER, STRING, {}), ("", PLACEHOLDER, STRING, {}),
+        ("", PLACEHOLDER, None, {}), ("JSON", PLACEHOLDER, None, {}), ("JSON", PLACEHOLDER, STRING, {}),
+        ("BLOB", plain, field("v", "bytes"), {}), ("BLOB", plain, None, {}), ("", plain, field("v", "bytes"), {}),
+        ("BLOB", PLACEHOLDER.encode().hex(), None, {"binary_handling_mode": "hex"}),
+        ("BLOB", base64.urlsafe_b64encode(PLACEHOLDER.encode()).decode(), STRING,
+         {"binary_handling_mode": "base64-url-safe"}),
+        ("TEXT", "-", None, {"unavailable_value_placeholder": "-"}),
+        ("BLOB", "AP8=", field("v", "bytes"), {"unavailable_value_placeholder": "hex:00ff"}),
+    ]  # fmt: skip
+
+    def check(case: tuple[str, str, Field | None, dict[str, Any]]) -> None:
+        sql_type, value, of, options = case
+        ddl = f"CREATE TABLE orders (id INT PRIMARY KEY, v {sql_type})" if sql_type else ()
+        for op in ("c", "u", "d", "flattened"):
+            row, old = {"id": 1, "v": value}, op in ("u", "d")
+            body: Any = envelope(row if op != "d" else None, row if old else None, op)
+            body = {**row, **NAMES, "__op": "u"} if op == "flattened" else body
+            body = with_schema(body, of) if of is not None and op != "flattened" else body
+            [result] = connect.read([message(body, {"id": 1})], ddl, **options)
+            images = connect.shown(result)[3:]
+            assert [i for i in images if i is not None] == [{"id": "1"}] * (2 if op == "u" else 1)
+            assert [f for f in connect.flags(result) if f.endswith(":v")] == ["value_not_sent:v"]
+        other = {"unavailable_value_placeholder": "?"}
+        if "unavailable_value_placeholder" not in options and sql_type != "JSON":
+            [result] = connect.read(
+                [message(with_schema(envelope(row), of) if of else envelope(row))], ddl, **options | other
+            )
+            assert "v" in connect.shown(result)[4]
+
+    check_rows(rows, check)
+    with pytest.raises(SetupError, match="hexadecimal digits"):
+        connect.decoder(unavailable_value_placeholder="hex:0")
 
 
 ORDERS = "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20))"
@@ -414,7 +512,7 @@ REFUSED: list[Case] = [
     ("no db", [message({**ROW, "__op": "c", "__table": "orders"}, {"id": 1})], (), {}, ["nothing says of which table"]),
     ("nothing", [message(ROW, {"id": 1})], (), {}, ["set table or table_from_topic"]),
     ("a topic of another form", [message(ROW, {"id": 1}, "orders")], (), BY_TOPIC, ["set table or table_from_topic"]),
-    ("no columns", [message({"__op": "c", **NAMES}, {"id": 1})], (), {}, ["a row without columns"]),
+    ("no columns", [message({"__op": "c", **NAMES}, {"id": 1})], (), {}, ["without its row"]),
     ("no operation of a row", [message({**ROW, **NAMES, "__op": "x"}, {"id": 1})], (), {}, ['"x" of a flattened row']),
 ]  # fmt: skip
 
