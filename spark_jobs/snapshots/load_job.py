@@ -176,8 +176,12 @@ def _load_table(
         print(f"load: {id_} was loaded before at this TSO", file=sys.stderr)
         return before
     places = [(target, load.place_of(target, load_job.tso)) for target in targets]
+    newest = max((s.commit_ts for s in load_job.statements), default=-1)
     for target, place in places:
-        _check_place(load_job, target, place)
+        if load_job.tso < place.applied and place.loaded <= load_job.tso and newest < place.applied:
+            follows = f"{target.columns.lake_table.location} follows statements up to commit_ts {place.applied}"
+            details = f"{follows}, from after the snapshot: give them ({Hint.DDL}), or load a newer snapshot"
+            raise target.columns.stopped(details)
     rows, count = source.rows(spark, stage)
     snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns, count, load_job.is_lossy)
     for name, number in snapshot.nulled(targets[0].columns.values).items():
@@ -232,17 +236,6 @@ def _steps(load_job: LoadJob, source: SnapshotTable, place: load.Place, is_all: 
     return [replace(step, unsure="", unclear="") if is_all and step.commit_ts <= tso else step for step in steps]
 
 
-def _check_place(load_job: LoadJob, target: load.Target, place: load.Place) -> None:
-    """SetupError STOPPED for a place that follows statements from after the snapshot, which are not given."""
-    newest = max((s.commit_ts for s in load_job.statements), default=-1)
-    if load_job.tso < place.applied and place.loaded <= load_job.tso and newest < place.applied:
-        details = (
-            f"{target.columns.lake_table.location} follows statements up to commit_ts {place.applied}, which are from"
-            f" after the snapshot: give them ({Hint.DDL}), or load a newer snapshot"
-        )
-        raise target.columns.stopped(details)
-
-
 def _locations(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:
     """Where a table goes: the current one (or the first that is asked for), the changelog, the versions, the layout."""
     given = next((entry for entry in job.outputs if entry.tables.takes(id_)), None)
@@ -262,13 +255,13 @@ def _in_zone(snapshot: load.Snapshot, source: str, target: str) -> load.Snapshot
         return snapshot
     from pyspark.sql import functions as F
 
-    def shift(text: str | None) -> str | None:
+    @F.udf("string")
+    def shifted(text: str | None) -> str | None:
         try:
             return None if text is None else shift_zone(text, source, target)[0]
         except ValueError as error:
             raise load.SourceError(str(error)) from error
 
-    shifted = F.udf(lambda text: shift(text), "string")
     of_zone = {n for n, column in enumerate(snapshot.columns) if column.type.kind is Kind.TIMESTAMP}
     texts = {f"c_{n}": shifted(F.expr(snapshot.text(n))) for n in of_zone}
     return replace(snapshot, rows=snapshot.rows.withColumns(texts)) if texts else snapshot

@@ -69,29 +69,29 @@ class TidbServer:
             raise SetupError("USAGE", details=f"--source: {error}") from error
         if file := os.environ.get(CA):
             address = replace(address, tls={"ca": file, "verify_mode": "required", "check_hostname": True})
-        server = cls(address, zone)
         if at is not None and not 0 < at <= MAX_TSO:
             raise SetupError("USAGE", details=f"--at {at}: a TSO is needed (physical ms << 18 | logical)")
-        return replace(server, tso=at or server._newest_tso())
-
-    def _newest_tso(self) -> int:
-        with self.cursor() as cursor:
-            cursor.execute("BEGIN")
-            cursor.execute("SELECT @@tidb_current_ts")
-            return int(cursor.fetchone()[0])
+        if at is None:
+            with cls(address, zone).cursor() as cursor:
+                cursor.execute("BEGIN")
+                cursor.execute("SELECT @@tidb_current_ts")
+                at = int(cursor.fetchone()[0])
+        return cls(address, zone, at)
 
     @contextmanager
     def cursor(self, unbuffered: bool = False) -> Iterator[Any]:
         """A cursor at the TSO, whose values are bytes. SetupError TIDB_UNREACHABLE for what the server refuses."""
-        client = _client()
+        try:
+            client = mysql_client()
+        except ValueError as error:
+            raise SetupError("USAGE", details=f"--source: {error}") from error
         try:
             connection = connect(self.address, client, autocommit=True)
             try:
                 connection.use_unicode, connection.decoders = False, {}
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
-                cursor.execute(
-                    "SET SESSION time_zone = %s, sql_mode = ''", ("+00:00" if self.zone == "UTC" else self.zone,)
-                )
+                zone = "+00:00" if self.zone == "UTC" else self.zone
+                cursor.execute("SET SESSION time_zone = %s, sql_mode = ''", (zone,))
                 if self.tso:
                     cursor.execute(f"SET SESSION tidb_snapshot = '{self.tso}'")
                 yield cursor
@@ -114,13 +114,13 @@ class TidbServer:
     def tables(self, ids: Iterable[TableId], chunk_rows: int) -> list[TidbTable]:
         """These tables, as of the TSO."""
         with self.cursor() as cursor:
-            return [self._table(cursor, id_, chunk_rows) for id_ in ids]
-
-    def _table(self, cursor: Any, id_: TableId, chunk_rows: int) -> TidbTable:
-        cursor.execute(f"SHOW CREATE TABLE {_name(id_)}")
-        query, where = cursor.fetchone()[1].decode(), f"table {id_} of {self.address.name}"
-        shown = DdlText(self.tso - 1, id_.db, query, SHOW, "UTC", where)
-        return TidbTable(versions([shown])[-1].table, shown, self, chunk_rows)
+            tables = []
+            for id_ in ids:
+                cursor.execute(f"SHOW CREATE TABLE {_name(id_)}")
+                query, where = cursor.fetchone()[1].decode(), f"table {id_} of {self.address.name}"
+                shown = DdlText(self.tso - 1, id_.db, query, SHOW, "UTC", where)
+                tables.append(TidbTable(versions([shown])[-1].table, shown, self, chunk_rows))
+            return tables
 
 
 @dataclass
@@ -170,36 +170,32 @@ class TidbTable(SnapshotTable):
         ]
 
     @cached_property
-    def key(self) -> list[Column] | None:
-        """The columns of the clustered key; None where rows are ordered by _tidb_rowid."""
+    def key(self) -> dict[str, Column | None]:
+        """What orders the rows, by its names in SQL: the columns of the clustered key, or _tidb_rowid (None)."""
         try:
             with self.server.cursor() as cursor:
                 cursor.execute(f"SELECT {ROW_ID} FROM {_name(self.table.id)} LIMIT 0")
-            return None
+            return {ROW_ID: None}
         except SetupError as error:
             if error_number(error) != _NO_COLUMN:
                 raise
-            return [self.table.by_name[name] for name in self.table.primary_key]
+            return {quote_name(name): self.table.by_name[name] for name in self.table.primary_key}
 
     def chunks(self) -> list[str]:
         """Conditions (SQL) that begin the chunks of `chunk_rows` rows, in the key's order; the first is "TRUE"."""
-        key, cuts = self.key, ["TRUE"]
-        names = [ROW_ID] if key is None else [quote_name(column.name) for column in key]
-        select = f"SELECT {', '.join(names)} FROM {_name(self.table.id)} WHERE"
-        order = f"ORDER BY {', '.join(names)} LIMIT {self.chunk_rows - 1}, 1"
+        cuts, names = ["TRUE"], ", ".join(self.key)
+        select, order = f"SELECT {names} FROM {_name(self.table.id)} WHERE", f"ORDER BY {names}"
         with self.server.cursor() as cursor:
             while True:
-                cursor.execute(f"{select} {cuts[-1]} {order}")
+                cursor.execute(f"{select} {cuts[-1]} {order} LIMIT {self.chunk_rows - 1}, 1")
                 row = cursor.fetchone()
                 if row is None:
                     return cuts
-                values = [_literal(v, None if key is None else key[n]) for n, v in enumerate(row)]
-                cuts.append(_after(names, values))
+                cuts.append(_after([*self.key], [*map(_literal, row, self.key.values())]))
 
     def read(self, chunk: str) -> Iterator[list[Any]]:
-        names = [ROW_ID] if self.key is None else [quote_name(column.name) for column in self.key]
         columns = ", ".join(quote_name(column.name) for column in self.columns)
-        order = f"ORDER BY {', '.join(names)} LIMIT {self.chunk_rows}"
+        order = f"ORDER BY {', '.join(self.key)} LIMIT {self.chunk_rows}"
         with self.server.cursor(unbuffered=True) as cursor:
             cursor.execute(f"SELECT {columns} FROM {_name(self.table.id)} WHERE {chunk} {order}")
             connection = cursor.connection
@@ -207,7 +203,7 @@ class TidbTable(SnapshotTable):
             try:
                 for part in packet_rows(partial(_read_into, connection._rfile), len(self.columns)):
                     if isinstance(part, bytes):
-                        _client().protocol.MysqlPacket(part, "utf8").check_error()
+                        mysql_client().protocol.MysqlPacket(part, "utf8").check_error()
                         return
                     yield [arrow_array(v, c, _AS_SENT) for v, c in zip(part, self.columns, strict=True)]
             except (EOFError, ValueError) as error:
@@ -242,13 +238,6 @@ def _after(names: Sequence[str], values: Sequence[str]) -> str:
         same = [f"{a} = {b}" for a, b in zip(names[:n], values[:n], strict=True)]
         cases.append(f"({' AND '.join([*same, f'{name} > {value}'])})")
     return f"({' OR '.join(cases)})"
-
-
-def _client() -> Any:
-    try:
-        return mysql_client()
-    except ValueError as error:
-        raise SetupError("USAGE", details=f"--source: {error}") from error
 
 
 def error_number(error: SetupError) -> Any:

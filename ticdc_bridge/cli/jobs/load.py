@@ -91,13 +91,15 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
     master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].")
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import spark_settings
+        from ticdc_bridge.cli.codec_arguments import spark_settings, table_outputs
         from ticdc_bridge.cli.options import check_zone
+        from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
+        from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
-        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, is_rule
         from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
         from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options
         from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_side, stages_of
@@ -105,11 +107,18 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
         if (self.table is None) is (not self.tables):
-            raise SetupError(
-                "USAGE", details="load: which tables? Give --table DB.TABLE or --tables PATTERNS, one of them"
-            )
+            raise SetupError("USAGE", details="load: which tables? Give --table DB.TABLE or --tables PATTERNS")
         choice = TableChoice.of(self.tables) if self.table is None else TableChoice.of_table(table_id(self.table))
-        out = self._check_outputs(several=self.table is None and choice.only is None)
+        locations = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
+        outputs = table_outputs("load", self.table, locations)
+        if self.table is None and choice.only is None and not all(map(is_rule, outputs.values())):
+            details = f"{' and '.join(outputs)}: several tables may be loaded: name {{schema}} and {{table}}"
+            raise SetupError("USAGE", details=details)
+        letters = self.dead_letter or ""
+        if letters == "-" or letters.startswith((*TABLE_PREFIXES, TOPIC)) or letters.endswith(".parquet"):
+            raise SetupError("USAGE", details=f"--dead-letter {letters}: load writes JSON lines to a file")
+        check_different({**locations, "--dead-letter": self.dead_letter})
+        out = next(iter(outputs.values()))
         zone = check_zone("--time-zone", self.time_zone) or "UTC"
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
         job = Job(
@@ -157,29 +166,3 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         unknown = f"whether the changefeed began at or before TSO {tso} is not known"
         texts = check_handover(topics, kafka_of(self).settings(), config, tso)
         tell_lines("warning", [f"{unknown}: {text}" for text in texts])
-
-    def _check_outputs(self, several: bool) -> str:
-        """The first place that is given. SetupError USAGE where a place is none, or one of two tables."""
-        from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
-        from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different, table_location_of
-        from ticdc_bridge.spark_jobs.pipeline.table_choice import check_rule, is_rule
-
-        outputs = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
-        given = {name: location for name, location in outputs.items() if location is not None}
-        if not given:
-            raise SetupError("USAGE", details="load: where to? Add --out 'delta:lake/{schema}/{table}' (or iceberg:…)")
-        for name, location in given.items():
-            if table_location_of(location) is None:
-                raise SetupError("USAGE", details=f"load writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
-            if is_rule(location):
-                check_rule(location, name)
-            elif several:
-                details = (
-                    f"{name} {location}: several tables may be loaded: name their places with {{schema}} and {{table}}"
-                )
-                raise SetupError("USAGE", details=details)
-        letters = self.dead_letter or ""
-        if letters == "-" or letters.startswith((*TABLE_PREFIXES, TOPIC)) or letters.endswith(".parquet"):
-            raise SetupError("USAGE", details=f"--dead-letter {letters}: load writes JSON lines to a file")
-        check_different({**outputs, "--dead-letter": self.dead_letter})
-        return next(iter(given.values()))
