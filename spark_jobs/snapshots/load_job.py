@@ -255,13 +255,13 @@ def _in_zone(snapshot: load.Snapshot, source: str, target: str) -> load.Snapshot
         return snapshot
     from pyspark.sql import functions as F
 
-    @F.udf("string")
-    def shifted(text: str | None) -> str | None:
+    def shift(text: str | None) -> str | None:
         try:
             return None if text is None else shift_zone(text, source, target)[0]
         except ValueError as error:
             raise load.SourceError(str(error)) from error
 
+    shifted = F.udf(lambda text: shift(text), "string")  # Spark can't read the types of `shift`
     of_zone = {n for n, column in enumerate(snapshot.columns) if column.type.kind is Kind.TIMESTAMP}
     texts = {f"c_{n}": shifted(F.expr(snapshot.text(n))) for n in of_zone}
     return replace(snapshot, rows=snapshot.rows.withColumns(texts)) if texts else snapshot
