@@ -130,23 +130,29 @@ class Snapshot:
         text = f"{unfit_text(column)}: --dead-letter FILE takes such rows out{hint}"
         return value if is_unfit is None else F.when(is_unfit, F.raise_error(F.lit(text))).otherwise(value)
 
+    @property
+    def fields(self) -> list[str]:
+        """SQL: what all changes of the snapshot have alike."""
+        at = f"CAST({self.tso} AS bigint)"
+        return [
+            "'row' AS kind", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
+            f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table",
+            "CAST(array() AS array<string>) AS flags", "0 AS row",
+        ]  # fmt: skip
+
     def changes(self) -> DataFrame:
         """The rows as spark_jobs.arrow.change_schema.CHANGES with `position`, inserted at the TSO."""
         names = ", ".join(sql_literal(column.name) for column in self.columns)
         texts = ", ".join(self.text(n) for n in range(len(self.columns)))
         keys = ", ".join(sql_literal(name) for name in self.table.handle_key)
-        at = f"CAST({self.tso} AS bigint)"
         # Rows of a table without a key are told apart by where they stand in the snapshot. A delete without a commit_ts
         # that Kafka had later, in this millisecond too, is newer than they are.
         time = f"timestamp_millis({_before(self.tso)})"
         source = f"named_struct('topic', 'snapshot {self.tso}', 'partition', file, 'offset', line, 'timestamp', {time})"
         return self.rows.selectExpr(
-            "'row' AS kind", "'s' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
-            f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table",
-            "CAST(NULL AS int) AS schema_id", "CAST(NULL AS bigint) AS table_version",
-            f"CAST(array({keys}) AS array<string>) AS key",
-            "CAST(NULL AS map<string,string>) AS before", f"map_from_arrays(array({names}), array({texts})) AS after",
-            "CAST(array() AS array<string>) AS flags", "0 AS row", f"CAST({source} AS {SOURCE}) AS source",
+            *self.fields, "'s' AS op", "CAST(NULL AS int) AS schema_id", "CAST(NULL AS bigint) AS table_version",
+            f"CAST(array({keys}) AS array<string>) AS key", "CAST(NULL AS map<string,string>) AS before",
+            f"map_from_arrays(array({names}), array({texts})) AS after", f"CAST({source} AS {SOURCE}) AS source",
             "CAST(NULL AS string) AS error", "(CAST(file AS bigint) << 40) + line AS position",
         )  # fmt: skip
 
@@ -174,10 +180,7 @@ def place_of(target: Target, tso: int) -> Place:
     own = F.col(merge.ROW_MESSAGE).startswith(f"snapshot {tso}/") if keyless else F.col(columns.kind.time_column) == tso
     is_clear = rows.where(~own).isEmpty()
     if keyless and not is_clear:
-        details = (
-            f"{lake_table.location} has rows from before TSO {tso}, and nothing tells which of them the snapshot has,"
-            " as the table has no key"
-        )
+        details = f"{lake_table.location} has rows from before TSO {tso}, and no key to tell those of the snapshot by"
         raise columns.stopped(f"{details}. {load_into_new(columns.settings.id)}")
     return Place(columns.time_of(APPLIED), columns.time_of(LOADED), is_clear)
 
@@ -270,13 +273,11 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
     texts = [F.expr(_plain(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
     here = snapshot.changes().select(*rows.keys_of("after"))
     gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
-    before = ", ".join(f"{sql_literal(column.name)}, t_{n}" for n, column in enumerate(rows.keys))
-    at, names = f"CAST({snapshot.tso} AS bigint)", ", ".join(sql_literal(column.name) for column in rows.keys)
+    names = ", ".join(sql_literal(column.name) for column in rows.keys)
+    before = ", ".join(f"t_{n}" for n in range(len(rows.keys)))
     deletes = gone.selectExpr(
-        "'row' AS kind", "'d' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
-        f"{sql_literal(snapshot.id.db)} AS db", f"{sql_literal(snapshot.id.table)} AS table", f"array({names}) AS key",
-        f"map({before}) AS before", "CAST(NULL AS map<string,string>) AS after",
-        "CAST(array() AS array<string>) AS flags", "0 AS row", "CAST(-1 AS bigint) AS position",
+        *snapshot.fields, "'d' AS op", f"array({names}) AS key", "CAST(NULL AS map<string,string>) AS after",
+        f"map_from_arrays(array({names}), array({before})) AS before", "CAST(-1 AS bigint) AS position",
     ).localCheckpoint()  # fmt: skip
     return None if deletes.isEmpty() else deletes
 

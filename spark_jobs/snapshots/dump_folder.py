@@ -125,7 +125,8 @@ def _definition(id_: TableId, path: Path, tso: int, location: str) -> DumpTable:
     except (DdlError, ValueError, *UNREADABLE) as error:
         details = error.detail if isinstance(error, DdlError) else error
         raise _error(location, f"{path.name}: {details}") from error
-    return DumpTable(table, shown)
+    # STORED generated columns are left out too (upstream `export/sql.go`).
+    return DumpTable(table, shown, [column for column in table.columns if column.generated is None])
 
 
 def _table_of(name: str, tables: Sequence[TableId], location: str) -> TableId:

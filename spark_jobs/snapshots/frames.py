@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
 from ticdc_bridge.schemas.columnar.dump_reader import DumpCut, DumpTextError, TextForm
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.table import Column, TableId
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
@@ -58,11 +58,6 @@ class DumpTable(SnapshotTable):
     @property
     def id(self) -> TableId:
         return self.table.id
-
-    @property
-    def columns(self) -> list[Column]:
-        """Generated columns are left out, STORED ones too (upstream `export/sql.go`)."""
-        return [column for column in self.table.columns if column.generated is None]
 
     def heads(self) -> Iterator[FileHead]:
         """The first bytes of its first files. The last is none that is whole where there are more."""

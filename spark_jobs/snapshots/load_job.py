@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -82,7 +81,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
 
     SetupError as merge raises it; the tables before are loaded then.
     """
-    total, began, tables = load.Loaded(0, 0), time.monotonic(), load_job.tables
+    total, tables = load.Loaded(0, 0), load_job.tables
     for losses in [_check_losses(load_job, table) for table in tables]:
         tell_lines("load: flag", losses)
     stages = [load_job.stages.of(table, load_job.tso) for table in tables]
@@ -105,8 +104,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
             if not done.errors:  # else it is loaded again: its dead letters are needed
                 stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
-            rate = f"{total.rows / max(time.monotonic() - began, 0.001):,.0f} rows/s"
-            print(f"load: {id_}: {done.rows} rows ({count} tables, {rate})", file=sys.stderr)
+            print(f"load: {id_}: {done.rows} rows ({count} tables)", file=sys.stderr)
         if letters is not None and total.errors:
             letters.close()
         elif load_job.letters is not None:

@@ -60,8 +60,7 @@ def read_source(
                 print(f"load: a load at tso {begun} {words}", file=sys.stderr)
         return server.tso, [*server.tables(ids, CHUNK_ROWS)]
     if not source.startswith(PREFIX):
-        details = f"--source {source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed"
-        raise SetupError("USAGE", details=details)
+        raise SetupError("USAGE", details=f"--source {source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed")
     dump = read_dump(source.removeprefix(PREFIX), at)
     for what, count in sorted(dump.left_alone.items()):
         print(f"load: left alone: {what} {count}", file=sys.stderr)

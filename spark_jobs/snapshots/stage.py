@@ -58,15 +58,11 @@ class Estimate(NamedTuple):
 
 @dataclass
 class SnapshotTable(ABC):
-    """A table at the TSO. definition: its CREATE TABLE, as of just before the TSO."""
+    """A table at the TSO. definition: its CREATE TABLE, as of just before the TSO. columns: those that can be read."""
 
     table: Table
     definition: DdlText
-
-    @property
-    @abstractmethod
-    def columns(self) -> Sequence[Column]:
-        """Those that can be read."""
+    columns: Sequence[Column]
 
     @property
     @abstractmethod

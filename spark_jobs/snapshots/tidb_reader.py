@@ -119,7 +119,9 @@ class TidbServer:
                 cursor.execute(f"SHOW CREATE TABLE {_name(id_)}")
                 query, where = cursor.fetchone()[1].decode(), f"table {id_} of {self.address.name}"
                 shown = DdlText(self.tso - 1, id_.db, query, SHOW, "UTC", where)
-                tables.append(TidbTable(versions([shown])[-1].table, shown, self, chunk_rows))
+                table = versions([shown])[-1].table
+                columns = [column for column in table.columns if not column.virtual]
+                tables.append(TidbTable(table, shown, columns, self, chunk_rows))
             return tables
 
 
@@ -129,10 +131,6 @@ class TidbTable(SnapshotTable):
 
     server: TidbServer
     chunk_rows: int
-
-    @property
-    def columns(self) -> Sequence[Column]:
-        return [column for column in self.table.columns if not column.virtual]
 
     @property
     def identity(self) -> str:

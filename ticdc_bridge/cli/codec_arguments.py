@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -283,7 +282,7 @@ def _json_file(path: Path) -> dict[str, Any]:
     return document
 
 
-def table_outputs(command: str, table: str | None, locations: Mapping[str, str | None]) -> dict[str, str]:
+def table_outputs(command: str, table: str | None, locations: dict[str, str | None]) -> dict[str, str]:
     """The tables of the lake that a command writes, by option. SetupError USAGE without any, and for no such place."""
     outputs = {option: output for option, output in locations.items() if output is not None}
     if not outputs:
