@@ -184,11 +184,9 @@ class _Reader:
             )  # fmt: skip
             if bad >= 0:
                 at = self._before + int(self._cells[0][bad * len(self._columns) + position])
-                what = "can't be read: nothing proves what its backslash or quotes mean, or the file is damaged"
-                if self._form.escapes is not None:
-                    what = "is not written as the others are: the file is damaged, or has another dialect"
-                details = "say what Dumpling was told (--dump-options '' for its defaults)"
-                raise DumpTextError(f"column {self._columns[n].name}: the value at byte {at} {what}: {details}")
+                what = "nothing proves what a backslash or quote means, or the file is damaged or has another dialect"
+                details = f"the value at byte {at} can't be read: {what} (--dump-options '' for Dumpling's defaults)"
+                raise DumpTextError(f"column {self._columns[n].name}: {details}")
             columns[n] = text
         return [columns[n] for n in range(len(self._columns))]
 

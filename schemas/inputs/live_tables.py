@@ -30,7 +30,7 @@ _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _MODES: Final = {"REQUIRED": (False, False), "VERIFY_CA": (True, False), "VERIFY_IDENTITY": (True, True)}
 _FILES: Final = {"ssl-ca": "ca", "ssl-cert": "cert", "ssl-key": "key"}
 _PARAMETERS: Final = (*_FILES, "ssl-mode", "password-file")
-_OF_SYSTEM: Final = (
+SYSTEM_DATABASES: Final = (
     "information_schema", "inspection_schema", "metrics_schema", "mysql", "performance_schema", "sys",
     "workload_schema",
 )  # fmt: skip
@@ -159,7 +159,7 @@ def _read(cursor: Any, address: ServerAddress, client: Any) -> TableStatements:
     except client.MySQLError:
         commit_ts = None  # no TiDB
     cursor.execute(_TABLES, (address.database, address.database))
-    tables = [(db, table) for db, table in cursor.fetchall() if address.database or db.lower() not in _OF_SYSTEM]
+    tables = [(db, table) for db, table in cursor.fetchall() if address.database or db.lower() not in SYSTEM_DATABASES]
     if not tables:
         what = f"database {address.database}" if address.database else "the server"
         raise ValueError(f"{address.name}: {what} has no table that user {address.user} may see")

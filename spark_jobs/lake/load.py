@@ -6,16 +6,14 @@ order. A current table without rows is written without a MERGE. docs/decisions/0
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
@@ -46,62 +44,6 @@ class SourceError(Exception):
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """What a table has. size: in bytes. seconds: that reading takes, where a limit needs it."""
-
-    rows: int
-    is_exact: bool
-    chunks: int
-    size: int
-    seconds: float = 0
-
-
-@dataclass
-class SnapshotTable(ABC):
-    """A table at the TSO. definition: its CREATE TABLE, as of just before the TSO."""
-
-    table: Table
-    definition: DdlText
-
-    @property
-    def is_read_in_place(self) -> bool:
-        """Its rows need no stage."""
-        return False
-
-    @property
-    @abstractmethod
-    def columns(self) -> Sequence[Column]:
-        """Those that can be read."""
-
-    @property
-    @abstractmethod
-    def identity(self) -> str:
-        """What its rows come from: tables of one identity and TSO have the same rows in the same chunks."""
-
-    @abstractmethod
-    def rows(self, spark: SparkSession, stage: Any) -> DataFrame:
-        """As Snapshot has them. stage: spark_jobs.snapshots.stage.Stage that keeps what was read."""
-
-    @abstractmethod
-    def estimate(self) -> Estimate:
-        """SetupError where the table can't be read."""
-
-    def losses(self) -> list[str]:
-        """What the source does not hold exactly: a sentence a column. SetupError where it can't be read at all."""
-        return []
-
-    def position(self, file: int, line: int) -> dict[str, str | int]:
-        """Where a row stands, for people; {} where its key alone tells it."""
-        del file, line
-        return {}
-
-    def obstacles(self, seconds: float) -> list[str]:
-        """What stands against a load that reads for so long, a sentence each."""
-        del seconds
-        return []
-
-
-@dataclass(frozen=True)
 class Snapshot:
     """The rows of a table at a TSO.
 
@@ -128,16 +70,7 @@ class Snapshot:
 
     def text(self, number: int) -> str:
         """SQL: a value in plain form."""
-        name, column = f"c_{number}", self.columns[number]
-        kind = dict(self.rows.dtypes)[name]
-        if kind == "string":
-            return name
-        if kind == "binary":
-            return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
-        if kind == "timestamp_ntz":
-            fraction = "." + "S" * column.scale if column.scale else ""
-            return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
-        return f"CAST({name} AS string)"
+        return _plain(f"c_{number}", dict(self.rows.dtypes)[f"c_{number}"], self.columns[number])
 
     def typed(self, number: int, column: Column, values: ColumnValues) -> SparkColumn:
         """A value as the lake has it; NULL for one that the column can't hold."""
@@ -176,28 +109,50 @@ class Snapshot:
 
     def checked(self, values: ColumnValues) -> Snapshot:
         """The same; a value that is none of its column's type ends the job that reads it."""
-        texts = F.array(*(F.lit(unfit_text(column) + _advice(column, values)) for column in self.columns))
-        unfit = self.unfit(values)
-        fails = F.raise_error(F.get(texts, unfit)).isNull()
-        return replace(self, rows=self.rows.where(F.when(unfit.isNotNull(), fails).otherwise(F.lit(True))))
+        cells = {f"c_{n}": self._or_fail(F.col(f"c_{n}"), n, c, values) for n, c in enumerate(self.columns)}
+        return replace(self, rows=self.rows.withColumns(cells))
+
+    def checked_values(self, rows: RowValues) -> dict[str, SparkColumn]:
+        """The values by the columns of the lake, checked as `checked` does it."""
+        numbers = {column.name: n for n, column in enumerate(self.columns)}
+        found = {column.name: F.lit(None) for column in rows.columns}
+        for column in rows.columns:
+            if column.name in numbers:
+                n = numbers[column.name]
+                value = self.typed(n, column, rows.of_column)
+                found[column.name] = self._or_fail(value, n, column, rows.of_column)
+        return found
+
+    def _or_fail(self, value: SparkColumn, number: int, column: Column, values: ColumnValues) -> SparkColumn:
+        is_unfit = self.is_unfit(number, column, values)
+        is_date = column.type.kind in values.types.kinds
+        hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" * is_date
+        text = f"{unfit_text(column)}: --dead-letter FILE takes such rows out{hint}"
+        return value if is_unfit is None else F.when(is_unfit, F.raise_error(F.lit(text))).otherwise(value)
+
+    @property
+    def fields(self) -> list[str]:
+        """SQL: what all changes of the snapshot have alike."""
+        at = f"CAST({self.tso} AS bigint)"
+        return [
+            "'row' AS kind", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
+            f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table",
+            "CAST(array() AS array<string>) AS flags", "0 AS row",
+        ]  # fmt: skip
 
     def changes(self) -> DataFrame:
         """The rows as spark_jobs.arrow.change_schema.CHANGES with `position`, inserted at the TSO."""
         names = ", ".join(sql_literal(column.name) for column in self.columns)
         texts = ", ".join(self.text(n) for n in range(len(self.columns)))
         keys = ", ".join(sql_literal(name) for name in self.table.handle_key)
-        at = f"CAST({self.tso} AS bigint)"
         # Rows of a table without a key are told apart by where they stand in the snapshot. A delete without a commit_ts
         # that Kafka had later, in this millisecond too, is newer than they are.
         time = f"timestamp_millis({_before(self.tso)})"
         source = f"named_struct('topic', 'snapshot {self.tso}', 'partition', file, 'offset', line, 'timestamp', {time})"
         return self.rows.selectExpr(
-            "'row' AS kind", "'s' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
-            f"{sql_literal(self.id.db)} AS db", f"{sql_literal(self.id.table)} AS table",
-            "CAST(NULL AS int) AS schema_id", "CAST(NULL AS bigint) AS table_version",
-            f"CAST(array({keys}) AS array<string>) AS key",
-            "CAST(NULL AS map<string,string>) AS before", f"map_from_arrays(array({names}), array({texts})) AS after",
-            "CAST(array() AS array<string>) AS flags", "0 AS row", f"CAST({source} AS {SOURCE}) AS source",
+            *self.fields, "'s' AS op", "CAST(NULL AS int) AS schema_id", "CAST(NULL AS bigint) AS table_version",
+            f"CAST(array({keys}) AS array<string>) AS key", "CAST(NULL AS map<string,string>) AS before",
+            f"map_from_arrays(array({names}), array({texts})) AS after", f"CAST({source} AS {SOURCE}) AS source",
             "CAST(NULL AS string) AS error", "(CAST(file AS bigint) << 40) + line AS position",
         )  # fmt: skip
 
@@ -225,16 +180,12 @@ def place_of(target: Target, tso: int) -> Place:
     own = F.col(merge.ROW_MESSAGE).startswith(f"snapshot {tso}/") if keyless else F.col(columns.kind.time_column) == tso
     is_clear = rows.where(~own).isEmpty()
     if keyless and not is_clear:
-        details = (
-            f"{lake_table.location} has rows from before TSO {tso}, and nothing tells which of them the snapshot has,"
-            " as the table has no key"
-        )
+        details = f"{lake_table.location} has rows from before TSO {tso}, and no key to tell those of the snapshot by"
         raise columns.stopped(f"{details}. {load_into_new(columns.settings.id)}")
     return Place(columns.time_of(APPLIED), columns.time_of(LOADED), is_clear)
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(NamedTuple):
     """What a load did. newer: rows that are newer, or deleted later, in the place. removed: keys it did not have.
     errors: rows with a value that is none of its column's type.
     """
@@ -280,18 +231,15 @@ def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[S
     """A table without rows: those of the snapshot in one commit, each value checked as it is written."""
     columns.refuse_names(table)
     columns.follow_or_create(table, steps)
-    rows = RowValues(columns.values, table, steps)
-    typed = _typed(snapshot, rows)
+    start = F.lit(f"snapshot {snapshot.tso}")
+    values = {
+        COMMIT_TS: F.lit(snapshot.tso).cast("bigint"),
+        merge.ROW_MESSAGE: F.concat_ws("/", start, "file", "line", F.lit(_before(snapshot.tso)), F.lit(0)),
+        **snapshot.checked_values(RowValues(columns.values, table, steps)),
+    }
     fields = columns.lake_table.read().schema.fields
-    extra = {COMMIT_TS: F.lit(snapshot.tso).cast("bigint"), merge.ROW_MESSAGE: _row_message(snapshot)}
-    values = {**extra, **typed}
-    frame = snapshot.rows.select(*(values[f.name].cast(f.dataType).alias(f.name) for f in fields))
-    columns.lake_table.add_rows(frame)
+    columns.lake_table.add_rows(snapshot.rows.select(*(values[f.name].cast(f.dataType).alias(f.name) for f in fields)))
     return Loaded(snapshot.count, snapshot.count)
-
-
-def _row_message(snapshot: Snapshot) -> SparkColumn:
-    return F.concat_ws("/", F.lit(f"snapshot {snapshot.tso}"), "file", "line", F.lit(_before(snapshot.tso)), F.lit(0))
 
 
 def _before(tso: int) -> int:
@@ -299,30 +247,9 @@ def _before(tso: int) -> int:
     return (tso >> 18) - 1
 
 
-def _typed(snapshot: Snapshot, rows: RowValues) -> dict[str, SparkColumn]:
-    """The values of the snapshot's rows, by the columns of the lake; one that its column can't hold ends the job."""
-    by_name = {column.name: n for n, column in enumerate(snapshot.columns)}
-    typed = dict[str, SparkColumn]()
-    for column in rows.columns:
-        number = by_name.get(column.name)
-        value = F.lit(None) if number is None else snapshot.typed(number, column, rows.of_column)
-        is_unfit = None if number is None else snapshot.is_unfit(number, column, rows.of_column)
-        if is_unfit is not None:
-            text = unfit_text(column) + _advice(column, rows.of_column)
-            value = F.when(is_unfit, F.raise_error(F.lit(text))).otherwise(value)
-        typed[column.name] = value
-    return typed
-
-
 def unfit_text(column: Column) -> str:
     """Of a value that its column can't hold."""
     return f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
-
-
-def _advice(column: Column, values: ColumnValues) -> str:
-    is_date = column.type.kind in values.types.kinds
-    more = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" if is_date else ""
-    return f": --dead-letter FILE takes such rows out{more}"
 
 
 def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:
@@ -339,30 +266,31 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
         return None
     is_current = isinstance(target, merge.CurrentTable)
     known = columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}" if is_current else _valid_at(snapshot.tso))
-    texts = [F.expr(_plain(column, columns)).alias(f"t_{n}") for n, column in enumerate(rows.keys)]
+    kinds = ["binary" if c.type.kind in _BYTES else columns.values.type_of(c) for c in rows.keys]
+    if "timestamp" in kinds:
+        raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load it elsewhere")
+    pairs = zip(rows.keys, kinds, strict=True)
+    texts = [F.expr(_plain(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
     here = snapshot.changes().select(*rows.keys_of("after"))
     gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
-    pairs = ", ".join(f"{sql_literal(column.name)}, t_{n}" for n, column in enumerate(rows.keys))
-    at, names = f"CAST({snapshot.tso} AS bigint)", ", ".join(sql_literal(column.name) for column in rows.keys)
+    names = ", ".join(sql_literal(column.name) for column in rows.keys)
+    before = ", ".join(f"t_{n}" for n in range(len(rows.keys)))
     deletes = gone.selectExpr(
-        "'row' AS kind", "'d' AS op", f"{at} AS commit_ts", f"{COMMIT_TIME.format(at)} AS commit_time",
-        f"{sql_literal(snapshot.id.db)} AS db", f"{sql_literal(snapshot.id.table)} AS table", f"array({names}) AS key",
-        f"map({pairs}) AS before", "CAST(NULL AS map<string,string>) AS after",
-        "CAST(array() AS array<string>) AS flags", "0 AS row", "CAST(-1 AS bigint) AS position",
+        *snapshot.fields, "'d' AS op", f"array({names}) AS key", "CAST(NULL AS map<string,string>) AS after",
+        f"map_from_arrays(array({names}), array({before})) AS before", "CAST(-1 AS bigint) AS position",
     ).localCheckpoint()  # fmt: skip
     return None if deletes.isEmpty() else deletes
 
 
-def _plain(column: Column, columns: TableColumns) -> str:
-    """SQL: a value of a key as the table of the lake has it → in plain form."""
-    name, kind = quote_name(column.name), columns.values.type_of(column)
-    if column.type.kind in _BYTES:
+def _plain(name: str, kind: str, column: Column) -> str:
+    """SQL: a value of a Spark type in plain form."""
+    if kind == "string":
+        return name
+    if kind == "binary":
         return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
     if kind == "timestamp_ntz":
         fraction = "." + "S" * column.scale if column.scale else ""
         return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
-    if kind == "timestamp":
-        raise columns.stopped(f"--replace: the key has a TIMESTAMP ({column.name}) of Spark's type: load it elsewhere")
     return f"CAST({name} AS string)"
 
 

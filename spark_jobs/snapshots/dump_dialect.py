@@ -1,7 +1,6 @@
 """How the texts of a dump are written: what Dumpling was told, and what its files prove.
 
-Nothing in a dump names its options. What the files prove is taken; where they prove nothing and it matters, the load is
-refused, with the options that are needed.
+Where the files prove nothing and it matters, the load is refused, with the options that are needed.
 """
 
 from __future__ import annotations
@@ -140,7 +139,10 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
         cells = [(form, values) for form, values in found if not isinstance(values, DumpTextError)]
         cells = [entry for entry in cells if is_csv and entry[0].has_header] or cells  # it could be a row of texts, too
         # Where values fit their types in no dialect, some are none of their type, which the load finds out.
-        cells = [entry for entry in cells if _do_fit(head.columns, entry[1])] or cells
+        cells = [
+            entry for entry in cells
+            if all(_fits(v, c) for c, values in zip(head.columns, entry[1], strict=True) for v in values)
+        ] or cells  # fmt: skip
         if not cells:
             details = f"{head.name} can't be read with any dialect that is known ({found[0][1]}): it is damaged, or say"
             raise SetupError("USAGE", details=f"{details} what Dumpling was told ({OPTION} '--csv-separator … …')")
@@ -176,13 +178,10 @@ def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | DumpTextError:
     return cells
 
 
-def _do_fit(columns: Sequence[Column], cells: list[list[Any]]) -> bool:
-    cases = ((value, column) for column, values in zip(columns, cells, strict=True) for value in values)
-    return all(value is None or _fits(value, column) for value, column in cases)
-
-
 def _fits(value: Any, column: Column) -> bool:
     """Whether a text can be a value of the column."""
+    if value is None:
+        return True
     kind, length = column.type.kind, column.length
     if kind is Kind.BIT:
         return len(value) == bit_size(length or 1)
@@ -209,8 +208,5 @@ def refuse_null_texts(form: TextForm, columns: Sequence[Column], name: str) -> N
         and (column.type.kind not in (Kind.ENUM, Kind.SET) or text in ("", *column.elements))
     ]  # fmt: skip
     if form.is_csv and alike and not form.quote and not escaped:
-        details = (
-            f"{name}: NULL is written {text!r} and texts have no quotes, so NULL and the text {text!r} look alike in"
-            f" {', '.join(alike)}: dump again with --csv-delimiter, or to Parquet"
-        )
-        raise SetupError("USAGE", details=details)
+        details = f"{name}: texts have no quotes, so NULL and the text {text!r} look alike in {', '.join(alike)}"
+        raise SetupError("USAGE", details=f"{details}: dump again with --csv-delimiter, or to Parquet")

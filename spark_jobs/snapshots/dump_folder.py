@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ticdc_bridge.schemas.codec.compression import UNREADABLE
 from ticdc_bridge.schemas.ddl.executor.versions import versions
@@ -42,14 +42,12 @@ _BETWEEN: Final = "[./_-]"
 _LEFT_ALONE: Final = {"view": "views", "sequence": "sequences", "trigger": "triggers", "post": "routines"}
 
 
-@dataclass(frozen=True)
-class Dump:
+class Dump(NamedTuple):
     """left_alone: files that hold no rows of a table, by what they are."""
 
-    location: str
     tso: int
-    tables: tuple[DumpTable, ...]
-    left_alone: Counter[str] = field(default_factory=Counter)
+    tables: list[DumpTable]
+    left_alone: Counter[str]
 
 
 def read_dump(location: str, at: int | None = None) -> Dump:
@@ -69,8 +67,7 @@ def read_dump(location: str, at: int | None = None) -> Dump:
     paths = sorted((path for path in folder.rglob("*") if path.is_file()), key=str)
     names = {str(path)[len(str(folder)) + 1 :]: path for path in paths}
     if "metadata" not in names:
-        details = "it has no file called metadata, which Dumpling writes at its end: the dump is not complete, or none"
-        raise _error(location, f"{details}. Dump again")
+        raise _error(location, "it has no file called metadata, which Dumpling writes at its end: dump again")
     tso = _tso(names.pop("metadata"), location, at)
     left_alone, views = Counter[str](), set[str]()
     schemas, data = dict[TableId, Path](), list[tuple[str, Path, str]]()
@@ -96,7 +93,7 @@ def read_dump(location: str, at: int | None = None) -> Dump:
         table.kind = kind
         table.files.append(str(path))
         table.sizes.append(path.stat().st_size)
-    return Dump(location, tso, tuple(tables.values()), left_alone)
+    return Dump(tso, list(tables.values()), left_alone)
 
 
 def _tso(metadata: Path, location: str, at: int | None) -> int:
@@ -128,15 +125,15 @@ def _definition(id_: TableId, path: Path, tso: int, location: str) -> DumpTable:
     except (DdlError, ValueError, *UNREADABLE) as error:
         details = error.detail if isinstance(error, DdlError) else error
         raise _error(location, f"{path.name}: {details}") from error
-    return DumpTable(table, shown)
+    # STORED generated columns are left out too (upstream `export/sql.go`).
+    return DumpTable(table, shown, [column for column in table.columns if column.generated is None])
 
 
 def _table_of(name: str, tables: Sequence[TableId], location: str) -> TableId:
     """The table of a file with rows, by its name below the folder, without its endings. A template of the user's has
     names as they are, or with %XX as the usual one.
     """
-    usual = _DEFAULT_NAME.fullmatch(name)
-    if usual is not None:
+    if usual := _DEFAULT_NAME.fullmatch(name):
         id_ = TableId(unescape(usual["db"]), unescape(usual["table"])).folded
         found = [table for table in tables if table.folded == id_]
     else:
@@ -145,11 +142,8 @@ def _table_of(name: str, tables: Sequence[TableId], location: str) -> TableId:
         found = [id_ for id_ in found if len(id_.table) == longest]
     if len(found) == 1:
         return found[0].folded
-    details = (
-        f"{name}: which table has these rows can't be told: its definition (DB.TABLE-schema.sql) is missing, or the"
-        " name does not say it"
-    )
-    raise _error(location, details)
+    details = "which table has these rows can't be told: its definition (DB.TABLE-schema.sql) is missing, or not named"
+    raise _error(location, f"{name}: {details}")
 
 
 def _is_named(text: str, id_: TableId) -> bool:

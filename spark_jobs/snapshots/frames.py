@@ -5,7 +5,7 @@ Columns: c_N for each of `DumpTable.columns`, `file` (its number) and `line` (it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +18,13 @@ from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
 from ticdc_bridge.schemas.columnar.dump_reader import DumpCut, DumpTextError, TextForm
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.table import Column, TableId
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
-from ticdc_bridge.spark_jobs.lake.load import Estimate, SnapshotTable, SourceError
+from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows, head_rows
-from ticdc_bridge.spark_jobs.snapshots.stage import Stage, fields_of, no_stage
+from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -59,11 +59,6 @@ class DumpTable(SnapshotTable):
     def id(self) -> TableId:
         return self.table.id
 
-    @property
-    def columns(self) -> list[Column]:
-        """Generated columns are left out, STORED ones too (upstream `export/sql.go`)."""
-        return [column for column in self.table.columns if column.generated is None]
-
     def heads(self) -> Iterator[FileHead]:
         """The first bytes of its first files. The last is none that is whole where there are more."""
         for number, file in enumerate(self.files[:_HEADS], 1):
@@ -81,30 +76,38 @@ class DumpTable(SnapshotTable):
     def identity(self) -> str:
         return repr((self.table, self.form, self.files, self.sizes))
 
-    @property
-    def is_read_in_place(self) -> bool:
-        return self.kind == "parquet"
+    def chunks(self) -> list[str]:
+        return self.files
 
-    def rows(self, spark: SparkSession, stage: Stage | None) -> DataFrame:
+    def read(self, chunk: str) -> Iterator[list[Any]]:
+        """SourceError for a file that is not as it should be."""
+        path, has_rows = path_of(chunk), False
+        try:
+            with opened(path) as file:
+                for columns in arrow_rows(file.read, self.columns, self.form):
+                    has_rows = True
+                    yield columns
+            if not has_rows:
+                raise DumpTextError(_NO_ROW)
+        except (DumpTextError, *UNREADABLE) as error:
+            raise SourceError(f"{path}: {error}") from error
+
+    def rows(self, spark: SparkSession, stage: Stage) -> tuple[DataFrame, int]:
         """SetupError STOPPED for Parquet that is no table's."""
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
-        if self.is_read_in_place:
-            columns = [F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(self.columns)]
-            try:
-                frame = spark.read.parquet(*map(spark_location, self.files))
-                paths = F.lit(sorted(frame.inputFiles(), key=unquote))  # in the order of `files`
-                number = (F.array_position(paths, F.col("_metadata.file_path")) - 1).cast("int").alias("file")
-                return frame.select(*columns, number, F.col("_metadata.row_index").alias("line"))
-            except PySparkException as error:
-                raise self._damaged(error) from error
-        if not self.files:
-            return spark.createDataFrame([], ", ".join(f"{n} {kind}" for n, kind in fields_of(self.columns).items()))
-        if stage is None:
-            raise no_stage(self.id)
-        weights = [max(size, 1) for size in self.sizes]
-        return stage.rows(spark, FileReader(self.columns, self.form), self.files, weights)
+        if self.kind != "parquet":
+            return super().rows(spark, stage)
+        columns = [F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(self.columns)]
+        try:
+            frame = spark.read.parquet(*map(spark_location, self.files))
+            paths = F.lit(sorted(frame.inputFiles(), key=unquote))  # in the order of `files`
+            number = (F.array_position(paths, F.col("_metadata.file_path")) - 1).cast("int").alias("file")
+            rows = frame.select(*columns, number, F.col("_metadata.row_index").alias("line"))
+        except PySparkException as error:
+            raise self._damaged(error) from error
+        return rows, self.estimate().rows
 
     def losses(self) -> list[str]:
         """Generated columns that are stored, which no dump has; dates of Parquet, where NULL may be a zero date."""
@@ -122,21 +125,18 @@ class DumpTable(SnapshotTable):
         return texts + [f"column {name} has {count} {words}" for name, count in counts.items() if count]
 
     def estimate(self) -> Estimate:
-        """Exact where footers, or the first bytes, say it; of texts by the bytes of the first rows."""
-        size = sum(self.sizes)
-        if self.is_read_in_place:
-            return Estimate(sum(file.metadata.num_rows for file in self._footers()), True, len(self.files), size)
-        rows, read = 0, 0
+        """Exact where footers say it; of texts by the bytes of the first rows."""
+        count, size, rows, read = len(self.files), sum(self.sizes), 0, 1
+        if self.kind == "parquet":
+            return Estimate(sum(file.metadata.num_rows for file in self._footers()), True, count, size)
         for path in map(path_of, self.files[:1]):
             with path.open("rb") as raw:
-                data = inflated(raw, path.suffix).read(_HEAD)
-                # A stream that inflates has read on.
-                read = self.sizes[0] if len(data) < _HEAD else min(raw.tell(), self.sizes[0])
+                data = _inflated(raw, path.suffix).read(_HEAD)
+                read = max(min(raw.tell(), size), 1)  # a stream that inflates has read on
             with suppress(DumpCut):
-                for part in head_rows(data, len(data) < _HEAD, self.columns, self.form):
+                for part in head_rows(data, False, self.columns, self.form):
                     rows += len(part[0])
-        is_exact = len(self.files) < 2 and read == size
-        return Estimate(rows if is_exact else round(rows * size / max(read, 1)), is_exact, len(self.files), size)
+        return Estimate(round(rows * size / read), False, count, size)
 
     def position(self, file: int, line: int) -> dict[str, str | int]:
         return {"file": self.files[file], "row": line + 1}
@@ -145,7 +145,7 @@ class DumpTable(SnapshotTable):
         """Its files of Parquet, one after the other. SetupError STOPPED."""
         from pyarrow.parquet import ParquetFile
 
-        for path in map(path_of, self.files if self.is_read_in_place else ()):
+        for path in map(path_of, self.files if self.kind == "parquet" else ()):
             try:
                 with ParquetFile(arrow_source(path)) as file:
                     yield file
@@ -170,34 +170,11 @@ def _null_count(file: Any, name: str) -> int:
 
 def opened(path: Path) -> Any:
     """A file of a dump, inflated as it is read."""
-    return inflated(path.open("rb"), path.suffix)
+    return _inflated(path.open("rb"), path.suffix)
 
 
-def inflated(file: Any, suffix: str) -> Any:
-    """What is in an open file of this ending."""
+def _inflated(file: Any, suffix: str) -> Any:
     codec = {".gz": "gzip", ".zst": "zstd"}.get(suffix)
     if codec is not None:
         return pa.CompressedInputStream(file, codec)
     return unsnap_frames(file) if suffix == ".snappy" else file
-
-
-@dataclass(frozen=True)
-class FileReader:
-    """A spark_jobs.snapshots.stage.ChunkReader of SQL and CSV: a chunk is a file, by its path."""
-
-    columns: Sequence[Column]
-    form: TextForm
-
-    def read(self, chunk: str) -> Iterator[tuple[list[Any], float]]:
-        """SourceError for a file that is not as it should be."""
-        path, has_rows = path_of(chunk), False
-        try:
-            size = max(path.stat().st_size, 1)
-            with path.open("rb") as file:
-                for columns in arrow_rows(inflated(file, path.suffix).read, self.columns, self.form):
-                    has_rows = True
-                    yield columns, min(file.tell() / size, 1)
-            if not has_rows:
-                raise DumpTextError(_NO_ROW)
-        except (DumpTextError, *UNREADABLE) as error:
-            raise SourceError(f"{path}: {error}") from error

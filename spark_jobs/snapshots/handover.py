@@ -22,48 +22,40 @@ _MOST: Final = 1000
 
 
 def check_handover(choice: TopicChoice, settings: Mapping[str, str], config: CodecConfig, tso: int) -> list[str]:
-    """Looks for changes that are neither in the snapshot nor in the topics.
+    """Looks for changes that are neither in the snapshot of this TSO nor in the topics.
 
-    Args:
-        settings: librdkafka's.
-        config: the side read.
-        tso: of the snapshot.
     Returns:
         Why it can't be known whether there are any: [] where there are none.
     Raises:
         SetupError: STOPPED for a gap; KAFKA_UNREACHABLE, UNKNOWN_TOPIC.
     """
-    firsts, unknown, cut = list[int](), list[str](), False
+    firsts, unknown = list[int](), list[str]()
     for topic in choice.find(settings):
         decoder = config.decoder()
         for partition, (low, high) in sorted(extents(topic, settings).items()):
-            where = f"topic {topic!r} partition {partition}"
             first = _first_commit_ts(decoder, islice(read_range(topic, partition, low, high, settings), _MOST), tso)
             firsts += [] if first is None else [first]
+            where, begins = f"topic {topic!r} partition {partition}", f"begins at offset {low}"
             if low and first is None:
-                cut = True
-                unknown.append(f"{where} begins at offset {low}, and what is left of it has no commit_ts")
+                unknown.append(f"{where} {begins}, and what is left of it has no commit_ts")
             elif low and first is not None and first > tso:
-                details = (
-                    f"what is left of it begins at offset {low} with commit_ts {first}, after the snapshot (TSO {tso}):"
-                    f" changes between the two may be gone. {_newer(first)} Leave out --in where merge has read them"
-                )
-                raise SetupError("STOPPED", where=where, details=details)
+                text = "changes between the two may be gone. Leave out --in where merge has read them"
+                raise _gap(where, f"what is left of it {begins}", first, tso, text)
     if firsts and min(firsts) > tso:
-        details = (
-            f"it begins with commit_ts {min(firsts)}, after the snapshot (TSO {tso}): its changefeed began later, and"
-            f" what changed between the two is in neither. {_newer(min(firsts))} Or create the changefeed anew: cdc cli"
-            f" changefeed create --start-ts={tso} …. Leave out --in if its --start-ts is {tso} or less: nothing may"
-            " have changed so long"
+        text = (
+            "what changed between the two is in neither. Or create the changefeed anew: cdc cli changefeed create"
+            f" --start-ts={tso} …. Leave out --in if its --start-ts is {tso} or less: nothing may have changed so long"
         )
-        raise SetupError("STOPPED", where=f"topic {str(choice)!r}", details=details)
-    if not firsts and not cut:
+        raise _gap(f"topic {str(choice)!r}", "it begins", min(firsts), tso, text)
+    if not firsts and not unknown:
         unknown.append(f"topic {str(choice)!r} has no message with a commit_ts")
     return unknown
 
 
-def _newer(first: int) -> str:
-    return f"Load a newer snapshot: --at {first} or later, or a new dump."
+def _gap(where: str, begins: str, first: int, tso: int, text: str) -> SetupError:
+    newer = f"Load a newer snapshot: --at {first} or later, or a new dump"
+    details = f"{begins} with commit_ts {first}, after the snapshot (TSO {tso}). {newer}: {text}"
+    return SetupError("STOPPED", where=where, details=details)
 
 
 def _first_commit_ts(decoder: Decoder, messages: Iterable[Message], tso: int) -> int | None:
@@ -71,9 +63,8 @@ def _first_commit_ts(decoder: Decoder, messages: Iterable[Message], tso: int) ->
     smallest: int | None = None
     for message in messages:
         for event in decode_message(decoder, message).events:
-            if event.commit_ts is None or not isinstance(event, RowChange | DdlEvent | Watermark):
-                continue
-            smallest = event.commit_ts if smallest is None else min(smallest, event.commit_ts)
-            if smallest <= tso or isinstance(event, Watermark):
-                return smallest
+            if event.commit_ts is not None and isinstance(event, RowChange | DdlEvent | Watermark):
+                smallest = min(smallest or event.commit_ts, event.commit_ts)
+                if smallest <= tso or isinstance(event, Watermark):
+                    return smallest
     return smallest

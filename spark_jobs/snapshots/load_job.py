@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
@@ -20,6 +19,7 @@ from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
 from ticdc_bridge.spark_jobs.lake import changelog, load, merge
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
@@ -27,19 +27,22 @@ from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
 from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
-from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps
+from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps, tell_lines
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, location_by_rule
+from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, location_by_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, OnLossy, TableView
-from ticdc_bridge.spark_jobs.snapshots.letters import collect_letters, without_unfit
-from ticdc_bridge.spark_jobs.snapshots.source import read_source
-from ticdc_bridge.spark_jobs.snapshots.stage import LETTERS, Stage, Stages, begun, duration, no_stage, stage_root
+from ticdc_bridge.spark_jobs.snapshots.letters import without_unfit
+from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable, Stage, Stages, begun, stage_root
 from ticdc_bridge.spark_jobs.spark.errors import raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_OF_SOURCE: Final = re.compile(r"(?:SourceError|SetupError): ([^\n]+)")
+"""In Spark's text: what the source's rows are not."""
 
 
 @dataclass(frozen=True)
@@ -52,97 +55,65 @@ class LoadJob:
     job: Job
     out: str
     tso: int
-    tables: Sequence[load.SnapshotTable]
+    tables: Sequence[SnapshotTable]
     stages: Stages
-    source_zone: str = "UTC"
-    replace: bool = False
-    statements: Sequence[DdlText] = ()
-    letters: str | None = None
+    source_zone: str
+    replace: bool
+    statements: Sequence[DdlText]
+    letters: str | None
+
+    @property
+    def is_lossy(self) -> bool:
+        return self.job.read.view is not None and self.job.read.view.on_lossy == "flag"
 
 
-@dataclass(frozen=True)
-class Source:
-    """What is loaded. text: as --source has it; at: the TSO that is asked for; options: what Dumpling was told."""
-
-    text: str
-    choice: TableChoice
-    at: int | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    def job(
-        self, job: Job, out: str, stage: str | None = None, conf: Mapping[str, str] = {}, *, source_zone: str,
-        replace: bool = False, statements: Sequence[DdlText] = (), letters: str | None = None,
-    ) -> LoadJob:  # fmt: skip
-        """The load of it. Arguments as LoadJob has them, and as `stage_root`. SetupError as `read_source`."""
-        zone = job.read.options.time_zone
-        places = (out, job.changelog, job.versions, job.outputs, replace, zone, job.current)
-        stages = Stages(
-            repr((self.text.rpartition("@")[2], *places)),
-            lambda id_: stage_root(_locations(job, out, id_)[0], id_, stage, conf),
-        )
-        tso, tables = read_source(self.text, self.choice, self.at, zone, self.options, stages)
-        return LoadJob(job, out, tso, tables, stages, source_zone, replace, statements, letters)
+def stages_of(source: str, job: Job, out: str, replace: bool, given: str | None, conf: Mapping[str, str]) -> Stages:
+    """Where the load of a source keeps what it has read. given, conf: as `stage_root` has them."""
+    places = (out, job.changelog, job.versions, job.outputs, replace, job.read.options.time_zone, job.current)
+    return Stages(
+        repr((source.rpartition("@")[2], *places)),
+        lambda id_: stage_root(_locations(job, out, id_)[0], id_, given, conf),
+    )
 
 
-@dataclass
-class LoadSummary:
-    """Counts of a load. flags: columns that are not exact, as asked for by --on-lossy flag."""
-
-    tso: int
-    rows: int = 0
-    written: int = 0
-    newer: int = 0
-    removed: int = 0
-    errors: int = 0
-    flags: list[str] = field(default_factory=list)
-
-    def lines(self) -> list[str]:
-        """The summary for people."""
-        counts = {"tso": self.tso, "rows": self.rows, "written": self.written, "newer in the table": self.newer,
-                  "removed": self.removed, "errors": self.errors}  # fmt: skip
-        return [*(f"flag {text}" for text in self.flags), *(f"{name} {count}" for name, count in counts.items())]
-
-
-def run_load(load_job: LoadJob, spark: SparkSession) -> LoadSummary:
+def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     """Loads the tables one by one; those that a load which did not end had loaded at this TSO stay as they are.
 
     SetupError as merge raises it; the tables before are loaded then.
     """
-    summary, began, letters = LoadSummary(load_job.tso), time.monotonic(), list[Path]()
-    for table in load_job.tables:
-        summary.flags += _check_losses(load_job, table)
-    stages = [load_job.stages.of(table, load_job.tso) for table in load_job.tables]
-    with begun(stages), TemporaryDirectory() as scratch:
-        for number, (table, stage) in enumerate(zip(load_job.tables, stages, strict=True), 1):
-            letters.append(Path(scratch, f"{number}{LETTERS}") if stage is None else stage.folder / LETTERS)
-            count = f"{number} of {len(stages)}"
-            done = _with_progress(load_job, table, stage, letters[-1], spark, f"load: {table.table.id} ({count})")
-            for name in ("rows", "written", "newer", "removed", "errors"):
-                setattr(summary, name, getattr(summary, name) + getattr(done, name))
-            rate = f"{summary.rows / max(time.monotonic() - began, 0.001):,.0f} rows/s"
-            print(f"load: {table.table.id}: {done.rows} rows ({count} tables, {rate})", file=sys.stderr)
+    total, tables = load.Loaded(0, 0), load_job.tables
+    for losses in [_check_losses(load_job, table) for table in tables]:
+        tell_lines("load: flag", losses)
+    stages = [load_job.stages.of(table, load_job.tso) for table in tables]
+    with begun(stages), ExitStack() as stack:
+        letters = None
         if load_job.letters is not None:
-            collect_letters(letters, path_of(load_job.letters))
-    return summary
+            letters = LineWriter(path_of(load_job.letters))
+            stack.callback(letters.abandon)
+        for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):
+            id_, count = table.table.id, f"{number} of {len(stages)}"
+            with report_slow_steps(f"load: {id_} ({count})", 10, partial(_so_far, stage, spark)):
+                try:
+                    done = _load_table(load_job, table, stage, letters, spark)
+                except Exception as error:
+                    found = _OF_SOURCE.search(str(error))
+                    details = found[1] if found else raised_message(error)
+                    if isinstance(error, SetupError) or details is None:
+                        raise
+                    raise SetupError("STOPPED", where=str(id_), details=details) from error
+            if not done.errors:  # else it is loaded again: its dead letters are needed
+                stage.finish(done)
+            total = load.Loaded(*map(sum, zip(total, done, strict=True)))
+            print(f"load: {id_}: {done.rows} rows ({count} tables)", file=sys.stderr)
+        if letters is not None and total.errors:
+            letters.close()
+        elif load_job.letters is not None:
+            path_of(load_job.letters).unlink(missing_ok=True)
+    return total
 
 
-def _with_progress(
-    load_job: LoadJob, table: load.SnapshotTable, stage: Stage | None, letters: Path, spark: SparkSession, text: str
-) -> load.Loaded:
-    def so_far() -> str:
-        return (stage.progress() if stage is not None else "") or running_tasks(spark)
-
-    with report_slow_steps(text, 10, so_far):
-        try:
-            done = _load_table(load_job, table, stage, letters, spark)
-        except Exception as error:
-            known = None if isinstance(error, SetupError) else _source_error(error, table.table.id)
-            if known is None:
-                raise
-            raise known from error
-        if stage is not None:
-            stage.finish(done)
-        return done
+def _so_far(stage: Stage, spark: SparkSession) -> str:
+    return stage.progress() or running_tasks(spark)
 
 
 def snapshot_side(zone: str, types: SparkTypes, on_lossy: OnLossy) -> CodecConfig:
@@ -153,53 +124,40 @@ def snapshot_side(zone: str, types: SparkTypes, on_lossy: OnLossy) -> CodecConfi
 
 def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
     """What a load would do, a line a table, and what stands against it, a line each. Nothing is written."""
-    lines, obstacles, found = [f"tso {load_job.tso}"], list[str](), list[tuple[load.SnapshotTable, load.Estimate]]()
+    lines, obstacles, rows = [f"tso {load_job.tso}"], list[str](), 0
     for table in load_job.tables:
-        try:
-            found.append((table, table.estimate()))
-        except SetupError as error:
-            obstacles.append(f"table {table.table.id}: {error.detail}")
-    seconds = sum(estimate.seconds for _, estimate in found)
-    for table, estimate in found:
         id_, key = table.table.id, ", ".join(table.table.handle_key)
-        out, *others = filter(None, _locations(load_job.job, load_job.out, id_)[:3])
+        try:
+            estimate, losses = table.estimate(), table.losses()
+        except SetupError as error:
+            obstacles.append(f"table {id_}: {error.detail}")
+            continue
+        rows += estimate.rows
+        places = ", ".join(str(place) for place in _locations(load_job.job, load_job.out, id_)[:3] if place)
         about = "" if estimate.is_exact else "about "
-        roughly = "about " if estimate.seconds else ""  # by statistics
-        places = ", ".join(map(str, (out, *others)))
         lines.append(
-            f"{id_} -> {places}: {about}{estimate.rows:,} rows, {roughly}{estimate.chunks:,} chunks,"
-            f" {roughly}{estimate.size:,} bytes, key {key or 'none'}, {len(table.columns)} columns"
+            f"{id_} -> {places}: {about}{estimate.rows:,} rows, {estimate.chunks:,} chunks, {estimate.size:,} bytes,"
+            f" key {key or 'none'}, {len(table.columns)} columns"
         )
         if not key and load_job.job.current and load_job.job.without_key == "refuse":
             obstacles.append(f"table {id_}: it has no key (--without-key append)")
-        if load_job.stages.root_of(id_) is None and not table.is_read_in_place:
-            obstacles.append(no_stage(id_).detail)
-        losses = [f"table {id_}: {text}" for text in table.losses()]
-        if _refuses_losses(load_job):
-            obstacles += losses
+        if load_job.is_lossy:
+            lines += [f"flag table {id_}: {text}" for text in losses]
         else:
-            lines += [f"flag {text}" for text in losses]
-        obstacles += table.obstacles(seconds)
-    if seconds:
-        lines.append(f"reading takes about {duration(seconds)}")
-    return lines, list(dict.fromkeys(obstacles))
+            obstacles += [f"table {id_}: {text}" for text in losses]
+    return lines, obstacles + load_job.tables[0].obstacles(rows)
 
 
-def _refuses_losses(load_job: LoadJob) -> bool:
-    view = load_job.job.read.view
-    return view is None or view.on_lossy == "error"
-
-
-def _check_losses(load_job: LoadJob, table: load.SnapshotTable) -> list[str]:
+def _check_losses(load_job: LoadJob, table: SnapshotTable) -> list[str]:
     losses = table.losses()
-    if losses and _refuses_losses(load_job):
+    if losses and not load_job.is_lossy:
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
         raise SetupError("STOPPED", where=str(table.table.id), details=details)
     return [f"{table.table.id}: {text}" for text in losses]
 
 
 def _load_table(
-    load_job: LoadJob, source: load.SnapshotTable, stage: Stage | None, letters: Path, spark: SparkSession
+    load_job: LoadJob, source: SnapshotTable, stage: Stage, letters: LineWriter | None, spark: SparkSession
 ) -> load.Loaded:
     id_ = source.table.id
     read = load_job.job.read
@@ -211,24 +169,24 @@ def _load_table(
     names = rename_chain(statements, id_).names()
     has_key = any(column.handle_key for column in _newest(schema_changes(statements, id_)).columns)
     targets = targets_of(spark, job, id_, out, names, has_key)
-    is_there = all(target.columns.lake_table.exists() for target in targets)
-    before = stage.done() if stage is not None and is_there else None
-    if before is not None and (not before.errors or load_job.letters is not None):
+    before = stage.done()
+    if before is not None and all(target.columns.lake_table.exists() for target in targets):
         print(f"load: {id_} was loaded before at this TSO", file=sys.stderr)
         return before
     places = [(target, load.place_of(target, load_job.tso)) for target in targets]
+    newest = max((s.commit_ts for s in load_job.statements), default=-1)
     for target, place in places:
-        _check_place(load_job, target, place)
-    rows = source.rows(spark, stage)
-    count = stage.count() if stage is not None and not source.is_read_in_place else source.estimate().rows
-    snapshot = load.Snapshot(
-        load_job.tso, source.table, rows, source.columns, count, is_lossy=not _refuses_losses(load_job)
-    )
+        if load_job.tso < place.applied and place.loaded <= load_job.tso and newest < place.applied:
+            follows = f"{target.columns.lake_table.location} follows statements up to commit_ts {place.applied}"
+            details = f"{follows}, from after the snapshot: give them ({Hint.DDL}), or load a newer snapshot"
+            raise target.columns.stopped(details)
+    rows, count = source.rows(spark, stage)
+    snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns, count, load_job.is_lossy)
     for name, number in snapshot.nulled(targets[0].columns.values).items():
         print(f"load: flag {id_}: column {name}: {number} dates that its type can't hold are NULL", file=sys.stderr)
     summary, done, errors, deletes = Summary(), load.Loaded(0, 0), 0, None
     exact = snapshot
-    if load_job.letters is not None:
+    if letters is not None:
         exact, errors = without_unfit(snapshot, targets[0].columns.values, letters, source, load_job.replace)
     zones = load_job.source_zone, read.options.time_zone
     snapshot, exact = _in_zone(snapshot, *zones), _in_zone(exact, *zones)
@@ -255,14 +213,14 @@ def _load_table(
         for name in (APPLIED, LOADED) if is_all else (APPLIED,) if is_at_statement else ():
             if target.columns.time_of(name) < load_job.tso:
                 target.columns.lake_table.set_property(name, str(load_job.tso))
-    return replace(done, rows=done.rows + errors, errors=errors)
+    return done._replace(rows=done.rows + errors, errors=errors)
 
 
 def _newest(steps: Sequence[SchemaChange]) -> Table:
     return next(step.after for step in reversed(steps) if step.after is not None)
 
 
-def _steps(load_job: LoadJob, source: load.SnapshotTable, place: load.Place, is_all: bool) -> list[SchemaChange]:
+def _steps(load_job: LoadJob, source: SnapshotTable, place: load.Place, is_all: bool) -> list[SchemaChange]:
     """The table's history for a place. is_all: all its rows up to the TSO are the snapshot's then, and what statements
     up to there did is in it. Else the place has still to follow them: the definition tells the columns alone.
     """
@@ -274,17 +232,6 @@ def _steps(load_job: LoadJob, source: load.SnapshotTable, place: load.Place, is_
         definition = replace(definition, commit_ts=min(tso - 1, max(place.applied, 0, *earlier)))
     steps = schema_changes(sort_statements([*known, definition]), source.table.id)
     return [replace(step, unsure="", unclear="") if is_all and step.commit_ts <= tso else step for step in steps]
-
-
-def _check_place(load_job: LoadJob, target: load.Target, place: load.Place) -> None:
-    """SetupError STOPPED for a place that follows statements from after the snapshot, which are not given."""
-    newest = max((s.commit_ts for s in load_job.statements), default=-1)
-    if load_job.tso < place.applied and place.loaded <= load_job.tso and newest < place.applied:
-        details = (
-            f"{target.columns.lake_table.location} follows statements up to commit_ts {place.applied}, which are from"
-            f" after the snapshot: give them ({Hint.DDL}), or load a newer snapshot"
-        )
-        raise target.columns.stopped(details)
 
 
 def _locations(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:
@@ -312,17 +259,7 @@ def _in_zone(snapshot: load.Snapshot, source: str, target: str) -> load.Snapshot
         except ValueError as error:
             raise load.SourceError(str(error)) from error
 
-    shifted = F.udf(lambda text: shift(text), "string")
+    shifted = F.udf(lambda text: shift(text), "string")  # Spark can't read the types of `shift`
     of_zone = {n for n, column in enumerate(snapshot.columns) if column.type.kind is Kind.TIMESTAMP}
     texts = {f"c_{n}": shifted(F.expr(snapshot.text(n))) for n in of_zone}
     return replace(snapshot, rows=snapshot.rows.withColumns(texts)) if texts else snapshot
-
-
-_OF_SOURCE: Final = re.compile(r"(?:SourceError|SetupError): ([^\n]+)")
-
-
-def _source_error(error: Exception, id_: TableId) -> SetupError | None:
-    """What the source's rows are not, in Spark's text; None for another error."""
-    found = _OF_SOURCE.search(str(error))
-    details = found[1] if found else raised_message(error)
-    return None if details is None else SetupError("STOPPED", where=str(id_), details=details)

@@ -11,13 +11,12 @@ from ticdc_bridge.schemas.inputs.live_tables import is_server
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_dump_texts
-from ticdc_bridge.spark_jobs.lake.load import SnapshotTable
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import refuse_null_texts, text_form
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import read_dump
 from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX
-from ticdc_bridge.spark_jobs.snapshots.stage import Stages
-from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbServer
+from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable, Stages
+from ticdc_bridge.spark_jobs.snapshots.tidb_reader import NO_SNAPSHOT, TidbServer, error_number
 
 CHUNK_ROWS: Final = 200_000
 
@@ -50,16 +49,18 @@ def read_source(
         ids = _choose(server.ids(), choice)
         if at is None and (begun := stages.unfinished(ids)) is not None:
             then = replace(server, tso=begun)
-            if then.has_snapshot():
+            try:
+                ids = _choose(then.ids(), choice)
+                server = then
                 print(f"load: goes on at tso {begun}, where a load did not end (--at N takes another)", file=sys.stderr)
-                server, ids = then, _choose(then.ids(), choice)
-            else:
+            except SetupError as error:
+                if error_number(error) not in NO_SNAPSHOT:
+                    raise
                 words = "did not end, and TiDB has collected what was there then: a new one begins"
                 print(f"load: a load at tso {begun} {words}", file=sys.stderr)
         return server.tso, [*server.tables(ids, CHUNK_ROWS)]
     if not source.startswith(PREFIX):
-        details = f"--source {source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed"
-        raise SetupError("USAGE", details=details)
+        raise SetupError("USAGE", details=f"--source {source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed")
     dump = read_dump(source.removeprefix(PREFIX), at)
     for what, count in sorted(dump.left_alone.items()):
         print(f"load: left alone: {what} {count}", file=sys.stderr)

@@ -7,7 +7,6 @@ that order, so that no text is compared here by another collation.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import time
@@ -21,16 +20,21 @@ from ticdc_bridge.schemas.columnar.dump_reader import TextForm
 from ticdc_bridge.schemas.columnar.row_packets import packet_rows
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
-from ticdc_bridge.schemas.inputs.live_tables import ServerAddress, connect, error_reason, server_address
+from ticdc_bridge.schemas.inputs.live_tables import (
+    SYSTEM_DATABASES,
+    ServerAddress,
+    connect,
+    error_reason,
+    server_address,
+)
 from ticdc_bridge.schemas.inputs.table_sources import mysql_client
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO, tso_physical_ms
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.spark_jobs.lake.load import Estimate, SnapshotTable
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_array
-from ticdc_bridge.spark_jobs.snapshots.stage import Stage, duration, no_stage
+from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, Stage, duration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,15 +42,14 @@ if TYPE_CHECKING:
 PASSWORD, CA = "BRIDGE_TIDB_PASSWORD", "BRIDGE_TIDB_CA"
 """Environment variables: the password; a file with the certificate that the server's is checked by."""
 ROW_ID: Final = "_tidb_rowid"
-_FETCHED: Final = 10_000
-"""Rows that an estimate reads."""
+_RATE: Final = 50_000
+"""Rows a second, about, that are read."""
 _READ: Final = 256 << 10
 _AS_SENT: Final = TextForm()
-_NO_COLUMN, _NO_SNAPSHOT = 1054, (8055, 9006)
+_NO_COLUMN, NO_SNAPSHOT = 1054, (8055, 9006)
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
 _BYTES: Final = (Kind.BIT, Kind.BINARY)
 _NUMBERS: Final = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
-_SYSTEM: Final = ("information_schema", "metrics_schema", "mysql", "performance_schema", "sys", "workload_schema")
 
 
 @dataclass(frozen=True)
@@ -66,29 +69,29 @@ class TidbServer:
             raise SetupError("USAGE", details=f"--source: {error}") from error
         if file := os.environ.get(CA):
             address = replace(address, tls={"ca": file, "verify_mode": "required", "check_hostname": True})
-        server = cls(address, zone)
         if at is not None and not 0 < at <= MAX_TSO:
             raise SetupError("USAGE", details=f"--at {at}: a TSO is needed (physical ms << 18 | logical)")
-        return replace(server, tso=at or server._newest_tso())
-
-    def _newest_tso(self) -> int:
-        with self.cursor() as cursor:
-            cursor.execute("BEGIN")
-            cursor.execute("SELECT @@tidb_current_ts")
-            return int(cursor.fetchone()[0])
+        if at is None:
+            with cls(address, zone).cursor() as cursor:
+                cursor.execute("BEGIN")
+                cursor.execute("SELECT @@tidb_current_ts")
+                at = int(cursor.fetchone()[0])
+        return cls(address, zone, at)
 
     @contextmanager
     def cursor(self, unbuffered: bool = False) -> Iterator[Any]:
         """A cursor at the TSO, whose values are bytes. SetupError TIDB_UNREACHABLE for what the server refuses."""
-        client = _client()
+        try:
+            client = mysql_client()
+        except ValueError as error:
+            raise SetupError("USAGE", details=f"--source: {error}") from error
         try:
             connection = connect(self.address, client, autocommit=True)
             try:
                 connection.use_unicode, connection.decoders = False, {}
                 cursor = connection.cursor(client.cursors.SSCursor if unbuffered else None)
-                cursor.execute(
-                    "SET SESSION time_zone = %s, sql_mode = ''", ("+00:00" if self.zone == "UTC" else self.zone,)
-                )
+                zone = "+00:00" if self.zone == "UTC" else self.zone
+                cursor.execute("SET SESSION time_zone = %s, sql_mode = ''", (zone,))
                 if self.tso:
                     cursor.execute(f"SET SESSION tidb_snapshot = '{self.tso}'")
                 yield cursor
@@ -96,19 +99,9 @@ class TidbServer:
                 connection.close()
         except (client.MySQLError, OSError, RuntimeError) as error:
             details = error_reason(error)
-            if self.tso and error.args[:1] and error.args[0] in _NO_SNAPSHOT:
+            if self.tso and error.args[:1] and error.args[0] in NO_SNAPSHOT:
                 details += ": TiDB has collected what was there then: give a newer --at, or a longer tidb_gc_life_time"
             raise SetupError("TIDB_UNREACHABLE", place=self.address.name, details=details) from error
-
-    def has_snapshot(self) -> bool:
-        """False where TiDB has collected what was there at the TSO."""
-        try:
-            with self.cursor():
-                return True
-        except SetupError as error:
-            if getattr(error.__cause__, "args", (0,))[0] not in _NO_SNAPSHOT:
-                raise
-            return False
 
     def ids(self) -> list[TableId]:
         """All tables but the system's, as of the TSO."""
@@ -116,18 +109,20 @@ class TidbServer:
             cursor.execute("SELECT table_schema, table_name FROM information_schema.tables"
                            " WHERE table_type = 'BASE TABLE' ORDER BY table_schema, table_name")  # fmt: skip
             ids = [TableId(db.decode(), name.decode()) for db, name in cursor.fetchall()]
-        return [id_ for id_ in ids if id_.db.lower() not in _SYSTEM and self.address.database in ("", id_.db)]
+        return [id_ for id_ in ids if id_.db.lower() not in SYSTEM_DATABASES and self.address.database in ("", id_.db)]
 
     def tables(self, ids: Iterable[TableId], chunk_rows: int) -> list[TidbTable]:
         """These tables, as of the TSO."""
         with self.cursor() as cursor:
-            return [self._table(cursor, id_, chunk_rows) for id_ in ids]
-
-    def _table(self, cursor: Any, id_: TableId, chunk_rows: int) -> TidbTable:
-        cursor.execute(f"SHOW CREATE TABLE {_name(id_)}")
-        query, where = cursor.fetchone()[1].decode(), f"table {id_} of {self.address.name}"
-        shown = DdlText(self.tso - 1, id_.db, query, SHOW, "UTC", where)
-        return TidbTable(versions([shown])[-1].table, shown, self, chunk_rows)
+            tables = []
+            for id_ in ids:
+                cursor.execute(f"SHOW CREATE TABLE {_name(id_)}")
+                query, where = cursor.fetchone()[1].decode(), f"table {id_} of {self.address.name}"
+                shown = DdlText(self.tso - 1, id_.db, query, SHOW, "UTC", where)
+                table = versions([shown])[-1].table
+                columns = [column for column in table.columns if not column.virtual]
+                tables.append(TidbTable(table, shown, columns, self, chunk_rows))
+            return tables
 
 
 @dataclass
@@ -138,115 +133,77 @@ class TidbTable(SnapshotTable):
     chunk_rows: int
 
     @property
-    def columns(self) -> Sequence[Column]:
-        return [column for column in self.table.columns if not column.virtual]
-
-    @property
     def identity(self) -> str:
         return repr((self.server.address.name, self.server.zone, self.table, self.chunk_rows))
 
-    def rows(self, spark: SparkSession, stage: Stage | None) -> DataFrame:
-        """The rows, a task a chunk. The chunks of a load that goes on are those that it began with."""
-        if stage is None:
-            raise no_stage(self.table.id)
-        self.query("TRUE")  # the key is asked for here, and not by every task
-        cuts = stage.kept("cuts", lambda: self.cuts)
-        return stage.rows(spark, TidbReader(self), cuts, [1] * len(cuts))
+    def rows(self, spark: SparkSession, stage: Stage) -> tuple[DataFrame, int]:
+        _ = self.key  # is asked for here, and not by every task
+        return super().rows(spark, stage)
 
     def estimate(self) -> Estimate:
-        """By TiDB's statistics, and by the time of the first rows; exact where these are all."""
-        names = "table_schema = %s AND table_name = %s"
+        """By TiDB's statistics."""
+        _ = self.key  # needs the right to read
         with self.server.cursor() as cursor:
             cursor.execute(
-                f"SELECT table_rows, data_length FROM information_schema.tables WHERE {names}", tuple(self.table.id)
+                "SELECT table_rows, data_length FROM information_schema.tables"
+                " WHERE table_schema = %s AND table_name = %s",
+                tuple(self.table.id),
             )
             rows, size = (int(value or 0) for value in cursor.fetchone())
-        began, read = time.monotonic(), 0
-        for arrays, _ in TidbReader(self).read("TRUE"):
-            read += len(arrays[0])
-            if read >= _FETCHED:
-                break
-        is_exact = read < min(_FETCHED, self.chunk_rows)
-        rows = read if is_exact else max(rows, read)
-        seconds = (time.monotonic() - began) * rows / max(read, 1) / (os.cpu_count() or 1)
-        return Estimate(rows, is_exact, -(-rows // self.chunk_rows) or 1, size, seconds)
+        return Estimate(rows, False, rows // self.chunk_rows + 1, size)
 
-    def obstacles(self, seconds: float) -> list[str]:
-        """A time to live of old versions that is over before `seconds` are."""
+    def obstacles(self, rows: int) -> list[str]:
+        """A time to live of old versions that is over before the rows are read."""
         with self.server.cursor() as cursor:
             cursor.execute("SELECT @@tidb_gc_enable, @@tidb_gc_life_time")
             enabled, life = cursor.fetchone()
         kept = sum(int(n) * _SECONDS[unit] for n, unit in re.findall(r"(\d+)([hms])", life.decode()))
-        age = time.time() - tso_physical_ms(self.server.tso) / 1000
+        age, seconds = time.time() - tso_physical_ms(self.server.tso) / 1000, rows / _RATE
         if not int(enabled) or age + seconds < kept:
             return []
-        hours = math.ceil((age + seconds) / 1800)
+        hours = int((age + seconds) / 1800) + 1
         return [
             f"tidb_gc_life_time is {life.decode()}: the TSO is {duration(age)} old, and reading takes about"
-            f" {duration(seconds)}. Make it longer (SET GLOBAL tidb_gc_life_time = '{hours}h'),"
-            " or first create a changefeed at the TSO or before it, which holds what it needs"
+            f" {duration(seconds)}. SET GLOBAL tidb_gc_life_time = '{hours}h', or first create a changefeed at the TSO"
         ]
 
     @cached_property
-    def key(self) -> list[Column] | None:
-        """The columns of the clustered key; None where rows are ordered by _tidb_rowid."""
+    def key(self) -> dict[str, Column | None]:
+        """What orders the rows, by its names in SQL: the columns of the clustered key, or _tidb_rowid (None)."""
         try:
             with self.server.cursor() as cursor:
                 cursor.execute(f"SELECT {ROW_ID} FROM {_name(self.table.id)} LIMIT 0")
-            return None
+            return {ROW_ID: None}
         except SetupError as error:
-            if getattr(error.__cause__, "args", (0,))[0] != _NO_COLUMN:
+            if error_number(error) != _NO_COLUMN:
                 raise
-            return [self.table.by_name[name] for name in self.table.primary_key]
+            return {quote_name(name): self.table.by_name[name] for name in self.table.primary_key}
 
-    @cached_property
-    def cuts(self) -> list[str]:
+    def chunks(self) -> list[str]:
         """Conditions (SQL) that begin the chunks of `chunk_rows` rows, in the key's order; the first is "TRUE"."""
-        key, cuts = self.key, ["TRUE"]
-        names = [ROW_ID] if key is None else [quote_name(column.name) for column in key]
-        select = f"SELECT {', '.join(names)} FROM {_name(self.table.id)} WHERE"
-        order = f"ORDER BY {', '.join(names)} LIMIT {self.chunk_rows - 1}, 1"
+        cuts, names = ["TRUE"], ", ".join(self.key)
+        select, order = f"SELECT {names} FROM {_name(self.table.id)} WHERE", f"ORDER BY {names}"
         with self.server.cursor() as cursor:
             while True:
-                cursor.execute(f"{select} {cuts[-1]} {order}")
+                cursor.execute(f"{select} {cuts[-1]} {order} LIMIT {self.chunk_rows - 1}, 1")
                 row = cursor.fetchone()
                 if row is None:
                     return cuts
-                values = [_literal(v, None if key is None else key[n]) for n, v in enumerate(row)]
-                cuts.append(_after(names, values))
+                cuts.append(_after([*self.key], [*map(_literal, row, self.key.values())]))
 
-    def query(self, cut: str) -> str:
-        """The rows of a chunk."""
-        names = [ROW_ID] if self.key is None else [quote_name(column.name) for column in self.key]
+    def read(self, chunk: str) -> Iterator[list[Any]]:
         columns = ", ".join(quote_name(column.name) for column in self.columns)
-        order = f"ORDER BY {', '.join(names)} LIMIT {self.chunk_rows}"
-        return f"SELECT {columns} FROM {_name(self.table.id)} WHERE {cut} {order}"
-
-
-@dataclass(frozen=True)
-class TidbReader:
-    """A spark_jobs.snapshots.stage.ChunkReader: a chunk is the condition that begins it."""
-
-    table: TidbTable
-
-    @property
-    def columns(self) -> Sequence[Column]:
-        return self.table.columns
-
-    def read(self, chunk: str) -> Iterator[tuple[list[Any], float]]:
-        count = 0
-        with self.table.server.cursor(unbuffered=True) as cursor:
-            cursor.execute(self.table.query(chunk))
+        order = f"ORDER BY {', '.join(self.key)} LIMIT {self.chunk_rows}"
+        with self.server.cursor(unbuffered=True) as cursor:
+            cursor.execute(f"SELECT {columns} FROM {_name(self.table.id)} WHERE {chunk} {order}")
             connection = cursor.connection
             connection._result.unbuffered_active = False  # its rows are read here, without the client
             try:
                 for part in packet_rows(partial(_read_into, connection._rfile), len(self.columns)):
                     if isinstance(part, bytes):
-                        _client().protocol.MysqlPacket(part, "utf8").check_error()
+                        mysql_client().protocol.MysqlPacket(part, "utf8").check_error()
                         return
-                    count += len(part[0].valid)
-                    arrays = [arrow_array(v, c, _AS_SENT) for v, c in zip(part, self.columns, strict=True)]
-                    yield arrays, count / self.table.chunk_rows
+                    yield [arrow_array(v, c, _AS_SENT) for v, c in zip(part, self.columns, strict=True)]
             except (EOFError, ValueError) as error:
                 raise OSError(str(error)) from error
 
@@ -281,8 +238,6 @@ def _after(names: Sequence[str], values: Sequence[str]) -> str:
     return f"({' OR '.join(cases)})"
 
 
-def _client() -> Any:
-    try:
-        return mysql_client()
-    except ValueError as error:
-        raise SetupError("USAGE", details=f"--source: {error}") from error
+def error_number(error: SetupError) -> Any:
+    """What TiDB calls the error behind this one."""
+    return getattr(error.__cause__, "args", (0,))[0]

@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.io.archive_files import archive_files
-from ticdc_bridge.spark_jobs.io.locations import KafkaClient
+from ticdc_bridge.spark_jobs.io.locations import KafkaClient, check_different, table_location_of
 from ticdc_bridge.spark_jobs.io.storage_sink import schema_files
 from ticdc_bridge.spark_jobs.pipeline import arguments
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
@@ -280,3 +280,19 @@ def _json_file(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise SetupError("USAGE", details=f"{path}: a JSON object is needed")
     return document
+
+
+def table_outputs(command: str, table: str | None, locations: dict[str, str | None]) -> dict[str, str]:
+    """The tables of the lake that a command writes, by option. SetupError USAGE without any, and for no such place."""
+    outputs = {option: output for option, output in locations.items() if output is not None}
+    if not outputs:
+        lake = "lake/{schema}/{table}" if table is None else f"lake/{table.rpartition('.')[2]}"
+        details = f"Add --out 'delta:{lake}' (or iceberg:CATALOG.DB.TABLE); --changelog and --versions take the same"
+        raise SetupError("USAGE", details=f"{command}: where to? {details}")
+    for name, location in outputs.items():
+        if table_location_of(location) is None:
+            raise SetupError("USAGE", details=f"{command} writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
+        if is_rule(location):
+            check_rule(location, name)
+    check_different(locations)
+    return outputs

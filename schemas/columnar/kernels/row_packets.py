@@ -10,9 +10,7 @@ from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORME
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 from ticdc_bridge.schemas.columnar.kernels.text import Array
 
-LONG = 4
-"""How a scan ended, too: at a row of several packets."""
-MOST = 0xFFFFFF
+_MOST = 0xFFFFFF
 """Bytes of a packet that another one follows."""
 
 
@@ -25,14 +23,11 @@ def _number(data: Array, at: int, width: int) -> Any:
 
 
 @jit
-def scan_packets(
-    data: Array, at: int, end: int, columns: int, joined: int, cells: Cells, rows: int, state: Array
-) -> int:
+def scan_packets(data: Array, at: int, end: int, columns: int, cells: Cells, rows: int, state: Array) -> int:
     """Rows from data[at] on; rows: how many `cells` has already. How many it has then.
 
-    joined: bytes of a row whose packets were put together after the first one's header; 0: each packet is a row.
     state: how it ended, and where: after the last row (CUT, MORE), at the packet after the rows (ENDED), at one that is
-    no row (MALFORMED), or is a part of one (LONG).
+    no row, or a part of one (MALFORMED).
     """
     starts, ends, kinds = cells
     while True:
@@ -40,18 +35,17 @@ def scan_packets(
         if (rows + 1) * columns > starts.shape[0]:
             state[0] = MORE
             return rows
-        size = joined if joined else (_number(data, at, 3) if at + 4 < end else MOST)
-        if at + 4 + size > end:
-            state[0] = LONG if at + 4 < end and size == MOST else CUT
-            return rows
-        if size == MOST and not joined:
-            state[0] = LONG
+        size = _number(data, at, 3) if at + 4 < end else _MOST
+        if at + 4 >= end or (size < _MOST and at + 4 + size > end):
+            state[0] = CUT
             return rows
         first, last = at + 4, at + 4 + size
         if data[first] == 0xFF or (data[first] == 0xFE and size < 9):
             state[0] = ENDED
             return rows
         state[0] = MALFORMED
+        if size == _MOST:
+            return rows
         for cell in range(rows * columns, (rows + 1) * columns):
             if first >= last:
                 return rows
@@ -71,6 +65,3 @@ def scan_packets(
         if first != last:
             return rows
         at, rows = last, rows + 1
-        if joined:
-            state[0], state[1] = MORE, at
-            return rows

@@ -47,7 +47,7 @@ def read(data: bytes, columns: int, piece: int) -> tuple[list[Any], bytes]:
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(*[st.none() | st.binary(max_size=300)] * 3), max_size=9), st.integers(1, 400),
-    st.sampled_from([700, 1500, 1 << 20]),
+    st.sampled_from([1000, 1500, 1 << 20]),
 )  # fmt: skip
 def test_rows_come_back(rows: list[tuple[bytes | None, ...]], piece: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -57,9 +57,12 @@ def test_rows_come_back(rows: list[tuple[bytes | None, ...]], piece: int, block:
 
 
 def test_a_row_of_several_packets() -> None:
-    rows = [(b"a", None), (b"x" * 0xFFFFFF, b"y" * 9), (b"", b"b")]
+    """A row of almost 16 MiB comes back, a longer row is refused."""
+    rows = [(b"a", None), (b"x" * 0xFFFFF0, b"y" * 9), (b"", b"b")]
     data = b"".join(packets(b"".join(map(lengthened, row))) for row in rows) + packets(b"\xff\x28\x04#HY000gone")
-    assert read(data, 2, 1 << 30) == (rows, b"\xff\x28\x04#HY000gone")
+    assert read(data, 2, 1 << 20) == (rows, b"\xff\x28\x04#HY000gone")
+    with pytest.raises(ValueError, match="a row of 16 MiB or more"):
+        read(packets(lengthened(b"x" * 0xFFFFFF)), 1, 1 << 30)
 
 
 def test_what_are_no_rows() -> None:

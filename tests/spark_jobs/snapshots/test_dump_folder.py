@@ -23,11 +23,11 @@ from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows, dump_options, text_form
 from ticdc_bridge.spark_jobs.snapshots.dump_folder import Dump, read_dump
-from ticdc_bridge.spark_jobs.snapshots.frames import DumpTable, FileReader, opened
+from ticdc_bridge.spark_jobs.snapshots.frames import DumpTable, opened
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import Stages
 
-NO_STAGES = Stages("", lambda _: None)
+NO_STAGES = Stages("", lambda _: Path())
 UNPROVEN = ("csv-where", "snapshot", "snapshot-time")
 """Small dumps with backslashes in bytes alone, which may stand for themselves."""
 OPTIONS = json.loads((DUMPS / "dumps.json").read_text())
@@ -148,7 +148,7 @@ def read_all(folder: Path) -> None:
     _, tables = read_source(f"dumpling:{folder}", TableChoice.of(["dmp.keyed"]), None, "UTC", {}, NO_STAGES)
     assert isinstance(tables[0], DumpTable)
     for file in tables[0].files:
-        for _ in FileReader(tables[0].columns, tables[0].form).read(file):
+        for _ in tables[0].read(file):
             pass
 
 

@@ -91,24 +91,34 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
     master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].")
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import spark_settings
+        from ticdc_bridge.cli.codec_arguments import spark_settings, table_outputs
         from ticdc_bridge.cli.options import check_zone
+        from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
+        from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
-        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, is_rule
         from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
         from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options
-        from ticdc_bridge.spark_jobs.snapshots.load_job import Source, plan, run_load, snapshot_side
+        from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_side, stages_of
+        from ticdc_bridge.spark_jobs.snapshots.source import read_source
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
         if (self.table is None) is (not self.tables):
-            raise SetupError(
-                "USAGE", details="load: which tables? Give --table DB.TABLE or --tables PATTERNS, one of them"
-            )
+            raise SetupError("USAGE", details="load: which tables? Give --table DB.TABLE or --tables PATTERNS")
         choice = TableChoice.of(self.tables) if self.table is None else TableChoice.of_table(table_id(self.table))
-        out = self._check_outputs(several=self.table is None and choice.only is None)
+        locations = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
+        outputs = table_outputs("load", self.table, locations)
+        if self.table is None and choice.only is None and not all(map(is_rule, outputs.values())):
+            details = f"{' and '.join(outputs)}: several tables may be loaded: name {{schema}} and {{table}}"
+            raise SetupError("USAGE", details=details)
+        letters = self.dead_letter or ""
+        if letters == "-" or letters.startswith((*TABLE_PREFIXES, TOPIC)) or letters.endswith(".parquet"):
+            raise SetupError("USAGE", details=f"--dead-letter {letters}: load writes JSON lines to a file")
+        check_different({**locations, "--dead-letter": self.dead_letter})
+        out = next(iter(outputs.values()))
         zone = check_zone("--time-zone", self.time_zone) or "UTC"
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
         job = Job(
@@ -119,22 +129,22 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         settings = spark_settings(
             self, True, self.source.removeprefix("dumpling:"), out, self.stage, *job.more_locations
         )
-        source = Source(self.source, choice, self.at, dump_options(self.dump_options))
-        load_job = source.job(
-            job, out, self.stage, settings.conf, source_zone=source_zone, replace=self.replace,
-            statements=statements_of(self.ddl), letters=self.dead_letter,
-        )  # fmt: skip
+        stages = stages_of(self.source, job, out, self.replace, self.stage, settings.conf)
+        tso, tables = read_source(self.source, choice, self.at, zone, dump_options(self.dump_options), stages)
+        statements = statements_of(self.ddl)
+        load_job = LoadJob(job, out, tso, tables, stages, source_zone, self.replace, statements, self.dead_letter)
         if self.in_ is not None:
-            self._check_handover(load_job.tso)
+            self._check_handover(tso)
         if self.dry_run:
             lines, obstacles = plan(load_job)
             print("\n".join(lines))
             if obstacles:
                 tell_lines("load: against it", obstacles)
             return 2 if obstacles else 0
-        summary = run_load(load_job, session_of(job, settings, out, None))
-        tell_lines("load", summary.lines())
-        return 1 if summary.errors else 0
+        done = run_load(load_job, session_of(job, settings, out, None))
+        tell_lines("load", [f"tso {tso}", f"rows {done.rows}", f"written {done.written}"])
+        tell_lines("load", [f"newer in the table {done.newer}", f"removed {done.removed}", f"errors {done.errors}"])
+        return 1 if done.errors else 0
 
     def _check_handover(self, tso: int) -> None:
         """SetupError STOPPED where the topics of --in lack changes from after the TSO."""
@@ -156,29 +166,3 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         unknown = f"whether the changefeed began at or before TSO {tso} is not known"
         texts = check_handover(topics, kafka_of(self).settings(), config, tso)
         tell_lines("warning", [f"{unknown}: {text}" for text in texts])
-
-    def _check_outputs(self, several: bool) -> str:
-        """The first place that is given. SetupError USAGE where a place is none, or one of two tables."""
-        from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
-        from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different, table_location_of
-        from ticdc_bridge.spark_jobs.pipeline.table_choice import check_rule, is_rule
-
-        outputs = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
-        given = {name: location for name, location in outputs.items() if location is not None}
-        if not given:
-            raise SetupError("USAGE", details="load: where to? Add --out 'delta:lake/{schema}/{table}' (or iceberg:…)")
-        for name, location in given.items():
-            if table_location_of(location) is None:
-                raise SetupError("USAGE", details=f"load writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
-            if is_rule(location):
-                check_rule(location, name)
-            elif several:
-                details = (
-                    f"{name} {location}: several tables may be loaded: name their places with {{schema}} and {{table}}"
-                )
-                raise SetupError("USAGE", details=details)
-        letters = self.dead_letter or ""
-        if letters == "-" or letters.startswith((*TABLE_PREFIXES, TOPIC)) or letters.endswith(".parquet"):
-            raise SetupError("USAGE", details=f"--dead-letter {letters}: load writes JSON lines to a file")
-        check_different({**outputs, "--dead-letter": self.dead_letter})
-        return next(iter(given.values()))

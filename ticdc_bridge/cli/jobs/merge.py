@@ -73,32 +73,24 @@ class Merge(TableSelection, JobOptions):
     types: Literal["exact", "typed"] = TYPES
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import choose_tables, default_database, read_config, view_of
+        from ticdc_bridge.cli.codec_arguments import (
+            choose_tables,
+            default_database,
+            read_config,
+            table_outputs,
+            view_of,
+        )
         from ticdc_bridge.cli.job_runner import run_job
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.inspect.format_lookup import format_named
-        from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
         from ticdc_bridge.spark_jobs.pipeline.job import Job
-        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, check_rule, is_rule
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, is_rule
 
         locations = {"--out": self.current, "--changelog": self.changelog, "--versions": self.versions}
-        outputs = {option: output for option, output in locations.items() if output is not None}
-        if not outputs:
-            lake = "lake/{schema}/{table}" if self.table is None else f"lake/{self.table.rpartition('.')[2]}"
-            details = (
-                f"merge: where to? Add --out 'delta:{lake}' (or iceberg:CATALOG.DB.TABLE); --changelog and --versions"
-                " take the same"
-            )
-            raise SetupError("USAGE", details=details)
-        for name, location in outputs.items():
-            if table_location_of(location) is None:
-                raise SetupError("USAGE", details=f"merge writes {name} delta:PATH or iceberg:CATALOG.DB.TABLE")
-            if is_rule(location):
-                check_rule(location, name)
+        outputs = table_outputs("merge", self.table, locations)
         if len({is_rule(output) for output in outputs.values()}) > 1:
             details = f"{' and '.join(outputs)}: all of them name {{schema}} and {{table}}, or none"
             raise SetupError("USAGE", details=details)
-        check_different(locations)
         if self.current is None and any(entry.location for entry in self.outputs):
             details = (
                 "[[table]]: target is for the current table, and this job writes none: give --out, or leave target out"
