@@ -21,7 +21,7 @@ KINDS = ("out", "changelog", "versions")
 KEYS = {"types": ("id",), "keyed": ("region", "k", "d")}
 CASES = [
     ("sql", "delta-spark", "exact"), ("csv", "iceberg-spark", "typed"), ("parquet", "deltalake", "exact"),
-    ("parquet-plain", "delta-spark", "typed"),
+    ("parquet-zstd-utc", "delta-spark", "typed"),
 ]  # fmt: skip
 OWN = (
     "_tidb_op",
@@ -69,15 +69,15 @@ def test_values_are_those_of_merge(
         frame = spark.table(name).drop(*OWN)
         return frame.dtypes, {tuple(row[k] for k in KEYS[table]): row.asDict() for row in frame.collect()}
 
+    dump = read_dump(str(DUMPS / name))
     words = ["--tables", ",".join(f"dmp.{name}" for name in KEYS), "--types", types, "--on-lossy", "flag"]
     words += ["--time-zone", "Asia/Tokyo", *([] if is_iceberg else ["--engine", engine])]
-    tso = read_dump(str(DUMPS / name)).tso
-    merged = ["merge", "--format", "open", "--in", sent(tso), "--ddl", str(DUMPS / "schema.sql")]
+    merged = ["merge", "--format", "open", "--in", sent(dump.tso), "--ddl", str(DUMPS / "schema.sql")]
     assert main([*merged, *words, *places("m")]) == 0
     loaded = ["load", "--source", f"dumpling:{DUMPS / name}", "--source-time-zone", "UTC" if name in UTC else ZONE]
     assert main([*loaded, *words, *places("l")]) == 0
     different = []
-    for kind, table in product(KINDS, KEYS):
+    for kind, table in product(KINDS, {table.id.table for table in dump.tables} & KEYS.keys()):
         (kinds, expected), (found_kinds, found) = rows("m", kind, table), rows("l", kind, table)
         assert found_kinds == kinds, (kind, table)
         assert found.keys() == expected.keys(), (kind, table)
