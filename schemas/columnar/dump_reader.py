@@ -16,7 +16,7 @@ import numpy as np
 from ticdc_bridge.schemas.columnar.kernels import dump_text
 from ticdc_bridge.schemas.columnar.kernels.dump_text import CUT, ENDED, MALFORMED, Cells
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 
 BLOCK: Final = 8 << 20
 """Bytes of a file that are looked at together."""
@@ -32,8 +32,6 @@ _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _PASSED_OVER: Final = re.compile(rb"[\s;]+|/\*[^;]*?\*/|--[^\n]*\n")
 _SQL_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"Z": b"\x1a", b"\\": b"\\", b"'": b"'", b'"': b'"'}
 _CSV_ESCAPES: Final = {b"0": b"\0", b"n": b"\n", b"r": b"\r", b"\\": b"\\"}
-BYTES: Final = (Kind.BIT, Kind.BINARY)
-NUMBERS: Final = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 TIMES: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 

@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.names import sanitise_name
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, TableVersion, Value
-from ticdc_bridge.schemas.model.types import BY_CODE, Kind
+from ticdc_bridge.schemas.model.types import BY_CODE, BYTES, Kind
 
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 _NO_LENGTH = -1
@@ -150,6 +150,6 @@ def _column(listed: dict[str, Any]) -> Column:
 def _default(kind: Kind, default: Any) -> Value:
     if isinstance(default, dict):
         return bytes.fromhex(default["hex"])
-    if default is not None and kind in (Kind.BIT, Kind.BINARY):
+    if default is not None and kind in BYTES:
         return str(default).encode()
     return None if default is None else str(default)

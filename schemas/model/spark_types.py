@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table, Value
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import TYPES, Kind
+from ticdc_bridge.schemas.model.types import BYTES, TYPES, Kind
 
 MAX_SPARK_PRECISION = 38
 
@@ -117,7 +117,7 @@ def python_value(column: Column, value: Value) -> Any:
         return None
     convert = _PYTHON.get(spark_type(column).partition("(")[0])
     if isinstance(value, bytes):
-        return value if column.type.kind in (Kind.BIT, Kind.BINARY) else f'{{"hex":"{value.hex()}"}}'
+        return value if column.type.kind in BYTES else f'{{"hex":"{value.hex()}"}}'
     return convert(value) if convert else value
 
 

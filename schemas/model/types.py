@@ -36,6 +36,12 @@ class Kind(Enum):
     VECTOR = "vector"
 
 
+BYTES = (Kind.BIT, Kind.BINARY)
+"""Kinds whose values are bytes."""
+NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+"""Kinds whose plain form is a number."""
+
+
 @dataclass(frozen=True, slots=True)
 class TidbType:
     """One TiDB type.

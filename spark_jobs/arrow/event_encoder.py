@@ -21,7 +21,7 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.names import topic_subject
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BYTES, Kind
 from ticdc_bridge.schemas.plain.column_check import ColumnCheck
 from ticdc_bridge.spark_jobs.arrow.event_rows import Batches, message_rows
 from ticdc_bridge.spark_jobs.io.message_files import rows_of
@@ -164,7 +164,7 @@ def _plain(column: Column, value: Any, zone: str) -> Value:
     if isinstance(value, str):
         if not (value.startswith(_HEX) and value.endswith(_END)):
             return value
-        if column.type.kind not in (Kind.BIT, Kind.BINARY):
+        if column.type.kind not in BYTES:
             details = "text that looks like bytes in plain form: which it is can't be known here"
             raise WireError("INVALID_VALUE", column=column.name, details=details)
         try:

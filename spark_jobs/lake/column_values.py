@@ -12,15 +12,13 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, spark_type
 from ticdc_bridge.schemas.model.table import Column, TableId
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, is_added_by, with_defaults
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter
 from ticdc_bridge.spark_jobs.pipeline.table_view import READ as PYTHON
 from ticdc_bridge.spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
 from ticdc_bridge.spark_jobs.spark.temporal_sql import READ
-
-NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class ColumnValues:
                 return f"CAST(NULL AS {self.type_of(column)})"
             text = f"{moment:%Y-%m-%d %H:%M:%S.%f} UTC" if column.type.kind is Kind.TIMESTAMP else str(value)
             return f"CAST({sql_literal(text)} AS {self.type_of(column)})"
-        if column.type.kind in (Kind.BIT, Kind.BINARY):
+        if column.type.kind in BYTES:
             data = value if isinstance(value, bytes) else str(value).encode()
             return f"X'{data.hex()}'"
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 from ticdc_bridge.spark_jobs.arrow.change_schema import SOURCE
 from ticdc_bridge.spark_jobs.lake import changelog, merge, row_versions
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
@@ -29,8 +29,6 @@ from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
-_BYTES = (Kind.BIT, Kind.BINARY)
-_NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(?:\.\d{1,6})?"
 _FORMS = {
     Kind.DATE: rf"\A{_DATE}\z", Kind.DATETIME: rf"\A{_DATE} {_TIME}\z", Kind.TIMESTAMP: rf"\A{_DATE} {_TIME}\z",
@@ -76,9 +74,9 @@ class Snapshot:
         """A value as the lake has it; NULL for one that the column can't hold."""
         name = f"c_{number}"
         kind = dict(self.rows.dtypes)[name]
-        if column.type.kind in _BYTES and kind == "binary":
+        if column.type.kind in BYTES and kind == "binary":
             return F.col(name)
-        if kind != "string" and column.type.kind in _NUMBERS:
+        if kind != "string" and column.type.kind in NUMBERS:
             return F.col(name).try_cast(values.type_of(column))
         value: SparkColumn = values.convert(self.text(number), column)
         return value
@@ -89,7 +87,7 @@ class Snapshot:
         if dict(self.rows.dtypes)[f"c_{number}"] == values.type_of(column) != "string":
             return None
         is_date = kind in values.types.kinds
-        if values.type_of(column) != "string" and kind not in _BYTES and not (is_date and self.is_lossy):
+        if values.type_of(column) != "string" and kind not in BYTES and not (is_date and self.is_lossy):
             return name.isNotNull() & self.typed(number, column, values).isNull()
         if kind not in _FORMS or dict(self.rows.dtypes)[f"c_{number}"] != "string":
             return None
@@ -266,7 +264,7 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
         return None
     is_current = isinstance(target, merge.CurrentTable)
     known = columns.lake_table.read().where(f"{COMMIT_TS} <= {snapshot.tso}" if is_current else _valid_at(snapshot.tso))
-    kinds = ["binary" if c.type.kind in _BYTES else columns.values.type_of(c) for c in rows.keys]
+    kinds = ["binary" if c.type.kind in BYTES else columns.values.type_of(c) for c in rows.keys]
     if "timestamp" in kinds:
         raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load it elsewhere")
     pairs = zip(rows.keys, kinds, strict=True)

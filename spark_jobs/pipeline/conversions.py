@@ -19,7 +19,7 @@ from functools import partial
 
 from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.table import Column, Value
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BYTES, Kind
 
 Convert = Callable[[Value, Column, Column], Value]
 """A value that is not NULL, its column before and after → the value after. ValueError where TiDB's is not known."""
@@ -56,7 +56,7 @@ def to_plain(value: object, column: Column) -> Value:
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, str):
-        is_hex = column.type.kind in (Kind.BIT, Kind.BINARY) and _HEX.fullmatch(value)
+        is_hex = column.type.kind in BYTES and _HEX.fullmatch(value)
         return bytes.fromhex(value[8:-2]) if is_hex else value
     if isinstance(value, float):
         return (values.float_text if column.type.kind is Kind.FLOAT else values.double_text)(value)

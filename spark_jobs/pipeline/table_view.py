@@ -23,7 +23,7 @@ from ticdc_bridge.schemas.model.event import Event, Message, RowChange
 from ticdc_bridge.schemas.model.ports import TableLineage, TableSource
 from ticdc_bridge.schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId, Value
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import NUMBERS, Kind
 from ticdc_bridge.spark_jobs.pipeline.row_conversion import RowConversion
 
 _EPOCH = datetime(1970, 1, 1)
@@ -180,7 +180,7 @@ class TableView:
         return [
             (c.name, c, READ[c.type.kind] if c.type.kind in kinds else None)
             for c in self.visible_columns
-            if c.type.kind in kinds or c.type.kind in _NUMBERS
+            if c.type.kind in kinds or c.type.kind in NUMBERS
         ]
 
     @cached_property
@@ -285,7 +285,6 @@ def check_number(column: Column, value: Value, source: Kind) -> None:
 
 
 _ONE = Decimal(1)
-_NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
 # ---- temporal values: text → Python's, ValueError or OverflowError for those that Spark's type can't hold

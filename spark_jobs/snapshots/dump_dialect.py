@@ -19,19 +19,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow
 
-from ticdc_bridge.schemas.columnar.dump_reader import (
-    BYTES,
-    NUMBERS,
-    TIMES,
-    DumpCut,
-    DumpTextError,
-    TextColumn,
-    TextForm,
-    dump_rows,
-)
+from ticdc_bridge.schemas.columnar.dump_reader import TIMES, DumpCut, DumpTextError, TextColumn, TextForm, dump_rows
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 from ticdc_bridge.schemas.model.values import bit_size
 
 pa: Any = pyarrow  # the stubs know less than the library

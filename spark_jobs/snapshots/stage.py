@@ -28,7 +28,7 @@ import pyarrow
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BYTES
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name
 from ticdc_bridge.spark_jobs.io.message_files import finish, partial_path_of
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, partial_path_for, path_of, remove_folder
@@ -286,7 +286,7 @@ class _ChunkWriter:
 
 def _fields_of(columns: Sequence[Column]) -> dict[str, str]:
     """The columns of read rows and their Spark types: c_N, `file` (the chunk) and `line` (the row's number in it)."""
-    kinds = ("binary" if column.type.kind in (Kind.BIT, Kind.BINARY) else "string" for column in columns)
+    kinds = ("binary" if column.type.kind in BYTES else "string" for column in columns)
     return {**{f"c_{n}": kind for n, kind in enumerate(kinds)}, "file": "int", "line": "bigint"}
 
 

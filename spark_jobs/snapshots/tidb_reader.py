@@ -32,7 +32,7 @@ from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO, tso_physical_ms
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, TableId
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BYTES, NUMBERS
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_array
 from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, Stage, duration
 
@@ -48,8 +48,6 @@ _READ: Final = 256 << 10
 _AS_SENT: Final = TextForm()
 _NO_COLUMN, NO_SNAPSHOT = 1054, (8055, 9006)
 _SECONDS: Final = {"h": 3600, "m": 60, "s": 1}
-_BYTES: Final = (Kind.BIT, Kind.BINARY)
-_NUMBERS: Final = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
 @dataclass(frozen=True)
@@ -221,9 +219,9 @@ def _name(id_: TableId) -> str:
 
 def _literal(value: bytes, column: Column | None) -> str:
     """A value of a key as SQL. column: None for _tidb_rowid."""
-    if column is None or column.type.kind in _NUMBERS:
+    if column is None or column.type.kind in NUMBERS:
         return value.decode()
-    if column.type.kind in _BYTES:
+    if column.type.kind in BYTES:
         return f"x'{value.hex()}'"
     text = value.decode().replace("\\", "\\\\").replace("'", "''")
     return f"'{text}'"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ticdc_bridge.schemas.model.spark_types import spark_type
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -69,17 +69,15 @@ def sql_literal(text: str) -> str:
 
 CAST_SQL: dict[Kind, Callable[[str, Column], str]] = {
     **dict.fromkeys(
-        (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL),
+        NUMBERS,
         lambda value, column: f"CAST({value} AS {spark_type(column)})",
     ),
     # {"hex":"00ff"}: the digits are what stands between the 8th character and the last two.
-    **dict.fromkeys((Kind.BIT, Kind.BINARY), lambda value, _: f"unhex(substring({value}, 9, length({value}) - 10))"),
+    **dict.fromkeys(BYTES, lambda value, _: f"unhex(substring({value}, 9, length({value}) - 10))"),
 }
 """SQL of a value in plain form → SQL of the value in its column's type. Other kinds stay text."""
 _FITS: dict[Kind, Callable[[str, Column], str]] = {
     **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.DOUBLE, Kind.FLOAT), _castable_sql),
     Kind.DECIMAL: _decimal_fits,
-    **dict.fromkeys(
-        (Kind.BIT, Kind.BINARY), lambda value, _: f"""{value} RLIKE '^[{{]"hex":"([0-9a-f][0-9a-f])*"[}}]$'"""
-    ),
+    **dict.fromkeys(BYTES, lambda value, _: f"""{value} RLIKE '^[{{]"hex":"([0-9a-f][0-9a-f])*"[}}]$'"""),
 }

@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.names import record_names
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, TableId, Value, require_bytes
-from ticdc_bridge.schemas.model.types import BY_AVRO_NAME, BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import BY_AVRO_NAME, BY_NAME, BYTES, Kind
 from ticdc_bridge.schemas.model.values import is_clock
 
 _EXTENSION_TYPES = ("string", "int", "long", "float", "double", "boolean")
@@ -212,7 +212,7 @@ _SMALL_UNSIGNED = replace(
 
 
 def _read_default(column: Column, default: Any) -> Value:
-    if column.type.kind in (Kind.BIT, Kind.BINARY):
+    if column.type.kind in BYTES:
         return values.base64_bytes(default)
     if column.type.kind is Kind.FLOAT:
         return values.float_text(values.as_float32(default))

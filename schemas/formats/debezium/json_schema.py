@@ -16,7 +16,7 @@ from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.names import sanitise_name, sanitise_topic_label
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Column, Table
-from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.types import NUMBERS, Kind
 from ticdc_bridge.schemas.model.values import is_clock
 
 _TIME = "io.debezium.time."
@@ -175,7 +175,7 @@ def _default(column: Column, connect: str) -> Any:
             return 0
         return None if column.nullable else "1970-01-01T00:00:00Z"
     with suppress(ValueError):
-        if kind in _NUMBERS:
+        if kind in NUMBERS:
             return values.json_double(value)
         if kind is Kind.DATE:
             return values.days_of_date(value)
@@ -186,9 +186,6 @@ def _default(column: Column, connect: str) -> Any:
             return values.micros_of_time(value)
         return value.replace(" ", "T") + "Z" if kind is Kind.TIMESTAMP else value
     return None
-
-
-_NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
 def compact_json(value: Any) -> str:

@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.model.event import Bootstrap, DdlEvent, Event, Message
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.schemas.model.table import Column, DefinitionMismatch, Index, Table, TableId, TableVersion, Value
 from ticdc_bridge.schemas.model.type_text import type_text
-from ticdc_bridge.schemas.model.types import BY_NAME, Kind
+from ticdc_bridge.schemas.model.types import BY_NAME, BYTES, Kind
 
 # ---- Simple's tableSchema → table (upstream ticdc `pkg/sink/codec/simple/message.go`, TableSchema).
 
@@ -121,7 +121,7 @@ def _scale(kind: Kind, length: int | None, decimal: int | None) -> int | None:
 def _default(column: Column, default_text: str, avro: bool) -> Value:
     if column.type.kind is Kind.BIT and not avro:
         return values.integer(default_text).to_bytes(values.bit_size(column.length or 64), "big")
-    if column.type.kind in (Kind.BIT, Kind.BINARY):
+    if column.type.kind in BYTES:
         return default_text.encode("utf-8", "surrogateescape")
     return default_text
 
