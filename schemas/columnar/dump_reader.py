@@ -192,7 +192,7 @@ class _Reader:
         kind, has_quotes = column.type.kind, bool(self._marks[1].size)
         if kind in NUMBERS or (kind in BYTES and not self._form.is_csv):
             return dump_text.ANY
-        return dump_text.NOT_BARE if has_quotes else dump_text.ANY if column.nullable else dump_text.NOT_NULL
+        return dump_text.ONLY_QUOTED if has_quotes else dump_text.ANY if column.nullable else dump_text.NOT_NULL
 
     def _error(self, at: int, more: str = "") -> DumpTextError:
         """Values of rows stay out of texts."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from pyspark.sql import Column as SparkColumn
@@ -66,14 +67,19 @@ class Snapshot:
     def id(self) -> TableId:
         return self.table.id
 
+    @cached_property
+    def _kinds(self) -> dict[str, str]:
+        """The Spark types of the columns."""
+        return dict(self.rows.dtypes)
+
     def text(self, number: int) -> str:
         """SQL: a value in plain form."""
-        return _plain(f"c_{number}", dict(self.rows.dtypes)[f"c_{number}"], self.columns[number])
+        return _plain(f"c_{number}", self._kinds[f"c_{number}"], self.columns[number])
 
     def typed(self, number: int, column: Column, values: ColumnValues) -> SparkColumn:
         """A value as the lake has it; NULL for one that the column can't hold."""
         name = f"c_{number}"
-        kind = dict(self.rows.dtypes)[name]
+        kind = self._kinds[name]
         if column.type.kind in BYTES and kind == "binary":
             return F.col(name)
         if kind != "string" and column.type.kind in NUMBERS:
@@ -84,12 +90,12 @@ class Snapshot:
     def is_unfit(self, number: int, column: Column, values: ColumnValues) -> SparkColumn | None:
         """Whether a value is none of its column's type; None where any text or bytes are one."""
         name, kind = F.col(f"c_{number}"), column.type.kind
-        if dict(self.rows.dtypes)[f"c_{number}"] == values.type_of(column) != "string":
+        if self._kinds[f"c_{number}"] == values.type_of(column) != "string":
             return None
         is_date = kind in values.types.kinds
         if values.type_of(column) != "string" and kind not in BYTES and not (is_date and self.is_lossy):
             return name.isNotNull() & self.typed(number, column, values).isNull()
-        if kind not in _FORMS or dict(self.rows.dtypes)[f"c_{number}"] != "string":
+        if kind not in _FORMS or self._kinds[f"c_{number}"] != "string":
             return None
         return name.isNotNull() & ~name.rlike(_FORMS[kind])
 
@@ -158,9 +164,9 @@ class Snapshot:
 Target = merge.CurrentTable | changelog.Changelog | row_versions.RowVersions
 
 
-class Place(NamedTuple):
-    """What a place is to a snapshot. applied, loaded: APPLIED and LOADED. is_clear: it has no rows from before the TSO
-    but the snapshot's.
+class TargetState(NamedTuple):
+    """What a table of the lake has for a snapshot. applied, loaded: APPLIED and LOADED. is_clear: no rows from before
+    the TSO but the snapshot's.
     """
 
     applied: int
@@ -168,19 +174,21 @@ class Place(NamedTuple):
     is_clear: bool
 
 
-def place_of(target: Target, tso: int) -> Place:
+def state_of(target: Target, tso: int) -> TargetState:
     """SetupError STOPPED for a table without a key that has rows from before the snapshot, which has them too."""
     columns, lake_table = target.columns, target.columns.lake_table
     if not columns.can_follow():
-        return Place(-1, -1, not lake_table.exists())
+        return TargetState(-1, -1, not lake_table.exists())
     rows = lake_table.read().where(f"{columns.kind.time_column} <= {tso}")
     keyless = merge.ROW_MESSAGE in columns.types()
-    own = F.col(merge.ROW_MESSAGE).startswith(f"snapshot {tso}/") if keyless else F.col(columns.kind.time_column) == tso
-    is_clear = rows.where(~own).isEmpty()
+    loaded = (
+        F.col(merge.ROW_MESSAGE).startswith(f"snapshot {tso}/") if keyless else F.col(columns.kind.time_column) == tso
+    )
+    is_clear = rows.where(~loaded).isEmpty()
     if keyless and not is_clear:
         details = f"{lake_table.location} has rows from before TSO {tso}, and no key to tell those of the snapshot by"
         raise columns.stopped(f"{details}. {load_into_new(columns.settings.id)}")
-    return Place(columns.time_of(APPLIED), columns.time_of(LOADED), is_clear)
+    return TargetState(columns.time_of(APPLIED), columns.time_of(LOADED), is_clear)
 
 
 class Loaded(NamedTuple):

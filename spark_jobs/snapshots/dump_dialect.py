@@ -46,12 +46,12 @@ _SIGNS: Final = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\r\\n": "\r\n"}
 
 
 class FileHead(NamedTuple):
-    """The first bytes of a file, inflated, and of what. is_whole: there are no more."""
+    """The first bytes of a file, inflated, and of what. is_complete: there are no more."""
 
     name: str
     data: bytes
     columns: Sequence[Column]
-    is_whole: bool
+    is_complete: bool
 
 
 def dump_options(text: str | None) -> dict[str, Any]:
@@ -79,13 +79,13 @@ def arrow_rows(read: Callable[[int], bytes], columns: Sequence[Column], form: Te
         yield [arrow_array(values, column, form) for values, column in zip(rows, columns, strict=True)]
 
 
-def head_rows(data: bytes, is_whole: bool, columns: Sequence[Column], form: TextForm) -> Iterator[list[Any]]:
+def head_rows(data: bytes, is_complete: bool, columns: Sequence[Column], form: TextForm) -> Iterator[list[Any]]:
     """The rows in the first bytes of a file; DumpCut after them where there are more bytes. Else as `arrow_rows`."""
     chunks = iter([data])
 
     def read(_: int) -> bytes:
         block = next(chunks, b"")
-        if not (block or is_whole):
+        if not (block or is_complete):
             raise DumpCut("the rest is not here")
         return block
 
@@ -139,7 +139,7 @@ def text_form(is_csv: bool, heads: Iterable[FileHead], given: Mapping[str, Any])
             raise SetupError("USAGE", details=f"{details} what Dumpling was told ({OPTION} '--csv-separator … …')")
         forms = [form for form, _ in cells]
         has_bytes = has_bytes or any(column.type.kind in BYTES for column in head.columns)
-        are_same = are_same and head.is_whole and all(values == cells[0][1] for _, values in cells)
+        are_same = are_same and head.is_complete and all(values == cells[0][1] for _, values in cells)
     unsure = {name for name in known if any(getattr(form, name) != getattr(forms[0], name) for form in forms)}
     if all(form.quote for form in forms):
         unsure -= {"null"}  # another way to write it is refused when it comes
@@ -160,11 +160,11 @@ def _cells(head: FileHead, form: TextForm) -> list[list[Any]] | DumpTextError:
     if form.is_csv and form.has_header and not head.data.startswith(header):
         return DumpTextError("its first line does not name the table's columns")
     try:
-        for rows in head_rows(head.data, head.is_whole, head.columns, form):
+        for rows in head_rows(head.data, head.is_complete, head.columns, form):
             for values, found in zip(rows, cells, strict=True):
                 found += values.to_pylist()
     except DumpTextError as error:
-        if head.is_whole or not isinstance(error, DumpCut):
+        if head.is_complete or not isinstance(error, DumpCut):
             return DumpTextError(str(error))  # the error itself has hold of the reader's buffers
     return cells
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -116,19 +117,16 @@ class DumpTable(SnapshotTable):
             details = "a column of its key is generated, and a dump has no generated columns: load it from its TiDB"
             raise SetupError("STOPPED", where=str(self.id), details=details)
         texts = [f"column {c.name} is generated, and a dump has no generated columns: it is NULL" for c in stored]
-        dates = [c.name for c in self.columns if c.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)]
-        counts = dict.fromkeys(dates, 0)
-        for file in self._footers():
-            for name in dates:
-                counts[name] += _null_count(file, name)
         words = "NULLs, and Parquet has NULL for a zero date too"
-        return texts + [f"column {name} has {count} {words}" for name, count in counts.items() if count]
+        return texts + [
+            f"column {name} has {count} {words}" for name, count in self._parquet_counts[1].items() if count
+        ]
 
     def estimate(self) -> Estimate:
         """Exact where footers say it; of texts by the bytes of the first rows."""
         count, size, rows, read = len(self.files), sum(self.sizes), 0, 1
         if self.kind == "parquet":
-            return Estimate(sum(file.metadata.num_rows for file in self._footers()), True, count, size)
+            return Estimate(self._parquet_counts[0], True, count, size)
         for path in map(path_of, self.files[:1]):
             with path.open("rb") as raw:
                 data = _inflated(raw, path.suffix).read(_HEAD)
@@ -141,16 +139,22 @@ class DumpTable(SnapshotTable):
     def position(self, file: int, line: int) -> dict[str, str | int]:
         return {"file": self.files[file], "row": line + 1}
 
-    def _footers(self) -> Iterator[Any]:
-        """Its files of Parquet, one after the other. SetupError STOPPED."""
+    @cached_property
+    def _parquet_counts(self) -> tuple[int, dict[str, int]]:
+        """Of its files of Parquet: the rows, and the NULLs of each column of dates. SetupError STOPPED."""
         from pyarrow.parquet import ParquetFile
 
+        dates = [c.name for c in self.columns if c.type.kind in (Kind.DATETIME, Kind.TIMESTAMP)]
+        rows, nulls = 0, dict.fromkeys(dates, 0)
         for path in map(path_of, self.files if self.kind == "parquet" else ()):
             try:
                 with ParquetFile(arrow_source(path)) as file:
-                    yield file
+                    rows += file.metadata.num_rows
+                    for name in dates:
+                        nulls[name] += _null_count(file, name)
             except (pa.ArrowException, ValueError, OSError) as error:
                 raise self._damaged(error) from error
+        return rows, nulls
 
     def _damaged(self, error: Exception) -> SetupError:
         reason = str(error).partition("\n")[0]

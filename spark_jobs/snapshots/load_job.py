@@ -173,11 +173,11 @@ def _load_table(
     if before is not None and all(target.columns.lake_table.exists() for target in targets):
         print(f"load: {id_} was loaded before at this TSO", file=sys.stderr)
         return before
-    places = [(target, load.place_of(target, load_job.tso)) for target in targets]
+    states = [(target, load.state_of(target, load_job.tso)) for target in targets]
     newest = max((s.commit_ts for s in load_job.statements), default=-1)
-    for target, place in places:
-        if load_job.tso < place.applied and place.loaded <= load_job.tso and newest < place.applied:
-            follows = f"{target.columns.lake_table.location} follows statements up to commit_ts {place.applied}"
+    for target, state in states:
+        if load_job.tso < state.applied and state.loaded <= load_job.tso and newest < state.applied:
+            follows = f"{target.columns.lake_table.location} follows statements up to commit_ts {state.applied}"
             details = f"{follows}, from after the snapshot: give them ({Hint.DDL}), or load a newer snapshot"
             raise target.columns.stopped(details)
     rows, count = source.rows(spark, stage)
@@ -190,19 +190,19 @@ def _load_table(
         exact, errors = without_unfit(snapshot, targets[0].columns.values, letters, source, load_job.replace)
     zones = load_job.source_zone, read.options.time_zone
     snapshot, exact = _in_zone(snapshot, *zones), _in_zone(exact, *zones)
-    living = [p for p in places if p[1].loaded <= load_job.tso and not isinstance(p[0], changelog.Changelog)]
+    living = [p for p in states if p[1].loaded <= load_job.tso and not isinstance(p[0], changelog.Changelog)]
     if load_job.replace and living:
-        target, place = living[0]
-        steps = _steps(load_job, source, place, is_all=True)
+        target, state = living[0]
+        steps = _steps(load_job, source, state, is_all=True)
         deletes = load.missing_keys(target, snapshot, _newest(steps), steps)
         # A load that is killed between two of them finds the same keys again: they are looked for in the last.
-        places.sort(key=lambda pair: pair[0] is target)
-    for target, place in places:
-        if place.loaded > load_job.tso:  # a newer snapshot has all that this one has, or took it away
+        states.sort(key=lambda pair: pair[0] is target)
+    for target, state in states:
+        if state.loaded > load_job.tso:  # a newer snapshot has all that this one has, or took it away
             done = done if done.rows else load.Loaded(count, 0, count)
             continue
-        is_all = place.is_clear or (load_job.replace and not isinstance(target, changelog.Changelog))
-        steps = _steps(load_job, source, place, is_all)
+        is_all = state.is_clear or (load_job.replace and not isinstance(target, changelog.Changelog))
+        steps = _steps(load_job, source, state, is_all)
         table = _newest(steps)
         if isinstance(target, merge.CurrentTable):
             done = load.load_current(target, exact, table, steps, deletes, summary)
@@ -220,16 +220,16 @@ def _newest(steps: Sequence[SchemaChange]) -> Table:
     return next(step.after for step in reversed(steps) if step.after is not None)
 
 
-def _steps(load_job: LoadJob, source: SnapshotTable, place: load.Place, is_all: bool) -> list[SchemaChange]:
-    """The table's history for a place. is_all: all its rows up to the TSO are the snapshot's then, and what statements
-    up to there did is in it. Else the place has still to follow them: the definition tells the columns alone.
+def _steps(load_job: LoadJob, source: SnapshotTable, state: load.TargetState, is_all: bool) -> list[SchemaChange]:
+    """The history for a table of the lake. is_all: all its rows up to the TSO are the snapshot's then, and what
+    statements up to there did is in it. Else it has still to follow them: the definition tells the columns alone.
     """
     definition, tso = source.definition, load_job.tso
     # The rows come after a statement that has the TSO itself.
     known = [replace(s, commit_ts=tso - 1) if s.commit_ts == tso else s for s in load_job.statements]
     if not is_all:
         earlier = (s.commit_ts for s in known if s.commit_ts < tso)
-        definition = replace(definition, commit_ts=min(tso - 1, max(place.applied, 0, *earlier)))
+        definition = replace(definition, commit_ts=min(tso - 1, max(state.applied, 0, *earlier)))
     steps = schema_changes(sort_statements([*known, definition]), source.table.id)
     return [replace(step, unsure="", unclear="") if is_all and step.commit_ts <= tso else step for step in steps]
 

@@ -173,7 +173,8 @@ class Stage:
         if have:
             print(f"load: {self._id}: {len(have)} of {len(chunks)} chunks were read before", file=sys.stderr)
         if lacking:
-            self._total, self._before, self._began = len(chunks), (len(have), self.count()), time.monotonic()
+            self._before = len(have), sum(rows for _, rows in have.values())
+            self._total, self._began = len(chunks), time.monotonic()
             writer = _ChunkWriter(table, str(self.folder), lacking)
             # a task a chunk: Spark cuts a range evenly
             spark.range(0, len(lacking), 1, len(lacking)).mapInArrow(writer, "rows bigint").collect()
@@ -191,7 +192,7 @@ class Stage:
         if not self._total:
             return ""
         have, (chunks, rows) = self._chunks(), self._before
-        seconds, count = time.monotonic() - self._began, self.count()
+        seconds, count = time.monotonic() - self._began, sum(read for _, read in have.values())
         text = f"{count:,} rows, {len(have)} of {self._total} chunks, {(count - rows) / seconds:,.0f} rows/s"
         done = len(have) - chunks
         return f"{text}, about {duration(seconds * (self._total - len(have)) / done)} left" if done else text
@@ -230,8 +231,8 @@ def begun(stages: Sequence[Stage]) -> Iterator[None]:
     except BaseException:
         if any(stage.count() or stage.done() for stage in stages):
             print("load: what was read is kept: the same command goes on from there", file=sys.stderr)
-            raise
-        _remove(stages)
+        else:
+            _remove(stages)
         raise
     _remove(stages)
 

@@ -10,9 +10,9 @@ from ticdc_bridge.schemas.columnar.kernels.byte_buffers import copy
 from ticdc_bridge.schemas.columnar.kernels.jit import inline, jit
 from ticdc_bridge.schemas.columnar.kernels.text import Array
 
-NULL, BARE, QUOTED, ESCAPED, HEX = range(5)
+NULL, UNQUOTED, QUOTED, ESCAPED, HEX = range(5)
 """What a value is: NULL, text without quotes, text between quotes, the same with escapes in it, digits of x'…'."""
-ANY, NOT_BARE, NOT_NULL = range(3)
+ANY, ONLY_QUOTED, NOT_NULL = range(3)
 """What values of a column can be: any; not text without quotes; not NULL, so that what looks like it is a text."""
 MORE, ENDED, CUT, MALFORMED = range(4)
 """How a scan ended: no room for another row, the statement's end, within a row, at what can't stand there."""
@@ -87,7 +87,7 @@ def scan_sql(
                 while at < end and data[at] != _COMMA and data[at] != _CLOSE:
                     at += 1
                 last = at
-                kind = NULL if first < end and data[first] == 0x4E else BARE
+                kind = NULL if first < end and data[first] == 0x4E else UNQUOTED
             if at >= end:  # also where a quote that may be doubled is the last byte
                 state[0], state[1] = CUT, begin
                 return rows
@@ -122,7 +122,7 @@ def scan_csv(
                 at = last + quote.shape[0]
                 is_cut = last >= end
             else:
-                first, kind, is_cut = at, BARE, False
+                first, kind, is_cut = at, UNQUOTED, False
                 while (
                     at < end and not _stands_at(data, at, end, separator) and not _stands_at(data, at, end, terminator)
                 ):
@@ -155,7 +155,7 @@ def fill_texts(
     """A column's values from row `first` on, without their escapes, in `out`; the row of one that can't be read, -1
     where there is none.
 
-    rule: ANY, NOT_BARE or NOT_NULL. escapes: by the byte after a backslash what stands for both, 256 for none;
+    rule: ANY, ONLY_QUOTED or NOT_NULL. escapes: by the byte after a backslash what stands for both, 256 for none;
     empty where quotes are doubled. offsets: one more than rows. valid: 0 for NULL.
     """
     starts, ends, kinds = cells
@@ -165,8 +165,8 @@ def fill_texts(
         cell = row * columns + column
         at, last, kind = starts[cell], ends[cell], kinds[cell]
         if kind == NULL and rule == NOT_NULL:
-            kind = BARE
-        if kind == BARE and rule == NOT_BARE:
+            kind = UNQUOTED
+        if kind == UNQUOTED and rule == ONLY_QUOTED:
             return row
         valid[row - first] = kind != NULL
         if kind == ESCAPED:

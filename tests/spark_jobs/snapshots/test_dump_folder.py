@@ -81,7 +81,7 @@ def test_heads_that_end_anywhere() -> None:
         (head,) = (head for table in dump.tables for head in table.heads() if head.name == name)
         options = {name: value for name, value in dump_options("").items() if name in ("binary", "escapes", "null")}
         for end in range(90, len(head.data)):
-            form = text_form(name.endswith("csv"), [head._replace(data=head.data[:end], is_whole=False)], options)
+            form = text_form(name.endswith("csv"), [head._replace(data=head.data[:end], is_complete=False)], options)
             assert form.quote == b'"'
 
     check_rows([("csv", "dmp.keyed.000000000.csv"), ("sql", "dmp.keyed.000000000.sql")], check)
