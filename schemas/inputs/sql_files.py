@@ -12,14 +12,14 @@ import logging
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from ticdc_bridge.schemas.ddl.executor.apply import affected_tables, apply
 from ticdc_bridge.schemas.ddl.executor.catalog import FIRST_DATABASE, new_catalog
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW, TYPED, LexicalMode
 from ticdc_bridge.schemas.ddl.parser.statement_parser import parse
-from ticdc_bridge.schemas.ddl.parser.statements import CreateDatabase, CreateTable, DropTables
+from ticdc_bridge.schemas.ddl.parser.statements import CreateDatabase, CreateTable, DropTables, Statement
 from ticdc_bridge.schemas.model.errors import DdlError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import TableId
@@ -113,7 +113,7 @@ def _printed(text: str, db: str) -> Iterator[DdlText]:
     for number, body in enumerate(bodies, 1):
         where = f"the statement of row {number}"
         try:
-            yield from _checked(body, SHOW, db, where)
+            yield _checked(body, SHOW, db, where)[0]
         except DdlError as error:
             raise ValueError(f"{where}: {error.detail}") from error
 
@@ -189,8 +189,7 @@ class _SqlScript:
         match = _NAMED.match(statement)
         named = table_called(match["name"], self._db).folded if match else None
         try:
-            entries = list(_checked(statement, self._mode, self._db, f"line {line}", self._zone))
-            parsed = parse(statement, self._mode, self._db)
+            entry, parsed = _checked(statement, self._mode, self._db, f"line {line}", self._zone)
             if isinstance(parsed, CreateTable) and parsed.like is None:
                 apply(new_catalog(), parsed, self._db)
         except DdlError as error:
@@ -205,13 +204,12 @@ class _SqlScript:
             self._known |= ids
         elif not self.unknown.keys().isdisjoint(ids):
             return
-        for entry in entries:
-            if isinstance(parsed, CreateDatabase):
-                name = parsed.name.lower()
-                if name == FIRST_DATABASE and name not in self._databases and not parsed.if_not_exists:
-                    yield DdlText(0, "", f"DROP DATABASE {quote_name(parsed.name)}", TYPED, where=entry.where)
-                self._databases.add(name)
-            yield entry
+        if isinstance(parsed, CreateDatabase):
+            name = parsed.name.lower()
+            if name == FIRST_DATABASE and name not in self._databases and not parsed.if_not_exists:
+                yield DdlText(0, "", f"DROP DATABASE {quote_name(parsed.name)}", TYPED, where=entry.where)
+            self._databases.add(name)
+        yield entry
 
 
 @cache
@@ -246,9 +244,11 @@ def _zone(text: str, line: int) -> str:
     return text
 
 
-def _checked(statement: str, mode: LexicalMode, db: str, where: str, zone: str = "") -> Iterator[DdlText]:
-    """The statement, if it can be read in one way and its tables have a database. DdlError, ValueError."""
-    parsed: Any = parse(statement, mode, db)
+def _checked(statement: str, mode: LexicalMode, db: str, where: str, zone: str = "") -> tuple[DdlText, Statement]:
+    """The statement, and what it says, if it can be read in one way and its tables have a database. DdlError,
+    ValueError.
+    """
+    parsed = parse(statement, mode, db)
     plain = mode.backslashes and not mode.ansi_quotes and mode is not SHOW
     if plain and "\\" in statement and parse(statement, SHOW, db) != parsed:
         details = (
@@ -261,4 +261,4 @@ def _checked(statement: str, mode: LexicalMode, db: str, where: str, zone: str =
     for name in names:
         if name is not None and not (getattr(name, "db", "") or db):
             raise ValueError(f"{where}: table {name.table} has no database: write db.{name.table}, or USE db; before")
-    yield DdlText(0, db, statement, mode, zone, where=where)
+    return DdlText(0, db, statement, mode, zone, where=where), parsed

@@ -75,15 +75,15 @@ def retry_until(
     `function` begins from scratch each time; `waiting` is told of the first failure. between: the first and the longest
     pause, in seconds. Raises what `function` raises, in the end `passing`.
     """
-    until, has_told = time.monotonic() + seconds, False
+    until, is_waiting = time.monotonic() + seconds, False
     for pause in pauses(*between):
         try:
             return function()
         except passing as failure:
             if time.monotonic() + pause >= until:
                 raise
-            if not has_told:
+            if not is_waiting:
                 waiting(failure)
-                has_told = True
+                is_waiting = True
         time.sleep(pause)
     raise AssertionError("unreachable")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -83,8 +83,7 @@ def with_file(words: list[str], command: str, params: Sequence[Any]) -> tuple[li
     typed |= _SOURCES if typed & _SOURCES else set()
     added: list[str] = []
     for key, value in {**document, **section}.items():
-        name = key.replace("_", "-")
-        name = name if name in options else _option_name(key, command)
+        name = _option_name(key, command, options)
         if name not in options:
             near = get_close_matches(name, [*options, *_ALIASES], 1)
             advice = f"; did you mean {near[0]}?" if near else ""
@@ -110,8 +109,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise SetupError("USAGE", details=f"{OPTION} {path}: {reason_of(error)}") from error
 
 
-def _option_name(key: str, command: str) -> str:
+def _option_name(key: str, command: str, options: Mapping[str, Any]) -> str:
     name = key.replace("_", "-")
+    if name in options:
+        return name
     if name == "format" and command == "transcode":
         return "from"
     return _ALIASES.get(name, name)

@@ -373,7 +373,7 @@ class TopicWriter:
         self.delivered = 0
 
     def write(self, message: Message) -> None:
-        """Queues a message. SetupError KAFKA_UNREACHABLE when an earlier one could not be written."""
+        """Queues a message. SetupError KAFKA_UNREACHABLE, UNKNOWN_TOPIC when an earlier one could not be written."""
         topic = self._topic or message.topic
         if topic is None:
             raise SetupError("USAGE", details="the message has no topic to write to: give kafka:TOPIC")
@@ -430,7 +430,7 @@ class TopicWriter:
         return f"Messages sent before: {self.delivered}."
 
     def close(self) -> None:
-        """All messages are acknowledged, or SetupError KAFKA_UNREACHABLE."""
+        """All messages are acknowledged, or SetupError KAFKA_UNREACHABLE, UNKNOWN_TOPIC."""
         left = self._producer.flush(self._seconds)
         if left and not self._failure:
             self._failure = f"{left} messages were not acknowledged within {self._seconds:g} s."

@@ -296,7 +296,8 @@ def _of_default(
             words = "it uses a system function that may return a different value on the slave"
             yield Refusal(1674, f"Statement is unsafe because {words}")
     else:
-        yield from of_literal(without_default, default, modes)
+        if default.kind != "computed":
+            yield from of_literal(without_default, default, modes)
         if defined.auto_increment:
             yield _invalid(defined.name)
 

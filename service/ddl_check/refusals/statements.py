@@ -387,7 +387,7 @@ def _set_default(alteration: Alteration, clause: ddl.SetDefault) -> Iterator[Ref
     elif default is not None and default.kind == "null":
         if not old.nullable:
             yield Refusal(1067, f"Invalid default value for '{old.name}'")
-    elif default is not None and default.kind != "expr":
+    elif default is not None and default.kind not in ("expr", "computed"):
         yield from of_literal(old, default, alteration.modes)
 
 

@@ -368,6 +368,18 @@ def test_what_is_not_known_is_not_judged() -> None:
         assert "(error " in form["reason"]
 
 
+def test_a_default_that_tidb_computes_is_not_taken_for_a_literal() -> None:
+    for sql in (
+        "ALTER TABLE orders ADD COLUMN x VARCHAR(36) DEFAULT ((uuid()))",
+        "ALTER TABLE orders ALTER COLUMN note SET DEFAULT ((uuid()))",
+        "CREATE TABLE x (id INT PRIMARY KEY, v VECTOR(3) DEFAULT ((vec_from_text('[1,2,3]'))))",
+        "CREATE TABLE x (id INT PRIMARY KEY, j JSON DEFAULT ((json_array(1))))",
+    ):
+        form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
+        assert (form["verdict"], form["refusals"]) == ("cannot judge", []), sql
+        assert "give the table's SHOW CREATE TABLE" in form["reason"]
+
+
 def test_what_is_like_it_and_known_is_safe() -> None:
     for sql in (
         "ALTER TABLE orders ADD COLUMN x VARCHAR(9) DEFAULT _utf8mb4'a'",

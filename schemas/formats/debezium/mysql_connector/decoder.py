@@ -367,13 +367,13 @@ class DebeziumMysqlDecoder:
             check_connector(source, self.connector.format)
             return _ddl(self.connector.format, payload)
         headers = self._flattened.headers(message) if message.headers else {}
-        is_bare = _is_bare(payload)
-        if source is None and (is_bare or ("op" in payload and ("after" in payload or "before" in payload))):
+        only_images = _has_only_images(payload)
+        if source is None and (only_images or ("op" in payload and ("after" in payload or "before" in payload))):
             # as stream processors write it: whose row it is, the options have to say
             table = self._flattened.table({}, headers, content.message.topic)
             if table is None:
                 raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_name_it()}")
-            if is_bare:
+            if only_images:
                 op = "d" if not payload["after"] else "u" if payload["before"] else "c"
                 content = content._replace(payload={**payload, "op": op})
             event = self._rows.read(content.message_content(table._asdict()), None, _times(content.payload))
@@ -589,7 +589,7 @@ class DebeziumTidbDecoder(DebeziumMysqlDecoder):
         super().__init__(replace(context, options=TIDB.chosen(context.options)))
 
 
-def _is_bare(payload: Mapping[str, Any]) -> bool:
+def _has_only_images(payload: Mapping[str, Any]) -> bool:
     """True for old and new row alone, as Materialize writes an envelope: no column of a table holds an object."""
     return payload.keys() == {"before", "after"} and any(isinstance(image, dict) for image in payload.values())
 

@@ -60,10 +60,10 @@ def test_names_of_tables_beyond_ascii() -> None:
     ]  # fmt: skip
 
     def check(row: tuple[tuple[str, str], tuple[str, str], str]) -> None:
-        own, defined, wanted = row
+        created, defined, wanted = row
         statement = "CREATE TABLE `{}`.`{}` (`İd` INT PRIMARY KEY, `Élan` INT)".format
-        of, known = (TableDefinitions(versions([DdlText(1, "", statement(*n))])) for n in (own, defined))
-        version = of.at(TableId(*own), 5)
+        of, known = (TableDefinitions(versions([DdlText(1, "", statement(*n))])) for n in (created, defined))
+        version = of.at(TableId(*created), 5)
         assert version is not None
         registry, values = Registry(), dict[str, Any](İd="1", Élan="2")
         encoder = format_named("avro").encoder(Context(registry, of))

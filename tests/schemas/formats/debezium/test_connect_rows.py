@@ -314,7 +314,7 @@ def test_envelopes_of_stream_processors() -> None:
     row, old = {"id": 1, "name": "a"}, {"id": 1, "name": "b"}
     source: dict[str, Any] = {"db": "shop", "table": "orders"}
     new, both, gone = (None, row), (old, row), (old, None)
-    sides = [("c", new), ("u", both), ("d", gone), ("c", ({}, row)), ("d", (old, {}))]
+    images = [("c", new), ("u", both), ("d", gone), ("c", ({}, row)), ("d", (old, {}))]
 
     def check(case: tuple[str, Any]) -> None:
         op, (before, after) = case
@@ -336,7 +336,7 @@ def test_envelopes_of_stream_processors() -> None:
                 assert "option table" in said
                 assert "no format that is known" not in said
 
-    check_rows(sides, check)
+    check_rows(images, check)
 
 
 def test_the_option_table_is_refused_where_it_has_no_effect() -> None:
