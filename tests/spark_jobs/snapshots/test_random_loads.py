@@ -71,7 +71,7 @@ class _Snapshots:
         return last + self.chance.choice([0, 1, 1 << 18])
 
     def dump(self, name: str, then: History, tso: int) -> str:
-        return write_dump(Path(name), tso, _shown(then), ({"id": id_, **row} for id_, row in then.rows.items()))
+        return write_dump(Path(name), tso, _shown(then), ({"id": id_, **row}.values() for id_, row in then.rows.items()))
 
 
 def _shown(then: History) -> str:

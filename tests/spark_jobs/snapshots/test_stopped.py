@@ -158,7 +158,7 @@ def test_the_load_that_gets_past_it(spark: SparkSession, capsys: pytest.CaptureF
     assert LOAD + " --replace" * case.replace in said
     assert (LOAD + " --replace" in said) is case.replace
     place = "t" if case.replace else "new"
-    source = write_dump(Path("dump"), TSO, case.create, case.existing)
+    source = write_dump(Path("dump"), TSO, case.create, (row.values() for row in case.existing))
     words = ["load", "--source", source, "--table", "d.t", case.output, f"delta:{place}", "--engine", "deltalake"]
     assert main([*words, *["--replace"] * case.replace]) == 0
     ddl, changes = case.ddl or case.runs[-1][0], [*(case.changes if case.from_start else []), case.later]
