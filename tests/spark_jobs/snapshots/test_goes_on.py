@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +18,17 @@ from tests.support.dying import start_dying
 from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.lake import load
 
+pytestmark = pytest.mark.usefixtures("spark")  # the session of the tests, which the commands use too
 TSO = 470_000_000_000_000_000
 COLUMNS = "`id` int NOT NULL, `v` varchar(200), PRIMARY KEY (`id`)"
 FILES, ROWS = 12, 20_000
-
-
-@pytest.fixture(autouse=True)
-def _session(spark: SparkSession) -> None:
-    """The session of the tests, which the commands use too."""
 
 
 def rows_in(spark: SparkSession, path: Path) -> list[tuple[Any, ...]]:
     return [tuple(row)[:2] for row in spark.read.format("delta").load(str(path)).orderBy("id").collect()]
 
 
-def dump(folder: Path, columns: str, files: list[list[tuple[str | None, ...]]], table: str = "t") -> str:
+def dump(folder: Path, columns: str, files: Sequence[Sequence[Sequence[str | None]]], table: str = "t") -> str:
     """Of shop.TABLE at TSO; files: of each its rows."""
     return write_dump(folder, TSO, f"CREATE TABLE `{table}` ({columns})", *files, db="shop", table=table)
 
@@ -124,7 +121,9 @@ def test_goes_on(
 def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --dead-letter the first bad value stops a load, also into a table with rows; with it the others go in."""
     columns = "`id` int NOT NULL, `n` tinyint, `d` datetime(3), PRIMARY KEY (`id`)"
-    files = [[("1", "1", "2024-01-01 00:00:00.000"), ("2", "1x", None)], [("3", None, "tomorrow"), ("4", "-1", None)]]
+    files: list[list[tuple[str | None, ...]]] = [
+        [("1", "1", "2024-01-01 00:00:00.000"), ("2", "1x", None)], [("3", None, "tomorrow"), ("4", "-1", None)],
+    ]  # fmt: skip
     words = words_for(dump(tmp_path / "dump", columns, files), tmp_path / "lake")
     words += ["--source-time-zone", "+08:00"]
     letters = tmp_path / "letters.jsonl"
