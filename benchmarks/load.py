@@ -32,7 +32,7 @@ _CHUNKS: Final = 8
 _STATEMENT: Final = 5_000  # rows of an INSERT, about Dumpling's 1 MB
 _PARQUET_TARGET, _LIVE_TARGET = 0.7, 3.0
 _GOALS: Final = {"sql": 150_000, "csv": 200_000}
-_BARE: Final = ("BIGINT", "INT", "TINYINT", "SMALLINT", "DECIMAL", "DOUBLE")
+_UNQUOTED: Final = ("BIGINT", "INT", "TINYINT", "SMALLINT", "DECIMAL", "DOUBLE")
 _TIME: Final = "timestamp_ntz'2026-01-01' + make_dt_interval(0, 0, 0, id % 30000000)"
 _COLUMNS: Final = {
     "id": ("BIGINT NOT NULL", "id"), "a": ("INT", "cast(id % 1000 as int)"), "b": ("INT", "cast(id % 77 as int)"),
@@ -69,7 +69,7 @@ def run(run: Run) -> Iterator[Figure]:
             for number in range(rounds + 1):  # the first one warms up
                 run.say(f"load of {kind}, {number} of {rounds}")
                 out = root / f"{kind}-{number}"
-                ours.append(_cpu(lambda: _load(f"dumpling:{root / kind}", out)))  # noqa: B023 - called at once
+                ours.append(_cpu(_load, f"dumpling:{root / kind}", out))
                 if spark.read.format("delta").load(str(out)).count() != rows:
                     raise RuntimeError(f"{kind}: rows are missing")
                 if kind == "parquet":
@@ -100,7 +100,7 @@ def run_live(run: Run) -> Iterator[Figure]:
         for number in range((_QUICK_ROUNDS if run.quick else _ROUNDS) + 1):
             run.say(f"reading, {number}")
             ours.append(_cpu(_read_chunks, port, rows) / 2)
-            theirs.append(_cpu(_read_one, port, rows))
+            theirs.append(_cpu(_read_by_cursor, port, rows))
         name = f"load-tidb.{rows}"
         yield Figure(name, rows / median(ours[1:]), "rows a second", "more", rows / median(theirs[1:]), _LIVE_TARGET)
 
@@ -122,9 +122,9 @@ def _cpu(work: Callable[..., object], *arguments: object) -> float:
 def _load(source: str, out: Path) -> None:
     from ticdc_bridge.cli import main
 
-    with redirect_stderr(StringIO()) as told:
+    with redirect_stderr(StringIO()) as said:
         if main(["load", "--source", source, "--table", "shop.wide", "--out", f"delta:{out}"]):
-            raise RuntimeError(told.getvalue())
+            raise RuntimeError(said.getvalue())
 
 
 def _write_dump(spark: SparkSession, folder: Path, kind: str, rows: int) -> None:
@@ -140,8 +140,11 @@ def _write_dump(spark: SparkSession, folder: Path, kind: str, rows: int) -> None
             frame.write.parquet(f"{made}/x")
         else:
             quote = """ "'" """ if kind == "sql" else """ '"' """
-            is_bare = {name for name, (type_, _) in _COLUMNS.items() if type_.startswith(_BARE)}
-            line = ", ',', ".join(f"`{n}`" if n in is_bare else f"{quote}, `{n}`, {quote}" for n in _COLUMNS)
+            values = (
+                f"`{name}`" if type_.startswith(_UNQUOTED) else f"{quote}, `{name}`, {quote}"
+                for name, (type_, _) in _COLUMNS.items()
+            )
+            line = ", ',', ".join(values)
             frame.selectExpr(f"concat({line})").write.text(f"{made}/x")
         for number, path in enumerate(sorted(Path(made, "x").glob("part-*"))):
             if kind == "parquet":
@@ -198,7 +201,7 @@ def _count(table: Any, cut: str) -> int:
     return sum(len(arrays[0]) for arrays in table.read(cut))
 
 
-def _read_one(port: int, rows: int) -> None:
+def _read_by_cursor(port: int, rows: int) -> None:
     """One unbuffered cursor, each value as a number, text or time."""
     import pymysql
     from pymysql.cursors import SSCursor

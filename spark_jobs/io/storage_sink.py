@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message
@@ -178,12 +178,14 @@ def _checkpoint(path: Path) -> Message | None:
 
 # ---- data files
 def read_data_file(path: Path, options: Options, tables: TableSource | None = None) -> Iterator[Item]:
-    """The messages of a data file. SetupError USAGE for CSV whose schema file is not there, or that does not end."""
+    """The messages of a data file. SetupError USAGE for CSV whose schema file is not there, and for
+    more than TiCDC writes into a file, where all of it is read at once: CSV, and lines with a terminator.
+    """
     if ".json" in path.suffixes:
         with opened(path) as file:
             lines: Iterable[bytes] = file
             if options.terminator:
-                lines = file.read(_MOST_FILE + 1).split(options.terminator.encode())
+                lines = _content(file, path).split(options.terminator.encode())
             for number, line in enumerate(lines, 1):
                 text, where = line.strip(b" \t\r\n"), f"{path.name}:{number}"
                 if text[:1] == b"{":
@@ -202,12 +204,18 @@ def read_data_file(path: Path, options: Options, tables: TableSource | None = No
     yield from _csv_messages(path, table, options, tables)
 
 
+def _content(file: IO[bytes], path: Path) -> bytes:
+    """All of a data file. SetupError USAGE for more than TiCDC writes into one."""
+    data = file.read(_MOST_FILE + 1)
+    if len(data) > _MOST_FILE:
+        raise SetupError("USAGE", details=f"{path}: more than {_MOST_FILE >> 20} MiB")
+    return data
+
+
 def _csv_messages(path: Path, table: TableFile, options: Options, tables: TableSource | None) -> Iterator[Item]:
     """Each row as a message; the D and I of an update (output-old-value) as one."""
     with opened(path) as file:
-        data = file.read(_MOST_FILE + 1)
-    if len(data) > _MOST_FILE:
-        raise SetupError("USAGE", details=f"{path}: more than {_MOST_FILE >> 20} MiB")
+        data = _content(file, path)
     text, dialect = data.decode("utf-8", "surrogateescape"), CsvDialect.of(options)
     rows = enumerate(dialect.rows(text), 1)
     # All columns of the schema file, but for those that a definition of the same columns calls virtual.

@@ -183,7 +183,7 @@ class RowValues:
         needed = [c.name.lower() for c in self.columns if not c.nullable or c.default is not None]
         have = F.transform(F.map_keys("after"), F.lower)
         other = F.array_except(have, names)
-        lacking = F.array_except(F.array(*map(F.lit, needed)).cast("array<string>"), have)
+        lacking = F.array_except(_texts(needed), have)
         mismatch = F.expr("get(filter(flags, f -> startswith(f, 'definition_mismatch:')), 0)")
         first = F.when(F.col("after").isNotNull(), F.coalesce(F.get(other, 0), F.get(lacking, 0)))
         if is_defined:

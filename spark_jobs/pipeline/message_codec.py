@@ -85,11 +85,12 @@ def transcode_message(
     marked: with the marks of what is written; then rows are written one by one, also in formats with batches.
     chosen: the tables whose events are taken.
     """
-    read = MessageResult()
+    decoded: list[Event] = []
     try:
         read, message = _decode(decoder, message), _carried(message)
         if chosen is not None:
             _leave_out(read, chosen)
+        decoded = read.events
         if marked:
             for number, event in enumerate(read.events):
                 before = len(read.out)
@@ -100,7 +101,7 @@ def transcode_message(
         for to, events in groupby(read.events, lambda e: _with_topic(topic, e, message, encoder)):
             _encode(encoder, list(events), to, read)
     except WireError as error:
-        return MessageResult(error=error, mismatches=mismatches_of(read.events))
+        return MessageResult(error=error, mismatches=mismatches_of(decoded))
     except RecursionError:
         return MessageResult(error=_too_deep_error())
     return read

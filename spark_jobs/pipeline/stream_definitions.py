@@ -18,6 +18,11 @@ from ticdc_bridge.schemas.model.table import TableId, TableVersion
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 
 
+def commit_ts_of_statement(event: DdlEvent) -> int | None:
+    """Without a commit_ts Canal's `es` counts, the commit's millisecond, as for its rows."""
+    return commit_ts_of(event) if "es" in event.extra else event.commit_ts
+
+
 class StreamDefinitions:
     """Table versions from DDL events (schemas.model.ports.TableSource). What is given beforehand comes first.
 
@@ -35,9 +40,9 @@ class StreamDefinitions:
     def learn(self, event: DdlEvent) -> None:
         """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known.
 
-        Without a commit_ts Canal's `es` counts, the commit's millisecond, as for its rows; without that it is not used.
+        Without a time (`commit_ts_of_statement`) it is not used.
         """
-        commit_ts = event.commit_ts if "es" not in event.extra else commit_ts_of(event)
+        commit_ts = commit_ts_of_statement(event)
         key = (commit_ts or 0, event.db, event.table, event.query)
         if not event.query or key in self._seen:
             return

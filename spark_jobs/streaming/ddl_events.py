@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow
 
-from ticdc_bridge.schemas.formats.base import commit_ts_of
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
 from ticdc_bridge.schemas.model.errors import BridgeError
 from ticdc_bridge.schemas.model.event import DdlEvent, Message
@@ -19,6 +18,7 @@ from ticdc_bridge.spark_jobs.io.message_files import rows_of
 from ticdc_bridge.spark_jobs.pipeline.codec_config import PLAIN
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.message_codec import decode_message
+from ticdc_bridge.spark_jobs.pipeline.stream_definitions import commit_ts_of_statement
 from ticdc_bridge.spark_jobs.spark.transport import map_messages
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class DdlBatches:
             if isinstance(event, DdlEvent):
                 yield {
                     "position": input_row["position"], "number": number, "db": event.db, "table": event.table,
-                    "commit_ts": commit_ts_of(event) if "es" in event.extra else event.commit_ts, "query": event.query,
+                    "commit_ts": commit_ts_of_statement(event), "query": event.query,
                 }  # fmt: skip
 
 

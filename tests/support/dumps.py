@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.model import values
 DUMPS = GOLDEN / "dumpling"
 BY_TIME = json.loads((DUMPS / "dumps.json").read_text())["tso"]
 FOLDERS = sorted(path.name for path in DUMPS.iterdir() if path.is_dir())
-WITHOUT_ROWS = ("csv-sql", "filter", "no-data", "csv-pipes")
+WITHOUT_ROWS = ("filter", "no-data", "csv-pipes")
 """Folders without definitions, without rows, and one whose NULLs and texts look alike."""
 ZONE = "+08:00"
 UTC = ("csv-utc", "parquet-zstd-utc")
@@ -41,21 +41,24 @@ def _value(name: str, value: Any, zone: str) -> Any:
     return data
 
 
-def write_dump(folder: Path, tso: int, create: str, rows: Iterable[Mapping[str, str | None]], table: str = "t") -> str:
-    """A folder as Dumpling writes it, of one table of the database d; what `load --source` takes.
+def write_dump(
+    folder: Path, tso: int, create: str, *files: Iterable[Iterable[str | None]], db: str = "d", table: str = "t"
+) -> str:
+    """A table in a folder as Dumpling writes it, which may have others already; what `load --source` takes.
 
-    create: SHOW CREATE TABLE. rows: texts, in the order of `create`'s columns.
+    create: SHOW CREATE TABLE. files: of each the rows: texts, in the order of `create`'s columns.
     """
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "metadata").write_text(
         f"Started dump at: 2026-11-28 10:00:00\nSHOW BINARY LOG STATUS:\n\tLog: tidb-binlog\n\tPos: {tso}\n\tGTID:\n\n"
         "Finished dump at: 2026-11-28 10:00:01\n"
     )
     head = "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\n"
-    (folder / "d-schema-create.sql").write_text(f"{head}CREATE DATABASE `d`;\n")
-    (folder / f"d.{table}-schema.sql").write_text(f"{head}{create};\n")
-    texts = ["(" + ",".join("NULL" if v is None else f"'{v}'" for v in row.values()) + ")" for row in rows]
-    if texts:
-        content = f"{head}INSERT INTO `{table}` VALUES\n" + ",\n".join(texts) + ";\n"
-        (folder / f"d.{table}.000000000.sql").write_text(content)
+    (folder / f"{db}-schema-create.sql").write_text(f"{head}CREATE DATABASE `{db}`;\n")
+    (folder / f"{db}.{table}-schema.sql").write_text(f"{head}{create};\n")
+    for number, rows in enumerate(files):
+        texts = ["(" + ",".join("NULL" if v is None else f"'{v}'" for v in row) + ")" for row in rows]
+        if texts:
+            content = f"{head}INSERT INTO `{table}` VALUES\n" + ",\n".join(texts) + ";\n"
+            (folder / f"{db}.{table}.{number:09}.sql").write_text(content)
     return f"dumpling:{folder}"

@@ -18,6 +18,7 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.event import Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.io import storage_sink
 from ticdc_bridge.spark_jobs.io.endpoints import read_source
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.io.storage_csv import CsvDialect
@@ -223,6 +224,17 @@ def test_another_terminator(tmp_path: Path) -> None:
         rows = [_canal(n, V1 + n) for n in range(3)]
         _data_file(folder, f"{V1}/CDC000001.json", *rows, end=end)
         assert [e.after for e in _events(folder, terminator=end.decode())] == [{"id": str(n)} for n in range(3)]
+
+
+def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read at once is refused, never cut."""
+    monkeypatch.setattr(storage_sink, "_MOST_FILE", 20)
+    for kind, row in (("json", _canal(1, V1)), ("csv", b'"I","orders","shop",' + _NULL_REST)):
+        folder = tmp_path / kind
+        _schema_file(folder, V1)
+        _data_file(folder, f"{V1}/CDC000001.{kind}", row, row, end=b";\n")
+        with pytest.raises(SetupError, match="more than"):
+            _read(folder, terminator=";\n")
 
 
 def test_csv_rows_that_are_none(tmp_path: Path) -> None:

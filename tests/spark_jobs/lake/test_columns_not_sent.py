@@ -66,15 +66,15 @@ def test_a_column_that_was_not_sent_is_not_written_as_null(
 
     def check(case: tuple[str, list[tuple[int, str]], bool, str, dict[str, Any], str]) -> None:
         what, statements, by_offset, op, row, lacking = case
-        place, log = what.replace(" ", "_"), "log_" + what.replace(" ", "_")
+        path, log = what.replace(" ", "_"), "log_" + what.replace(" ", "_")
         form = "debezium-mysql" if by_offset else "debezium"
-        argv = ["merge", "--format", form, "--ddl", "ddl.jsonl", "--table", "shop.t", "--out", f"delta:{place}",
+        argv = ["merge", "--format", form, "--ddl", "ddl.jsonl", "--table", "shop.t", "--out", f"delta:{path}",
                 *(["--order", "offset"] if by_offset else []), "--changelog", f"delta:{log}"]  # fmt: skip
         _ddl(*statements)
         assert main([*argv, "--in", written([_message(0, "c", _A, by_offset)], "a.jsonl")]) == 0
         capsys.readouterr()
         code = main([*argv, "--in", written([_message(2, op, row, by_offset)], "b.jsonl")])
-        found = {entry["id"]: entry["note"] for entry in rows(spark, place)}
+        found = {entry["id"]: entry["note"] for entry in rows(spark, path)}
         if lacking:
             assert code == 2
             assert f"STOPPED: stopped at shop.t: column {lacking}: " in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +13,28 @@ import pytest
 from pyspark.sql import SparkSession
 
 import ticdc_bridge
-from tests.support.dumps import DUMPS
+from tests.support.dumps import DUMPS, write_dump
 from tests.support.dying import start_dying
-from tests.support.text_dumps import TSO, write_dump
 from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.lake import load
 
+pytestmark = pytest.mark.usefixtures("spark")  # the session of the tests, which the commands use too
+TSO = 470_000_000_000_000_000
 COLUMNS = "`id` int NOT NULL, `v` varchar(200), PRIMARY KEY (`id`)"
 FILES, ROWS = 12, 20_000
-
-
-@pytest.fixture(autouse=True)
-def _session(spark: SparkSession) -> None:
-    """The session of the tests, which the commands use too."""
 
 
 def rows_in(spark: SparkSession, path: Path) -> list[tuple[Any, ...]]:
     return [tuple(row)[:2] for row in spark.read.format("delta").load(str(path)).orderBy("id").collect()]
 
 
+def dump(folder: Path, columns: str, files: Sequence[Sequence[Sequence[str | None]]], table: str = "t") -> str:
+    """Of shop.TABLE at TSO; files: of each its rows."""
+    return write_dump(folder, TSO, f"CREATE TABLE `{table}` ({columns})", *files, db="shop", table=table)
+
+
 def small_dump(folder: Path, table: str = "t") -> str:
-    return write_dump(folder, COLUMNS, [[f"({n},'{n}')"] for n in range(3)], table)
+    return dump(folder, COLUMNS, [[(str(n), str(n))] for n in range(3)], table)
 
 
 def words_for(source: str, out: Path) -> list[str]:
@@ -59,24 +61,24 @@ def kill_when(process: subprocess.Popen[str], chunk: Path) -> None:
 def test_killed(tmp_path: Path, spark: SparkSession, moment: str, capsys: pytest.CaptureFixture[str]) -> None:
     """SIGKILL of a load: nothing is to be seen before the commit, chunks that were read are not read again."""
     text = "x" * 100
-    rows = [[f"({n},'{text}{n}')" for n in range(f * ROWS, (f + 1) * ROWS)] for f in range(FILES)]
-    source, place = write_dump(tmp_path / "dump", COLUMNS, rows), tmp_path / "lake" / "t"
+    files = [[(str(n), f"{text}{n}") for n in range(f * ROWS, (f + 1) * ROWS)] for f in range(FILES)]
+    source, path = dump(tmp_path / "dump", COLUMNS, files), tmp_path / "lake" / "t"
     words, folder = words_for(source, tmp_path / "lake"), tmp_path / "lake" / "t__loading"
     process = start_dying(KILLED[moment], [*words, "--master", "local[1]"])
     if moment == "in a chunk":
         kill_when(process, folder)
-    told = process.communicate()[1]
-    assert process.returncode == -9, told
+    said = process.communicate()[1]
+    assert process.returncode == -9, said
     before = len(list(folder.glob("*/*.parquet")))
-    assert 0 < before < FILES if moment == "in a chunk" else before == FILES, told
-    is_seen = (place / "_delta_log").exists() and bool(rows_in(spark, place))
+    assert 0 < before < FILES if moment == "in a chunk" else before == FILES, said
+    is_seen = (path / "_delta_log").exists() and bool(rows_in(spark, path))
     assert is_seen is (moment == "after the commit")
     assert main(words) == 0
-    told = capsys.readouterr().err
-    assert f"load: shop.t: {before} of {FILES} chunks were read before\n" in told
-    assert f"load: rows {FILES * ROWS}\n" in told
-    assert len(rows_in(spark, place)) == FILES * ROWS
-    assert rows_in(spark, place)[-1] == (FILES * ROWS - 1, f"{text}{FILES * ROWS - 1}")
+    said = capsys.readouterr().err
+    assert f"load: shop.t: {before} of {FILES} chunks were read before\n" in said
+    assert f"load: rows {FILES * ROWS}\n" in said
+    assert len(rows_in(spark, path)) == FILES * ROWS
+    assert rows_in(spark, path)[-1] == (FILES * ROWS - 1, f"{text}{FILES * ROWS - 1}")
     assert not folder.exists()
 
 
@@ -99,10 +101,10 @@ def test_goes_on(
     assert rows_in(spark, tmp_path / "lake" / "a") == [(n, str(n)) for n in range(3)]
     monkeypatch.setattr(load, "load_current", real)
     assert main(words) == 0
-    told = capsys.readouterr().err
-    assert "load: shop.a was loaded before at this TSO\n" in told
-    assert "load: shop.b: 3 of 3 chunks were read before\n" in told
-    assert "load: rows 6\nload: written 6\n" in told
+    said = capsys.readouterr().err
+    assert "load: shop.a was loaded before at this TSO\n" in said
+    assert "load: shop.b: 3 of 3 chunks were read before\n" in said
+    assert "load: rows 6\nload: written 6\n" in said
     assert not list((tmp_path / "lake").glob("*__loading"))
     monkeypatch.setattr(load, "load_current", stopped)
     (tmp_path / "dump" / "shop.b-schema.sql").write_text(f"CREATE TABLE `b` ({COLUMNS.replace('200', '300')});\n")
@@ -111,24 +113,26 @@ def test_goes_on(
     monkeypatch.setattr(load, "load_current", real)
     capsys.readouterr()
     assert main([*words[:4], "shop.b", *words[5:]]) == 0
-    told = capsys.readouterr().err
-    assert f"load: shop.b: what a load at TSO {TSO} had read is removed: " in told
-    assert "read before" not in told
+    said = capsys.readouterr().err
+    assert f"load: shop.b: what a load at TSO {TSO} had read is removed: " in said
+    assert "read before" not in said
 
 
 def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """Without --dead-letter the first bad value stops a load, also into a table with rows; with it the others go in."""
     columns = "`id` int NOT NULL, `n` tinyint, `d` datetime(3), PRIMARY KEY (`id`)"
-    rows = [["(1,1,'2024-01-01 00:00:00.000')", "(2,'1x',NULL)"], ["(3,NULL,'tomorrow')", "(4,-1,NULL)"]]
-    words = words_for(write_dump(tmp_path / "dump", columns, rows), tmp_path / "lake")
+    files: list[list[tuple[str | None, ...]]] = [
+        [("1", "1", "2024-01-01 00:00:00.000"), ("2", "1x", None)], [("3", None, "tomorrow"), ("4", "-1", None)],
+    ]  # fmt: skip
+    words = words_for(dump(tmp_path / "dump", columns, files), tmp_path / "lake")
     words += ["--source-time-zone", "+08:00"]
     letters = tmp_path / "letters.jsonl"
     assert main(words) == 2
     assert "none of its type" in capsys.readouterr().err
     assert main([*words, "--dead-letter", str(letters)]) == 1
-    told = capsys.readouterr().err
-    assert "load: shop.t: 2 of 2 chunks were read before\n" in told
-    assert "load: rows 4\nload: written 2\nload: newer in the table 0\nload: removed 0\nload: errors 2\n" in told
+    said = capsys.readouterr().err
+    assert "load: shop.t: 2 of 2 chunks were read before\n" in said
+    assert "load: rows 4\nload: written 2\nload: newer in the table 0\nload: removed 0\nload: errors 2\n" in said
     assert rows_in(spark, tmp_path / "lake" / "t") == [(1, 1), (4, -1)]
     first, second = map(json.loads, letters.read_text().splitlines())
     assert first == {
@@ -141,8 +145,7 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     assert "none of its type" in capsys.readouterr().err
     assert main([*words, "--dead-letter", str(letters), "--replace"]) == 1
     assert rows_in(spark, tmp_path / "lake" / "t") == [(1, 1), (4, -1)]
-    bad_key = [["('1x',1,NULL)"], ["(4,-1,NULL)"]]
-    write_dump(tmp_path / "dump", columns, bad_key)
+    dump(tmp_path / "dump", columns, [[("1x", "1", None)], [("4", "-1", None)]])
     capsys.readouterr()
     assert main([*words, "--dead-letter", str(letters), "--replace"]) == 2
     assert "its row can't be told" in capsys.readouterr().err
@@ -160,8 +163,8 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rows, chunks and bytes, and what stands against the load; nothing is written."""
     words = words_for(small_dump(tmp_path / "dump"), tmp_path / "lake")
     assert main([*words, "--dry-run"]) == 0
-    told = capsys.readouterr().out
-    assert f"tso {TSO}\nshop.t -> delta:{tmp_path}/lake/t: about 3 rows, 3 chunks, " in told
+    said = capsys.readouterr().out
+    assert f"tso {TSO}\nshop.t -> delta:{tmp_path}/lake/t: about 3 rows, 3 chunks, " in said
     out = f"delta:{tmp_path}/lake/{{table}}"
     words = ["load", "--source", f"dumpling:{DUMPS / 'parquet'}", "--tables", "dmp.types,dmp.keyless", "--out", out]
     assert main([*words, "--dry-run"]) == 2

@@ -39,7 +39,7 @@ def watermark(seconds: int, partition: int = 0) -> Message:
 def load(kafka: Broker, topic: str, folder: Path, *more: str) -> int:
     source = str(folder / "dump")
     if not (folder / "dump").exists():
-        write_dump(folder / "dump", TSO, CREATE, [{"id": "1"}])
+        write_dump(folder / "dump", TSO, CREATE, [("1",)])
     words = ["load", "--source", f"dumpling:{source}", "--table", "d.t", "--out", f"delta:{folder}/lake", "--dry-run"]
     words += ["--in", f"kafka:{topic}", "--bootstrap-servers", kafka.bootstrap_servers, "--format", "canal-json"]
     return main([*words, *more])

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tests.support.dumps import DUMPS, ZONE, rows_of
 from ticdc_bridge.cli import main
 
+pytestmark = pytest.mark.usefixtures("spark")  # the session of the tests, which the commands use too
 KEPT = ("g_virtual", "g_stored", "c_float", "c_float_md", "c_double", "c_year")
 """Columns that a dump lacks, and those whose texts are compared as numbers."""
 
@@ -24,11 +25,6 @@ def read(path: Path) -> list[dict[str, Any]]:
     spark = SparkSession.getActiveSession()
     assert spark is not None
     return [row.asDict() for row in spark.read.format("delta").load(str(path)).collect()]
-
-
-@pytest.fixture(autouse=True)
-def _session(spark: SparkSession) -> None:
-    """The session of the tests, which the commands use too."""
 
 
 def texts(row: dict[str, Any]) -> dict[str, Any]:
@@ -46,8 +42,8 @@ def test_a_dump_of_each_kind(tmp_path: Path, name: str, capsys: pytest.CaptureFi
     assert "g_stored is generated" in capsys.readouterr().err
     words += ["--without-key", "append", "--on-lossy", "flag"]
     assert load(*words) == 0
-    told = capsys.readouterr().err
-    assert "load: rows 12\nload: written 12\nload: newer in the table 0\nload: removed 0\nload: errors 0\n" in told
+    said = capsys.readouterr().err
+    assert "load: rows 12\nload: written 12\nload: newer in the table 0\nload: removed 0\nload: errors 0\n" in said
     found = {str(row["id"]): texts(row) for row in read(tmp_path / "dmp" / "types")}
     for row in rows_of("types"):
         stored = found[row["id"]]

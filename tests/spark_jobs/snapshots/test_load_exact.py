@@ -23,7 +23,7 @@ CASES = [
     ("sql", "delta-spark", "exact"), ("csv", "iceberg-spark", "typed"), ("parquet", "deltalake", "exact"),
     ("parquet-zstd-utc", "delta-spark", "typed"),
 ]  # fmt: skip
-OWN = (
+OF_LOAD = (
     "_tidb_op",
     "_tidb_table_version",
     "_kafka_topic",
@@ -60,22 +60,22 @@ def test_values_are_those_of_merge(
     catalog = new_catalog(spark)
     is_iceberg = engine == "iceberg-spark"
 
-    def places(of: str) -> list[str]:
-        place = f"iceberg:{catalog}.{of}_{{}}." if is_iceberg else f"delta:{tmp_path}/{of}_{{}}/"
-        return [word for kind in KINDS for word in (f"--{kind}", place.format(kind) + "{table}")]
+    def outputs(of: str) -> list[str]:
+        path = f"iceberg:{catalog}.{of}_{{}}." if is_iceberg else f"delta:{tmp_path}/{of}_{{}}/"
+        return [word for kind in KINDS for word in (f"--{kind}", path.format(kind) + "{table}")]
 
     def rows(of: str, kind: str, table: str) -> tuple[Any, Any]:
         name = f"{catalog}.{of}_{kind}.{table}" if is_iceberg else f"delta.`{tmp_path}/{of}_{kind}/{table}`"
-        frame = spark.table(name).drop(*OWN)
+        frame = spark.table(name).drop(*OF_LOAD)
         return frame.dtypes, {tuple(row[k] for k in KEYS[table]): row.asDict() for row in frame.collect()}
 
     dump = read_dump(str(DUMPS / name))
     words = ["--tables", ",".join(f"dmp.{name}" for name in KEYS), "--types", types, "--on-lossy", "flag"]
     words += ["--time-zone", "Asia/Tokyo", *([] if is_iceberg else ["--engine", engine])]
     merged = ["merge", "--format", "open", "--in", sent(dump.tso), "--ddl", str(DUMPS / "schema.sql")]
-    assert main([*merged, *words, *places("m")]) == 0
+    assert main([*merged, *words, *outputs("m")]) == 0
     loaded = ["load", "--source", f"dumpling:{DUMPS / name}", "--source-time-zone", "UTC" if name in UTC else ZONE]
-    assert main([*loaded, *words, *places("l")]) == 0
+    assert main([*loaded, *words, *outputs("l")]) == 0
     different = []
     for kind, table in product(KINDS, {table.id.table for table in dump.tables} & KEYS.keys()):
         (kinds, expected), (found_kinds, found) = rows("m", kind, table), rows("l", kind, table)

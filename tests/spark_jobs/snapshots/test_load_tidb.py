@@ -109,16 +109,16 @@ def test_goes_on_at_its_tso(
         "from ticdc_bridge.spark_jobs.snapshots import source, stage\nsource.CHUNK_ROWS = 2\nstage.Stage.finish = die\n"
     )
     process = start_dying(dies, words)
-    told = process.communicate()[1]
-    assert process.returncode == -9, told
+    said = process.communicate()[1]
+    assert process.returncode == -9, said
     (folder,) = tmp_path.glob("composite__loading/*")
     (folder / "1.2.parquet").unlink()
     cursor.execute("INSERT INTO shop.number VALUES (12, 'later')")
     assert main(words) == 0
-    told = capsys.readouterr().err
-    assert f"load: goes on at tso {folder.name.partition('-')[0]}, where a load did not end" in told
-    assert "load: shop.composite: 2 of 3 chunks were read before\n" in told
-    assert told.count("were read before") == 1
+    said = capsys.readouterr().err
+    assert f"load: goes on at tso {folder.name.partition('-')[0]}, where a load did not end" in said
+    assert "load: shop.composite: 2 of 3 chunks were read before\n" in said
+    assert said.count("were read before") == 1
     for name, rows in before.items():
         assert rows_of(spark, tmp_path / name) == rows, name
     assert not list(tmp_path.glob("*__loading"))
@@ -128,9 +128,9 @@ def test_goes_on_at_its_tso(
     for path in tmp_path.glob("*__loading/*"):
         path.rename(path.with_name(f"{1 << 40}-{path.name.partition('-')[2]}"))
     assert main(words) == 0
-    told = capsys.readouterr().err
-    assert f"load: a load at tso {1 << 40} did not end, and TiDB has collected what was there then" in told
-    assert f"what a load at TSO {1 << 40} had read is removed" in told
+    said = capsys.readouterr().err
+    assert f"load: a load at tso {1 << 40} did not end, and TiDB has collected what was there then" in said
+    assert f"what a load at TSO {1 << 40} had read is removed" in said
     assert rows_of(spark, tmp_path / "number") == held(cursor, "number")
 
 
@@ -141,14 +141,14 @@ def test_what_stands_against_a_load(
     port, cursor = server
     words = ["load", "--tables", "shop.*", "--out", f"delta:{tmp_path}/{{table}}", "--dry-run", "--source"]
     assert main([*words, f"mysql://root@127.0.0.1:{port}"]) == 0
-    told = capsys.readouterr().out
-    assert f"shop.loose -> delta:{tmp_path}/loose: about " in told
+    said = capsys.readouterr().out
+    assert f"shop.loose -> delta:{tmp_path}/loose: about " in said
     cursor.execute("CREATE USER writer")
     cursor.execute("GRANT INSERT ON shop.number TO writer")
     assert main([*words, f"mysql://writer@127.0.0.1:{port}"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("load: against it: table shop.number: TiDB at 127.0.0.1:")
-    assert "SELECT command denied" in told
+    said = capsys.readouterr().err
+    assert said.startswith("load: against it: table shop.number: TiDB at 127.0.0.1:")
+    assert "SELECT command denied" in said
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 3600)
     assert main([*words, f"mysql://root@127.0.0.1:{port}"]) == 2

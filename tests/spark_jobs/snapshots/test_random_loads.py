@@ -44,11 +44,6 @@ SEED = os.environ.get("BRIDGE_SEED", "1")
 _BATCHES, _STEPS = 3, 80
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def _round(number: int) -> tuple[str, str, str]:
     """(seed, format, engine): each pair of them in turn."""
     pairs = [(f, ENGINES[(n + turn) % len(ENGINES)]) for turn in range(len(ENGINES)) for n, f in enumerate(FORMATS)]
@@ -71,7 +66,8 @@ class _Snapshots:
         return last + self.chance.choice([0, 1, 1 << 18])
 
     def dump(self, name: str, then: History, tso: int) -> str:
-        return write_dump(Path(name), tso, _shown(then), ({"id": id_, **row} for id_, row in then.rows.items()))
+        rows = ({"id": id_, **row}.values() for id_, row in then.rows.items())
+        return write_dump(Path(name), tso, _shown(then), rows)
 
 
 def _shown(then: History) -> str:
@@ -115,10 +111,9 @@ def test_the_table_is_tidbs_after_any_load(
     tail.changes = [c for c in history.changes if c.commit_ts > start_ts]
     encoded = encoded[len(history.changes) - len(tail.changes) :]
     knows_all = chance.random() < 0.5
-    places = {"--out": _location(spark, engine)}
+    outputs = ["--engine", engine, "--out", _location(spark, engine)]
     if with_past:
-        places |= {"--changelog": _location(spark, engine, "log"), "--versions": _location(spark, engine, "versions")}
-    outputs = [*(word for pair in places.items() for word in pair), "--engine", engine]
+        outputs += ["--changelog", _location(spark, engine, "log"), "--versions", _location(spark, engine, "versions")]
     load = ["load", "--table", "d.t", "--time-zone", "UTC", *outputs, "--source"]
     source = snapshots.dump("dump", then, tso)
     batches = list(Delivery(tail, encoded, is_avro, past=with_past).batches(_BATCHES)) if tail.changes else []

@@ -24,11 +24,6 @@ TSO = 100
 LOAD = "ticdc-bridge load --source mysql://… --table d.t --out PLACE"
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @dataclass
 class Case:
     """Runs of merge, of which the last one stops with `text`; the table as it is at the TSO; what follows.
@@ -139,12 +134,12 @@ CASES = {
 }  # fmt: skip
 
 
-def _merge(case: Case, ddl: Ddl, changes: Changes, until: int, place: str) -> int:
+def _merge(case: Case, ddl: Ddl, changes: Changes, until: int, path: str) -> int:
     begun = [change for change in changes if change["commit_ts"] < until]
     encoded = messages(max((given for given, _ in case.runs), key=len), begun)
     argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--engine", "deltalake"]
     return main(
-        [*argv, "--ddl", _write_ddl(ddl, "some"), case.output, f"delta:{place}", "--in", written(encoded, "part.jsonl")]
+        [*argv, "--ddl", _write_ddl(ddl, "some"), case.output, f"delta:{path}", "--in", written(encoded, "part.jsonl")]
     )
 
 
@@ -157,18 +152,18 @@ def test_the_load_that_gets_past_it(spark: SparkSession, capsys: pytest.CaptureF
     assert case.text in said
     assert LOAD + " --replace" * case.replace in said
     assert (LOAD + " --replace" in said) is case.replace
-    place = "t" if case.replace else "new"
-    source = write_dump(Path("dump"), TSO, case.create, case.existing)
-    words = ["load", "--source", source, "--table", "d.t", case.output, f"delta:{place}", "--engine", "deltalake"]
+    path = "t" if case.replace else "new"
+    source = write_dump(Path("dump"), TSO, case.create, (row.values() for row in case.existing))
+    words = ["load", "--source", source, "--table", "d.t", case.output, f"delta:{path}", "--engine", "deltalake"]
     assert main([*words, *["--replace"] * case.replace]) == 0
     ddl, changes = case.ddl or case.runs[-1][0], [*(case.changes if case.from_start else []), case.later]
     for _ in range(2):  # the second time changes nothing
-        assert _merge(case, ddl, changes, 1 << 60, place) == 0, capsys.readouterr().err
-        assert [_plain(row) for row in _existing(spark, case, place)] == case.expected
+        assert _merge(case, ddl, changes, 1 << 60, path) == 0, capsys.readouterr().err
+        assert [_plain(row) for row in _existing(spark, case, path)] == case.expected
 
 
-def _existing(spark: SparkSession, case: Case, place: str) -> list[dict[str, Any]]:
-    everything = rows(spark, place)
+def _existing(spark: SparkSession, case: Case, path: str) -> list[dict[str, Any]]:
+    everything = rows(spark, path)
     return [row for row in everything if row.get("_valid_to") is None]
 
 
