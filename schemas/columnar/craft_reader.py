@@ -25,15 +25,19 @@ from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.schemas.model.values import integer_limits
 
 _TERMS = 1 << 16
-_NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET}
+_FLOATS = {"auto": kernel.FLOAT, "damaged": kernel.DAMAGED_FLOAT, "sound": kernel.NUMBER}
+_NUMBERS = {Kind.INTEGER, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET}
 
 
 class CraftTableReader:
-    """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included."""
+    """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
-    def __init__(self, table: Table, low: int = 0, high: int = MAX_TSO) -> None:
+    craft_float: the option; messages with FLOATs that the decoder may flag are left to it.
+    """
+
+    def __init__(self, table: Table, low: int = 0, high: int = MAX_TSO, craft_float: str = "auto") -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
-        self._plan: Any = _plan(table, self.columns, low, high) if COMPILED else None
+        self._plan: Any = _plan(table, self.columns, low, high, _FLOATS[craft_float]) if COMPILED else None
         self._slots: Any = _slots(self.columns) if COMPILED else None
 
     def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
@@ -94,15 +98,13 @@ class CraftTableReader:
 
 
 # ---------------------------------------------------------------------------------------------- plan
-def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int) -> Any:
+def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int, floats: int) -> Any:
     names = list(dict.fromkeys((table.id.db, table.id.table, *(c.name for c in columns))))
     texts = [name.encode("utf-8", "surrogatepass") for name in names]
     indexes = {c.name: k for k, c in enumerate(columns)}
     kinds = [craft_values.type_of(c) for c in columns]
     masks = [_mask(c) for c in columns]
-    numbers = [
-        kernel.FLOAT if c.type.kind is Kind.FLOAT else kernel.NUMBER if c.type.kind in _NUMBERS else 0 for c in columns
-    ]
+    numbers = [floats if c.type.kind is Kind.FLOAT else int(c.type.kind in _NUMBERS) * kernel.NUMBER for c in columns]
     roles = [kernel.DATABASE * (n == table.id.db) + kernel.TABLE * (n == table.id.table) for n in names]
 
     def array(numbers: list[int]) -> Any:

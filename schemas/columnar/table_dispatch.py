@@ -39,7 +39,6 @@ from ticdc_bridge.schemas.model.errors import WireError
 from ticdc_bridge.schemas.model.event import MAX_TSO, Event, Message, RowChange, Watermark
 from ticdc_bridge.schemas.model.ports import TableSource
 from ticdc_bridge.schemas.model.table import TableId, TableVersion
-from ticdc_bridge.schemas.model.types import Kind
 
 _FEW = 12  # messages of a table in a batch: fewer are read faster one by one
 _TRIES = 64  # messages of a batch that are decoded to learn their tables, each of another hash
@@ -164,41 +163,7 @@ class OpenTiflowReader(TableDispatcher):
 
 
 class CraftReader(TableDispatcher):
-    """FLOATs that an encoder may have damaged are the decoder's (schemas.formats.craft.decoder), which reads its
-    messages in order. Here a message is enough to leave all of its topic in the batch.
-    """
-
     FORMAT = "craft"
-
-    def __init__(self, context: Context, complete: bool = False) -> None:
-        super().__init__(context, complete)
-        self._proven: set[str | None] = set()
-        self._plain = format_named(self.FORMAT).decoder(replace(context, damaged_topics=self._proven))
-
-    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
-        rows, left = super().read(keys, values, topics)
-        mode = self._context.options.craft_float
-        has_float = [any(c.type.kind is Kind.FLOAT for c in shape.columns) for shape in rows.shapes]
-        if mode == "sound" or not any(has_float):
-            return rows, left
-        if mode == "auto":
-            self._learn_damage(_buffers(keys, values), left, topics)
-            damaged_topics = self._context.damaged_topics | self._proven
-            is_damaged = np.array([name in damaged_topics for name in topics.names], np.bool_)
-        else:
-            is_damaged = np.ones(len(topics.names), np.bool_)
-        is_doubtful = np.array(has_float, np.bool_)[rows.shape] & is_damaged[topics.of[rows.message]]
-        if not is_doubtful.any():
-            return rows, left
-        left = np.union1d(left, rows.message[is_doubtful])
-        return rows.without(left), left
-
-    def _learn_damage(self, buffers: MessageBuffers, left: Any, topics: Topics) -> None:
-        """Has the decoder judge the encoders of topics by some of the messages that the kernels left."""
-        for number in left[:_TRIES].tolist():
-            topic = topics.names[int(topics.of[number])]
-            if topic not in self._proven and topic not in self._context.damaged_topics:
-                self._sample(buffers, number, topic)
 
 
 def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
@@ -305,7 +270,7 @@ class _Table:
         table, low, options = version.table, version.commit_ts + 1, self.context.options
         decoder: CraftTableReader | TemplateReader
         if self.format == "craft":
-            decoder = CraftTableReader(table, low, high)
+            decoder = CraftTableReader(table, low, high, options.craft_float)
         elif self.format == "debezium":
             decoder = DebeziumTableReader(table, options, low, high, keyed=True, complete=self.complete)
         else:

@@ -27,8 +27,7 @@ class Context:
     """What a codec works with: schemas by id, tables by time (None: types come from the message), options.
 
     claims: contents of claim-check messages; without it such a message is an error. table: the one table whose rows are
-    asked for, if it is one: rows that do not say theirs are taken for its. damaged_topics: whose encoder is proven to
-    damage FLOATs (schemas.formats.craft.decoder): decoders add to it.
+    asked for, if it is one: rows that do not say theirs are taken for its.
     """
 
     schemas: SchemaSource
@@ -36,7 +35,6 @@ class Context:
     options: Options = field(default_factory=Options)
     claims: ClaimChecks | None = None
     table: TableId | None = None
-    damaged_topics: set[str | None] = field(default_factory=set)
 
     def table_by_option(self, topic: str | None) -> TableId | None:
         """The table of a row that does not say whose it is, by the options; None where they do not say."""

@@ -237,7 +237,7 @@ OF_TARGET: tuple[Loss, ...] = (
          "cell",
          "decimal_or_double", "", (Kind.FLOAT,), undefined=True,
          of=lambda column: column.scale is not None, becomes=_number),
-    Loss(OTHER, "FLOAT alone in a Craft message that looks damaged", ("craft",), "cell", "float_damaged", "",
+    Loss(OTHER, "FLOAT in a Craft message that looks damaged", ("craft",), "cell", "float_damaged", "",
          (Kind.FLOAT,), becomes=_is_damaged),
     # ---- dates and times
     Loss(4, "zero and partial dates", FAMILY, "cell", "zero_date", "LOSSY_VALUE", _DATES, _zero_date,

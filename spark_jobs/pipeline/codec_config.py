@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.formats.base import Context, Decoder, Encoder
@@ -27,7 +27,7 @@ class CodecConfig:
 
     verify_checksum: rows that come with a row checksum are compared with it. strategy: the subjects that schemas
     are registered under. view: one table's rows must fit its columns' Spark types. chosen: the tables whose rows and
-    DDL are taken; None: all. damaged_topics: as in Context; one set for all decoders of the side in a process.
+    DDL are taken; None: all.
     """
 
     format: str
@@ -40,7 +40,6 @@ class CodecConfig:
     strategy: Strategy = "topic"
     view: TableView | None = None
     chosen: TableChoice | None = None
-    damaged_topics: set[str | None] = field(default_factory=set, compare=False)
 
     @property
     def uses_schemas(self) -> bool:
@@ -58,7 +57,7 @@ class CodecConfig:
     def context(self) -> Context:
         schemas = with_strategy(self.schemas, self.strategy)
         table = self.view.table.id if self.view and self.view.table.id != ANY_TABLE else None
-        return Context(schemas, self.tables, self.options, self.claims, table, self.damaged_topics)
+        return Context(schemas, self.tables, self.options, self.claims, table)
 
     def decoder(self) -> Decoder:
         format_decoder = format_named(self.format).decoder(self.context())

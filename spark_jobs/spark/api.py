@@ -96,8 +96,8 @@ def decode(
             on_lossy="flag" NULL and the flag `not_typed:<column>`.
         on_lossy: also of values that the format can't keep exactly, which are flagged unless it is "error".
         claim_checks: a folder with the files that claim-check messages point to, as the workers see it.
-        craft_float: whether TiCDC damaged the FLOATs of Craft messages that a number follows; "auto": where the
-            messages of a task prove it.
+        craft_float: whether TiCDC damaged the FLOATs of Craft messages that a number follows; "auto": where
+            their bytes may be the number's.
         options: of the format read, by TiCDC's or Debezium's names.
 
     Returns:

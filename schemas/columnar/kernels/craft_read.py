@@ -19,15 +19,15 @@ from ticdc_bridge.schemas.columnar.kernels.text import utf8
 Array = Any  # numpy arrays: numba knows their types
 TAKEN, LEFT = 1, 0
 DATABASE, TABLE = 1, 2
-NUMBER, FLOAT = 1, 2
+NUMBER, FLOAT, DAMAGED_FLOAT = 1, 2, 3
 
 
 class ScanTargets(NamedTuple):
     """What is looked for. names: UTF-8 of the different names, name_ends: where each ends.
 
     roles: of a name, DATABASE | TABLE; column: of a name, the column it names, else -1. codes, marks, mask: of a
-    column, its type code, and the flags in `mask` that it must have. numbers: NUMBER or FLOAT for columns that TiCDC
-    allocates together. low, high: commit_ts of the rows, both ends included.
+    column, its type code, and the flags in `mask` that it must have. numbers: of columns that TiCDC allocates
+    together; a DAMAGED_FLOAT leaves its message to the decoder. low, high: commit_ts of the rows, both ends included.
     """
 
     names: Array
@@ -73,11 +73,10 @@ class ScanScratch(NamedTuple):
     state: Array
 
 
-# Places in Work.state: of the message at hand, of the dictionary and the head met last, of FLOATs and their neighbours.
+# Places in Work.state: of the message at hand, of the dictionary and the head met last, of FLOATs.
 _EVENTS, _HEADERS, _TERMS_AT, _TABLES, _GROUPS, _LAST, _BODIES = range(7)
 _KNOWN_AT, _KNOWN_SIZE, _KNOWN_TERMS, _HEAD_AT, _HEAD_SIZE, _HEAD_COLUMNS = range(7, 13)
-_FLOAT_AT, _PAIRS, _HITS, _STRONG, _WEIGHT, _AGAINST = range(13, 19)
-STATES = 19
+_FLOAT_AT, _DAMAGED, STATES = range(13, 16)
 
 
 @jit
@@ -265,7 +264,8 @@ def values(
             total += max(sizes[k], 0)
     if total != end - pos:
         return False
-    # Unsigned indices again. `float_at` is a FLOAT whose neighbour comes next.
+    # Unsigned indices again. `float_at` is a FLOAT whose neighbour comes next: TiCDC may have written
+    # that over it, as schemas.formats.craft.decoder has it.
     at, base, float_at = np.uint64(row), np.uint64(shift), scratch.state[_FLOAT_AT]
     for k in range(count):
         column = base + np.uint64(order[k])
@@ -274,39 +274,15 @@ def values(
         result.starts[column, at] = pos
         if size >= 0:
             kind = plan.numbers[order[k]]
-            if kind and (float_at >= 0 or kind == FLOAT):
-                if float_at >= 0:
-                    count_overwritten(data, float_at, pos, size, scratch.state)
+            if kind and (float_at >= 0 or kind != NUMBER):
+                if kind == DAMAGED_FLOAT or (
+                    float_at >= 0 and equal_bytes(data, float_at + 4, data, pos, min(4, size))
+                ):
+                    scratch.state[_DAMAGED] = 1
                 float_at = pos if kind == FLOAT and size == 8 else -1
             pos += size
     scratch.state[_FLOAT_AT] = float_at
     return True
-
-
-@jit
-def count_overwritten(data: Array, at: int, pos: int, length: int, state: Array) -> None:
-    """Counts FLOATs that the next number was written over, as the decoder does (schemas.formats.craft.decoder):
-    the FLOAT at `at`, the number at `pos`.
-    """
-    state[_PAIRS] += 1
-    weight = 0
-    for i in range(min(4, length)):
-        if data[at + 4 + i] != data[pos + i]:
-            state[_AGAINST] += 1
-            return
-        weight += data[pos + i] != 0
-    if weight:
-        state[_HITS] += 1
-        state[_WEIGHT] += weight
-        state[_STRONG] = max(state[_STRONG], weight)
-
-
-@jit
-def is_sound(state: Array) -> bool:
-    """True if the decoder flags no FLOAT of a message."""
-    if state[_STRONG] > 1 or 2 * state[_HITS] > state[_PAIRS]:
-        return False
-    return bool(state[_WEIGHT] <= max(1, 2 * state[_AGAINST]))
 
 
 @jit
@@ -370,7 +346,7 @@ def scan(
                 return rows, message
             if headers(data, rows, plan, result, scratch):
                 state[_FLOAT_AT] = -1
-                state[_PAIRS:] = 0
+                state[_DAMAGED] = 0
                 body, groups, done = state[_BODIES], state[_GROUPS], 0
                 for i in range(count):
                     groups = row_groups(data, body, scratch.sizes[i], rows + i, groups, plan, result, scratch)
@@ -380,7 +356,7 @@ def scan(
                     result.partition[rows + i] = scratch.partitions[i]
                     body += scratch.sizes[i]
                     done += 1
-                if done == count and groups == state[_LAST] and is_sound(state):
+                if done == count and groups == state[_LAST] and not state[_DAMAGED]:
                     result.status[message] = TAKEN
                     rows += count
         message += 1

@@ -55,7 +55,6 @@ class CraftDecoder:
         self._context = context
         self._parser = MessageParser()
         self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(256)
-        self._floats = FloatDamage(context.options.craft_float, context.damaged_topics)
 
     def decode(self, message: Message) -> list[Event]:
         """One message → its events. WireError MALFORMED (with the byte), TOO_LARGE, EMPTY_RECORD."""
@@ -64,7 +63,7 @@ class CraftDecoder:
         value = message.value
         row_events = self._parser.parse(value)
         events = [self._event(value, row_event) for row_event in row_events]
-        self._floats.mark(value, row_events, events, message.topic)
+        _flag_damaged_floats(value, row_events, events, self._context.options.craft_float)
         return events
 
     def _event(self, data: bytes, row_event: Part) -> Event:
@@ -171,21 +170,18 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
 
 # ---- FLOAT slots that TiCDC damaged and that hold a float32 all the same.
 #
-# TiCDC (v8.2 on) reserves four bytes for a FLOAT and writes eight, so that the next number of the batch (an integer,
+# TiCDC (v8.2 on) reserves four bytes for a FLOAT and writes eight, so that the next number of the message (an integer,
 # FLOAT, DOUBLE, YEAR, ENUM, SET or BIT) overwrites the high ones (upstream tiflow `craft/message_encoder.go`,
-# EncodeTiDBType). A slot that holds no float32 shows it. One that does is told by its neighbour: its bytes from the
-# fifth on are the first bytes of the next number. One such byte can be chance (a sound slot in 256 looks like that),
-# a zero tells nothing. So they are weighed against slots that have other bytes there: of a damaging encoder some have
-# (the last of an allocated block). Where a message proves its encoder, all of its FLOATs that a number follows are
-# flagged. Four bytes on end, or one slot that is no float32, prove it beyond chance: from then on all of the topic's
-# are. The bytes can't be mended; the value is not changed by being flagged.
+# EncodeTiDBType). The last number of a message is sound: the message is written before the next row comes. So is a slot
+# whose bytes from the fifth on are not the first ones of the next number. One that has them may be sound by chance, and
+# is flagged, unless the message proves its encoder: TiCDC allocates in blocks of 64 bytes, and only the last slots of
+# a block are not overwritten. The bytes can't be mended; the value is not changed by being flagged.
 
 FLOAT = 4
 _NOT_FINITE = ("NaN", "+Inf", "-Inf")
-# Types whose content is allocated beside that of a FLOAT; texts are not copied.
-_NUMBERS = frozenset({1, 2, 3, 4, 5, 8, 9, 13, 16, 247, 248})
-_BYTES = 4  # of a slot that the next number can overwrite; as many prove an encoder
-_MOST_TOPICS = 10_000
+_BLOCK, _OVERWRITTEN = 64, 4
+# The bytes reserved for types whose content is allocated beside that of a FLOAT; texts are not copied.
+_RESERVED = {FLOAT: 4, 5: 8, **dict.fromkeys((1, 2, 3, 8, 9, 13, 16, 247, 248), 10)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,73 +191,44 @@ class _Slot:
     event: RowChange
     image: str
     name: str
-    is_float: bool
+    code: int
     content: bytes
 
 
-class FloatDamage:
-    """What is known of the encoders of topics. mode: the option craft_float: "auto", "damaged" or "sound".
+def _flag_damaged_floats(data: bytes, row_events: Sequence[Part], events: Sequence[Event], mode: str) -> None:
+    """Flags the FLOATs of a message that its encoder may have damaged, and gives them the text of the double there.
 
-    topics: those whose encoder is proven to damage FLOATs; shared by the decoders of a side.
+    mode: the option craft_float: "auto", "damaged" or "sound".
     """
-
-    def __init__(self, mode: str, topics: set[str | None]) -> None:
-        self._mode, self._topics = mode, topics
-        self._weights: dict[str | None, int] = {}
-
-    def mark(self, data: bytes, row_events: Sequence[Part], events: Sequence[Event], topic: str | None) -> None:
-        """Flags the FLOATs of a message that its encoder damaged, and gives them the text of the double there."""
-        images = (image for e in row_events if isinstance(e, RowEvent) for image in (e.new, e.old))
-        if self._mode == "sound" or not any(image is not None and FLOAT in image.head.types for image in images):
-            return
-        slots = list(_slots(data, row_events, events))
-        for slot in self._find_damaged(slots, topic):
+    images = (image for e in row_events if isinstance(e, RowEvent) for image in (e.new, e.old))
+    if mode == "sound" or not any(image is not None and FLOAT in image.head.types for image in images):
+        return
+    slots = list(_slots(data, row_events, events))
+    overwritten = [
+        bool(slot.code == FLOAT and after and slot.content[_OVERWRITTEN:].startswith(after.content[:_OVERWRITTEN]))
+        for slot, after in pairwise([*slots, None])
+    ]
+    if mode == "auto" and not any(overwritten):
+        return
+    is_sound = mode == "auto" and not any(_may_be_damaged(slots, overwritten, start) for start in range(0, _BLOCK, 2))
+    for slot, is_overwritten in zip(slots, overwritten, strict=True):
+        if slot.code == FLOAT and (mode == "damaged" or (is_overwritten and not is_sound)):
             row = getattr(slot.event, slot.image)
             if row[slot.name] not in _NOT_FINITE:
                 row[slot.name] = values.double_text(cell_values.double(slot.content))
             slot.event.flag(f"{cell_values.FLOAT_DAMAGED}:{slot.name}")
 
-    def _find_damaged(self, slots: list[_Slot], topic: str | None) -> list[_Slot]:
-        # The last one is overwritten by the next message's first number.
-        every = [slot for slot in slots if slot.is_float]
-        if self._mode == "damaged" or topic in self._topics:
-            return every
-        hits = [(slot, _weigh(slot, after)) for slot, after in pairwise(slots) if slot.is_float]
-        self._learn(topic, [weight for _, weight in hits])
-        against = sum(weight < 0 for _, weight in hits)
-        if topic in self._topics or sum(max(weight, 0) for _, weight in hits) > max(1, 2 * against):
-            return every
-        likely_slots = [slot for slot, weight in hits if weight > 0]
-        is_likely = 2 * len(likely_slots) > len(hits) or any(weight > 1 for _, weight in hits)
-        return likely_slots if is_likely else []
 
-    def _learn(self, topic: str | None, weights: list[int]) -> None:
-        total = self._weights.get(topic, 0)
-        for weight in weights:
-            total = max(total + (weight if weight >= 0 else -_BYTES), 0)
-            if total >= _BYTES and len(self._topics) < _MOST_TOPICS:
-                self._topics.add(topic)
-        if len(self._weights) >= _MOST_TOPICS and topic not in self._weights:
-            self._weights.clear()
-        self._weights[topic] = total
-
-
-def _weigh(slot: _Slot, after: _Slot) -> int:
-    """Bytes of the slot that are the next number's, but for zeros; four more where that makes it no float32; -1: it has
-    other bytes there, so that it was not written over.
-    """
-    head = after.content[:_BYTES]
-    if not slot.content[_BYTES:].startswith(head):
-        return -1
-    weight = sum(byte != 0 for byte in head)
-    return weight + _BYTES if weight and not _is_float32(cell_values.double(slot.content)) else weight
-
-
-def _is_float32(real: float) -> bool:
-    try:
-        return values.as_float32(real) == real
-    except OverflowError:
-        return False
+def _may_be_damaged(slots: list[_Slot], overwritten: list[bool], start: int) -> bool:
+    """True if an encoder that damages FLOATs can have written a message from byte `start` of a block on."""
+    is_kept = False  # the number before is a FLOAT, and was not overwritten
+    for slot, is_overwritten in zip(slots, overwritten, strict=True):
+        reserved = _RESERVED[slot.code]
+        if is_kept and start + max(reserved, len(slot.content)) <= _BLOCK:
+            return False
+        start = start + reserved if start + reserved <= _BLOCK else reserved
+        is_kept = slot.code == FLOAT and not is_overwritten
+    return True
 
 
 def _slots(data: bytes, row_events: Sequence[Part], events: Sequence[Event]) -> Iterator[_Slot]:
@@ -274,6 +241,6 @@ def _slots(data: bytes, row_events: Sequence[Part], events: Sequence[Event]) -> 
             pos = group.pos
             for name, code, length in zip(group.head.names, group.head.types, group.lengths, strict=True):
                 if length >= 0:
-                    if code in _NUMBERS:
-                        yield _Slot(event, image, name, code == FLOAT, data[pos : pos + length])
+                    if code in _RESERVED:
+                        yield _Slot(event, image, name, code, data[pos : pos + length])
                     pos += length

@@ -208,7 +208,7 @@ EXAMPLES: dict[str, Example] = {
     "FLOAT(M,D) that the reader can't distinguish from DOUBLE: the same number with more digits": Example(
         "debezium-avro", column("v", "float", length=10, scale=3), "1234.568", defined=False
     ),
-    "FLOAT alone in a Craft message that looks damaged": Example(
+    "FLOAT in a Craft message that looks damaged": Example(
         "craft", FLOAT, "0.724", event={"second": "n", "number": "1"}
     ),
     "zero and partial dates": Example("debezium", DATE, "2000-00-00"),
