@@ -137,14 +137,15 @@ class Column:
 class Index:
     """An index: its columns in index order. The primary key is called PRIMARY.
 
-    lengths: of the columns' prefixes, None for a whole column; () where all are whole or nothing is known. Indexes that
-    differ in them alone are equal, because only DDL tells them.
+    lengths: of the columns' prefixes, None for a whole column; () where all are whole or nothing is known. condition:
+    of a partial index. Indexes that differ in these alone are equal, because only DDL tells them.
     """
 
     name: str
     columns: tuple[str, ...]
     unique: bool = False
     lengths: tuple[int | None, ...] = field(default=(), compare=False)
+    condition: str = field(default="", compare=False)
 
     @property
     def parts(self) -> tuple[tuple[str, int | None], ...]:

@@ -2,7 +2,7 @@
 
 A form is JSON, deflated: [columns, indexes, charset, collate, comment]; a column is [name, type, flags, others], its
 flags one number and `others` what differs from a plain column; an index is [name, columns, unique], and the lengths of
-its prefixes, if it has any. Stored forms must stay readable: `_FLAGS` only grows.
+its prefixes and its condition, if it has any. Stored forms must stay readable: `_FLAGS` only grows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ _OTHERS: Final = (
 
 def encode(table: Table) -> bytes:
     """A table without its name."""
-    indexes = [[i.name, list(i.columns), int(i.unique), *([i.lengths] * any(i.lengths))] for i in table.indexes]
+    indexes = [
+        [i.name, list(i.columns), int(i.unique), *([i.lengths, i.condition] if any(i.lengths) or i.condition else [])]
+        for i in table.indexes
+    ]
     rest = _json([indexes, table.charset, table.collate, table.comment])
     text = f"[[{','.join(map(_column, table.columns))}],{rest[1:]}"
     # Deflated at the lowest level: most of what can be gained, in a third of the time.
@@ -68,7 +71,10 @@ def decode(form: bytes, id_: TableId) -> Table:
     return Table(
         id_,
         tuple(map(_intern_column, columns)),
-        tuple(Index(name, tuple(pieces), bool(unique), *map(tuple, rest)) for name, pieces, unique, *rest in indexes),
+        tuple(
+            Index(name, tuple(pieces), bool(unique), *map(tuple, rest[:1]), *rest[1:])
+            for name, pieces, unique, *rest in indexes
+        ),
         charset,
         collate,
         comment,

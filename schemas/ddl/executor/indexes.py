@@ -61,7 +61,7 @@ def with_indexes(table: Table, added: Sequence[IndexDef], before: Sequence[Index
         names = tuple(
             _column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(entry.parts)
         )
-        index = Index(name, names, entry.kind != "index", _lengths(table, entry))
+        index = Index(name, names, entry.kind != "index", _lengths(table, entry), entry.condition)
         is_handle = entry.kind == "primary" and before is None and entry.clustered is not False and len(names) == 1
         first = is_handle and _column(table, names[0]).type.kind is Kind.INTEGER
         indexes.insert(0, index) if first else indexes.append(index)
@@ -113,14 +113,14 @@ def with_keys(table: Table) -> Table:
     """The table with its columns' key fields as the indexes say.
 
     Handle key: the primary key, else the NOT NULL unique index with the fewest columns, the older of equal ones; none
-    with a virtual column, which rows do not carry (upstream tiflow `schema_storage.go`, `IsIndexUnique`). Primary key
-    columns are NOT NULL.
+    with a virtual column, which rows do not carry, or a condition (upstream tiflow `schema_storage.go`,
+    `IsIndexUnique`). Primary key columns are NOT NULL.
     """
     primary = next((i for i in table.indexes if i.name == PRIMARY), None)
     primary_names = frozenset(primary.columns if primary else ())
     certain = {c.name for c in table.columns if not c.nullable and not c.virtual}
     handle = primary or min(
-        (i for i in table.indexes if i.unique and certain.issuperset(i.columns)),
+        (i for i in table.indexes if i.unique and not i.condition and certain.issuperset(i.columns)),
         key=lambda i: len(i.columns),
         default=None,
     )

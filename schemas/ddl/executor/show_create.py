@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ticdc_bridge.schemas.ddl.executor.charsets import is_default
 from ticdc_bridge.schemas.ddl.executor.indexes import PRIMARY
+from ticdc_bridge.schemas.ddl.parser.statements import UNREAD
 from ticdc_bridge.schemas.model.names import quote_name, quote_text
 from ticdc_bridge.schemas.model.table import Column, Index, Table
 from ticdc_bridge.schemas.model.type_text import default_text, type_text
@@ -56,6 +57,8 @@ def unwritable_keys(table: Table) -> dict[str, str]:
         columns = [(table.by_name.get(name), length) for name, length in index.parts]
         if any(column is None for column, _ in columns):
             reasons[key_name(index)] = "its expression is not kept"
+        elif index.condition == UNREAD:
+            reasons[key_name(index)] = "its condition is not kept"
         elif any(column and column.type.name in _NO_LITERAL and not length for column, length in columns):
             reasons[key_name(index)] = "the length of its prefix is not kept"
     return reasons
@@ -64,7 +67,10 @@ def unwritable_keys(table: Table) -> dict[str, str]:
 def _key_texts(table: Table, unknown: str = "") -> dict[str, str]:
     """Each key's words and name → its columns in brackets. unknown: as in `show_create`."""
     return {
-        key_name(index): "(" + ",".join(_part(c, n) if c in table.by_name else unknown for c, n in index.parts) + ")"
+        key_name(index): "("
+        + ",".join(_part(c, n) if c in table.by_name else unknown for c, n in index.parts)
+        + ")"
+        + (f" WHERE {index.condition.replace(UNREAD, unknown or '(NULL)')}" if index.condition else "")
         for index in table.indexes
         if index.columns and (unknown or table.by_name.keys() >= set(index.columns))
     }

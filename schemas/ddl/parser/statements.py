@@ -79,13 +79,18 @@ class ColumnDef:
     default_dropped: bool = field(default=False, compare=False)
 
 
+UNREAD = "?"
+"""An index's condition that is not understood."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexDef:
     """An index. parts: column names, "" for an expression.
 
     expressions: those of the parts that are understood, as TiDB writes them. clustered: None where not written.
     lengths: of the parts' prefixes, None where not written. special: FULLTEXT,
-    SPATIAL, VECTOR or COLUMNAR. references, referenced: table and columns that a foreign key names.
+    SPATIAL, VECTOR or COLUMNAR. references, referenced: table and columns that a foreign key names. condition: of a
+    partial index (WHERE), as TiDB writes it, or UNREAD.
     """
 
     kind: Literal["primary", "unique", "index", "foreign", "check"]
@@ -97,6 +102,7 @@ class IndexDef:
     referenced: tuple[str, ...] = ()
     expressions: tuple[str, ...] = field(default=(), compare=False)
     clustered: bool | None = None
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.expressions import expression
 from ticdc_bridge.schemas.ddl.parser.lexer import NUMBER, STRING
 from ticdc_bridge.schemas.ddl.parser.literals import unit
-from ticdc_bridge.schemas.ddl.parser.statements import ColumnDef, IndexDef, TableOptions
+from ticdc_bridge.schemas.ddl.parser.statements import UNREAD, ColumnDef, IndexDef, TableOptions
 
 _INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL FOREIGN CHECK".split())
 
@@ -146,7 +146,8 @@ def index_options(c: Cursor, index: IndexDef) -> IndexDef:
             c.expect("PARSER")
             c.name("a parser's name")
         elif c.accept("WHERE"):
-            if c.attempt(expression) is None:
+            index = replace(index, condition=c.attempt(expression) or UNREAD)
+            if index.condition == UNREAD:
                 c.skip_expression()
         elif c.accept_any("ADD_COLUMNAR_REPLICA_ON_DEMAND", "SECONDARY_ENGINE_ATTRIBUTE"):
             if c.token.kind == STRING or c.upper == "=":

@@ -114,6 +114,10 @@ class Row:
     Row("keys over prefixes", ["CREATE TABLE t (a TEXT, b VARCHAR(30), c INT, UNIQUE k (a(5), c), PRIMARY KEY (b(9)))",
         "ALTER TABLE t RENAME INDEX k TO m, RENAME COLUMN a TO x, ADD KEY n (b(30)), ADD KEY o (c, b(2)), DROP c"], [
         "UNIQUE KEY `m` (`x`(5))", "PRIMARY KEY (`b`(9))", "KEY `n` (`b`)", "KEY `o` (`b`(2))"], 2),
+    Row("partial keys", ["CREATE TABLE t (a INT NOT NULL, b INT, UNIQUE k (a) WHERE b > 1, UNIQUE m (a))",
+        "CREATE INDEX n ON t (b) WHERE a IS NULL", "ALTER TABLE t ADD KEY p (a) WHERE b > x(y WITHIN z)"], [
+        "UNIQUE KEY `k` (`a`) WHERE `b` > 1", "KEY `n` (`b`) WHERE `a` is null",
+        "-- left out: KEY `p`: its condition is not kept"], 3, ["d.t: KEY `p`: its condition is not kept"]),
     Row("a view", ["CREATE VIEW v AS SELECT 1"], ["-- left out: d.v: it is a view"], 0,
         ["d.v: it is a view, whose definition is not kept"]),
     Row("not understood", ["CREATE TABLE t (a INT)", "ALTER TABLE t DROP COLUMN b",
