@@ -249,6 +249,8 @@ def _compile(
         if dialect.connector and column.virtual:
             readers[name] = None
             continue
+        if version is None and dialect.format == "debezium-avro":  # its schemas call NOT NULL columns optional, too
+            column = replace(column, nullable=False)
         readers[name] = dialect.reader(column, fields.get(name)) if typed else _read_untyped
         images: tuple[Any, ...] = ()
         if shape and name in shape.defaults:

@@ -45,6 +45,20 @@ def test_long_mode_refuses_what_is_no_int64() -> None:
     assert Pair("debezium-avro").write(change(made, {"n": "9223372036854775807"}))
 
 
+@each(("format_", "nullable", "defined", "flagged"), [
+    ("debezium", False, False, True), ("debezium", True, False, False),
+    ("debezium-avro", False, False, True), ("debezium-avro", False, True, True), ("debezium-avro", True, True, False),
+])  # fmt: skip
+def test_1970_may_be_a_zero_date(format_: str, nullable: bool, defined: bool, flagged: bool) -> None:
+    """Of a NOT NULL column it may; Avro's schemas alone don't tell which columns are."""
+    made = table(column("d", "date", nullable=nullable), column("t", "datetime", nullable=nullable))
+    row = {"d": "0000-00-00", "t": "0000-00-00 00:00:00"} if not nullable else {"d": "1970-01-01", "t": None}
+    again = Pair(format_, Tables(made) if defined else None, on_lossy="flag").through(change(made, row))
+    assert again.after is not None
+    assert again.after["d"] == "1970-01-01"
+    assert (again.flags[:1] == ["temporal_zero_ambiguous:d"]) == flagged
+
+
 def test_names_survive_in_connect_field() -> None:
     made = table(column("a-b", "varchar"), column("名", "int"))
     again = Pair("debezium-avro").through(change(made, {"a-b": "x", "名": "2"}))
