@@ -51,7 +51,7 @@ def test_long_mode_refuses_what_is_no_int64() -> None:
 ])  # fmt: skip
 def test_1970_may_be_a_zero_date(format_: str, nullable: bool, defined: bool, flagged: bool) -> None:
     """Of a NOT NULL column it may; Avro's schemas alone don't tell which columns are."""
-    made = table(column("d", "date", nullable=nullable), column("t", "datetime", nullable=nullable))
+    made = table(column("d", "date", nullable=nullable), column("t", "datetime", nullable=nullable, scale=0))
     row = {"d": "0000-00-00", "t": "0000-00-00 00:00:00"} if not nullable else {"d": "1970-01-01", "t": None}
     again = Pair(format_, Tables(made) if defined else None, on_lossy="flag").through(change(made, row))
     assert again.after is not None
