@@ -288,6 +288,9 @@ def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool, by_na
         column = table.by_name.get(name)
         if column is None:
             raise ValueError(f"column {name[:80]!r} is not in mysqlType")
+        if column.virtual:  # Canal's own rows come from MySQL's binlog, which has them
+            flags[f"virtual_left_out:{name}"] = None
+            continue
         try:
             row[name] = None if cell is None else _value(column, _cell_text(column, cell), flags, by_name)
         except ValueError as error:

@@ -366,6 +366,13 @@ def test_types_come_from_the_definition_where_the_message_has_none() -> None:
     assert (event.table.by_name["x"].type.name, event.after, event.flags) == ("decimal", {"id": "1", "x": "2.5"}, [])
 
 
+def test_a_virtual_column_of_mysql_is_left_out() -> None:
+    ddl = "CREATE TABLE orders (id INT PRIMARY KEY, x VARCHAR(9) AS (id) VIRTUAL)"
+    [event] = _decode({}, TableDefinitions(versions([DdlText(1, "shop", ddl, WIRE)])))
+    assert isinstance(event, RowChange)
+    assert (event.after, event.flags) == ({"id": "1"}, ["virtual_left_out:x"])
+
+
 _DDL_ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("CREATE", {"isDdl": True}), ("alter", {"isDdl": True}), ("ERASE", {}), ("RENAME", {"isDdl": True}),
     ("TRUNCATE", {}), ("CINDEX", {"isDdl": True}), ("DINDEX", {"isDdl": True}), ("QUERY", {"isDdl": True}),
