@@ -116,7 +116,7 @@ def table(page: Page) -> None:
 def dry_run(page: Page) -> None:
     page.goto("/ui/dry-run?db=shop")
     page.get_by_label("DDL", exact=True).fill("ALTER TABLE bills ADD COLUMN branch INT NOT NULL")
-    page.get_by_role("button", name="Try it").click()
+    page.get_by_role("button", name="Check").click()
     page.get_by_role("status").wait_for()
 
 
