@@ -71,6 +71,30 @@ def test_a_pasted_schema_is_checked(page: Page, served: Client) -> None:
     expect(page.get_by_role("status")).to_contain_text("It can't be checked.")
 
 
+def test_a_schema_is_registered(page: Page, served: Client) -> None:
+    page.goto("/ui/subjects")
+    page.get_by_text("Register a new subject").click()
+    page.get_by_label("Subject", exact=True).fill(f"new {EVIL}")
+    page.get_by_label("Schema", exact=True).fill(record("r", column("a", "int")))
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"new {EVIL}")
+    page.get_by_label("Schema", exact=True).fill(record("r", column("a", "long")))
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_label("Version", exact=True)).to_have_value("2")
+    expect(page.get_by_role("row", name="a long")).to_be_visible()
+    page.get_by_label("Version", exact=True).select_option("1")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("row", name="a int")).to_be_visible()
+    page.get_by_label("Schema", exact=True).fill(text := record("r", column("b", "int")))
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_role("alert")).to_contain_text("409")
+    expect(page.get_by_label("Schema", exact=True)).to_have_value(text)
+    for fields, more in ((b"subject=&schema=x", {}), (b"subject=x&schema=%22int%22", {"Sec-Fetch-Site": "cross-site"})):
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert served.send("POST", "/ui/server/register", fields, {**kind, **more}).status == 400
+    assert served.send("GET", "/subjects/x/versions").status == 404
+
+
 def test_what_was_filled_in_stays(page: Page, served: Client) -> None:
     """A Protobuf schema that refers to another subject, held against one version."""
     served.send(
