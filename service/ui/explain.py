@@ -75,7 +75,8 @@ class ApiSchemas:
 @router.get("")
 async def ask(request: Request) -> Response:
     asked = {name: request.query_params.get(name, _FILLED_IN[name]) for name in ("place", "format")}
-    return await _explain(request, {**_FILLED_IN, **asked}) if asked["place"] else _page(request, _FILLED_IN, None)
+    fields = {**_FILLED_IN, **asked}
+    return await _explain(request, fields) if fields["place"] else _page(request, fields, None)
 
 
 @router.post("")

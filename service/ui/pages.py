@@ -272,7 +272,7 @@ def path_parameter(request: Request, name: str) -> str:
 
 
 def number_of(text: str, digits: int = 10) -> int | None:
-    """A number that somebody wrote, if it is one of at most ten digits."""
+    """A number that somebody wrote, if it has no more than so many digits."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= digits else None
 
 

@@ -177,7 +177,7 @@ def test_key_value_and_headers_are_in_the_list(url: str, kafka: Kafka) -> None:
     other = Message(*framed(table, json.dumps({"u": {**columns, "id": {**columns["id"], "v": 4}}}).encode()), name)
     send(kafka, [row, other])
     page = Browser(url).get(f"/ui/topics/{name}?key=41&format=open")[1]
-    assert (places(page), EVIL in page, page.count(html.escape(EVIL, quote=False))) == (["0:0"], False, 2)
+    assert (places(page), EVIL in page, page.count("&lt;script&gt;")) == (["0:0"], False, 2)
     assert ("<b>id</b>=41" in page, "traced" in page) == (True, True)
 
 
