@@ -124,7 +124,7 @@ def _position_form(message: Message) -> dict[str, Any]:
         "topic": message.topic, "partition": message.partition, "offset": message.offset,
         "timestamp": message.timestamp, "time": None if message.timestamp is None else time_of(message.timestamp),
         "key": _bytes_form(message.key), "value": _bytes_form(message.value),
-        "headers": [name for name, _ in message.headers],
+        "headers": [{"name": name, "value": _bytes_form(value)} for name, value in message.headers],
     }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ Kafka is asked beside the event loop, by few threads at once, and each answer co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -37,10 +38,14 @@ _REPLAY_SECONDS: Final = 90.0
 _MOST_WAITING: Final = 16
 _LAST: Final = 20
 _MOST: Final = 500
+_SEARCHED: Final = 1000
 
 _NAME = Parameter("name", "Only topics with this text in their names, whatever its case", TEXT_PARAMETER)
 _LETTERS = Parameter("deadLetters", "Only topics of dead letters: that jobs reported, or with dead or dlq in the name")
 _COUNT = Parameter("last", "How many messages, 20 if not said, 500 at most", {"type": "integer", "format": "int32"})
+_BEFORE = Parameter("before", "Only messages before these offsets, as PARTITION:OFFSET,…", TEXT_PARAMETER)
+_TIME = Parameter("beforeTime", "Only messages before a time: RFC 3339, or milliseconds since 1970", TEXT_PARAMETER)
+_KEY = Parameter("key", "Of 1000 messages those with this value in a key column, or text in the key", TEXT_PARAMETER)
 _PARTITION = Parameter("partition", "Only of this partition", {"type": "integer", "format": "int32"})
 _FORMAT = Parameter(
     "messageFormat", "The messages' format; auto, if not said, detects each message's own", TEXT_PARAMETER
@@ -89,14 +94,21 @@ async def topics(call: Called) -> Response:
     return call.answer({"topics": listed, "total": total, "next_offset": following})
 
 
-@router.declare("GET", "/topics/{topic}/messages", needs=MESSAGES, query=(_COUNT, _PARTITION, _FORMAT, "changefeed"))
+_NUMBERS: Final = re.compile(r"[0-9]{1,10}:[0-9]{1,19}")
+_WINDOW: Final = (_COUNT, _PARTITION, _BEFORE, _TIME, _KEY)
+
+
+@router.declare("GET", "/topics/{topic}/messages", needs=MESSAGES, query=(*_WINDOW, _FORMAT, "changefeed"))
 async def messages(call: Called) -> Response:
     """The last messages of a topic, the newest first, decoded, each with its table's version or why it can't be read.
+
+    `older` is the `before` of the next page; null where there is none.
 
     Versions are those of the changefeed that is asked for, of the only one that follows the topic, or the only one.
     """
     topic, count = call.segment("topic"), min(max(call.integer("last", _LAST), 1), _MOST)
-    partition = call.integer("partition", -1)
+    partition, key, moment = call.integer("partition", -1), call.text("key"), _moment(call.text("beforeTime"))
+    before = _ends(dict(at.partition(":")[::2] for at in call.text("before").split(",") if at)) or {}
     name, feed = call.text("messageFormat") or "auto", call.text("changefeed")
 
     def read(kafka: KafkaTopics) -> dict[str, Any]:
@@ -107,7 +119,8 @@ async def messages(call: Called) -> Response:
 
         check_format(name)
 
-        last = kafka.last_messages(topic, count, None if partition < 0 else partition)
+        window = None if partition < 0 else partition, before, moment
+        last = kafka.last_messages(topic, _SEARCHED if key else count, *window)
         history = call.services.history
         with call.registry.store.read():
             changefeed = history.changefeed(feed).name if feed else _changefeed_of(call, topic)
@@ -119,12 +132,25 @@ async def messages(call: Called) -> Response:
             "partitions": [
                 {"partition": entry, "from": low, "to": high} for entry, (low, high) in sorted(last.extents.items())
             ],
-            "messages": sorted(decoded, key=lambda entry: (entry["timestamp"] or 0, entry["offset"]), reverse=True),
+            "messages": sorted(
+                (entry for entry in decoded if not key or _has_key(entry, key)),
+                key=lambda entry: (entry["timestamp"] or 0, entry["offset"]),
+                reverse=True,
+            ),
+            "read": len(decoded),
+            "older": ",".join(f"{name}:{offset}" for name, offset in last.older.items()) or None,
             "unread_partitions": list(last.unread),
             "too_large": last.left_out,
         }
 
     return call.answer(await _ask_kafka(call, read))
+
+
+def _has_key(entry: Mapping[str, Any], text: str) -> bool:
+    """Whether a decoded message has a text in its key, or a value in a column of the key."""
+    rows = [event for event in entry["events"] if event["kind"] == "row"]
+    values = [(event[side] or {}).get(name) for event in rows for side in ("before", "after") for name in event["key"]]
+    return text in values or text in (entry["key"] or {}).get("text", "")
 
 
 def _changefeed_of(call: ApiCall, topic: str) -> str | None:
@@ -201,8 +227,6 @@ def _ends(value: Any) -> dict[int, int] | None:
     """Partition → offset before which it is read."""
     if value is None:
         return None
-    if not isinstance(value, dict) or not all(
-        name.isascii() and name.isdecimal() and len(name) <= 10 and type(end) is int for name, end in value.items()
-    ):
-        raise RegistryError("UNPROCESSABLE", details='ends: {"PARTITION": OFFSET, …} is needed')
-    return {int(name): end for name, end in value.items()}
+    if not isinstance(value, dict) or not all(_NUMBERS.fullmatch(f"{name}:{end}") for name, end in value.items()):
+        raise RegistryError("UNPROCESSABLE", details="partition and offset: numbers are needed")
+    return {int(name): int(end) for name, end in value.items()}

@@ -41,10 +41,11 @@ class TopicRow:
 @dataclass(frozen=True, slots=True)
 class LastMessages:
     """messages: in the order partition, offset. unread: partitions that were not read to their end in time. left_out:
-    messages that were too large together."""
+    messages that were too large together. older: before which offset of each partition to go on; empty at the end."""
 
     messages: list[Message]
     extents: Extents
+    older: dict[int, int]
     unread: tuple[int, ...] = ()
     left_out: int = 0
 
@@ -108,15 +109,27 @@ class KafkaTopics:
             raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details="it sent no message in time")
         raise RegistryError("MESSAGE_NOT_FOUND", details=details)
 
-    def last_messages(self, topic: str, count: int, partition: int | None = None) -> LastMessages:
-        """The newest messages of a topic, or of one partition: those with the greatest times, `count` at most."""
+    def last_messages(
+        self, topic: str, count: int, partition: int | None = None,
+        before: Mapping[int, int] = {}, before_ms: int | None = None,
+    ) -> LastMessages:  # fmt: skip
+        """The newest messages of a topic, or of one partition: those with the greatest times, `count` at most.
+
+        before: offset by partition, and before_ms: Kafka's time, to look at what is before these alone.
+        """
         with self._reader(topic, SECONDS) as reader:
             every = reader.extents
             if partition is not None and partition not in every:
                 details = f"Topic {topic} has no partition {partition}; it has {len(every)}, counted from 0."
                 raise RegistryError("MESSAGE_NOT_FOUND", details=details)
-            extents = {entry: every[entry] for entry in every if partition in (None, entry)}
+            ends = reader.offsets_at(before_ms) if before_ms is not None else {}
+            extents = {
+                name: (low, max(low, min(high, before.get(name, high), ends.get(name, high))))
+                for name, (low, high) in every.items()
+                if partition in (None, name)
+            }
             newest: list[tuple[tuple[int, int, int], Message]] = []
+            times, not_shown = dict[int, int](), dict[int, int]()
             begin = {name: high for name, (_, high) in extents.items()}
             span, seen, size, left_out = count, 0, 0, 0
             # Transactions' markers and compaction leave offsets without a message: then further back.
@@ -128,16 +141,25 @@ class KafkaTopics:
                         ranges[name], begin[name] = (start, begin[name]), start
                 for message in reader.read(ranges):
                     seen, size = seen + 1, size + _size(message)
-                    order = (message.timestamp or 0, message.offset or 0, message.partition or 0)
-                    heapq.heappush(newest, (order, message))
+                    name, offset = _position(message)
+                    # A message is as new as those before it in its partition: pages are without gaps.
+                    times[name] = max(times.get(name, 0), message.timestamp or 0)
+                    heapq.heappush(newest, ((times[name], offset, name), message))
                     while len(newest) > count or (size > MOST_BYTES and len(newest) > 1):
                         left_out += len(newest) <= count
-                        size -= _size(heapq.heappop(newest)[1])
+                        (_, offset, name), popped = heapq.heappop(newest)
+                        not_shown[name] = max(not_shown.get(name, 0), offset + 1)
+                        size -= _size(popped)
                 if seen >= count or reader.unread:
                     break
                 span *= _WIDER
             messages = sorted((message for _, message in newest), key=_position)
-            return LastMessages(messages, every, tuple(sorted(reader.unread)), left_out)
+            older = {
+                name: high if name in reader.unread else max(begin[name], not_shown.get(name, low))
+                for name, (low, high) in extents.items()
+            }
+            is_end = all(older[name] <= low for name, (low, _) in extents.items())
+            return LastMessages(messages, every, {} if is_end else older, tuple(sorted(reader.unread)), left_out)
 
     def read_range(
         self, topic: str, ends: Mapping[int, int] | None, most: int, seconds: float, oldest: bool = False
@@ -218,6 +240,15 @@ class _TopicReader:
                 details = f"topic {self._topic}: the offsets of partition {at[1]} were not told in time"
                 raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details)
         self.extents = {at[1]: (low[at], high[at]) for at in sorted(positions)}
+
+    def offsets_at(self, milliseconds: int) -> dict[int, int]:
+        """The first offset of each partition with this time or a later one; without those that have none."""
+        kinds, left = kafka.library().TopicPartition, max(self._until - time.monotonic(), 0.5)
+        asked = [kinds(self._topic, partition, milliseconds) for partition in self.extents]
+        found = self._consumer.offsets_for_times(asked, timeout=left)
+        if error := next((at.error for at in found if at.error is not None), None):
+            raise kafka.library().KafkaException(error)
+        return {at.partition: at.offset for at in found if at.offset >= 0}
 
     def read(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
         """The messages of each partition from an offset to before another. What is not read in time is in `unread`."""

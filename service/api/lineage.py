@@ -11,7 +11,11 @@ from ticdc_bridge.service.registry import lineage
 
 router = Router("/lineage")
 
-_KINDS = {str: TEXT, int: as_is({"type": ["integer", "null"], "format": "int64"})}
+_KINDS = {
+    str: TEXT,
+    int: as_is({"type": ["integer", "null"], "format": "int64"}),
+    dict: as_is({"type": ["object", "null"], "additionalProperties": {"type": "integer", "format": "int64"}}),
+}
 _TABLE = object_schema({name: _KINDS[kind] for name, kind, _ in lineage.TABLE_FIELDS})
 _BODY = CompleteBody(
     "BAD_REQUEST",

@@ -22,10 +22,15 @@ RUN_FIELDS: Final = ("job", "command", "from", "to", "source", "target")
 TABLE_FIELDS: Final = (
     ("topic", str, False), ("db", str, True), ("table", str, True), ("table_version", int, False),
     ("schema_id", int, False), ("rows", int, True), ("newest_commit_ts", int, False), ("waiting", int, False),
+    ("positions", dict, False), ("reconciled", int, False), ("different", int, False),
 )  # fmt: skip
-NEWEST_RUN: Final = (("failed", int, False), ("dead_letter", str, False))
-"""Of the newest run: how many messages failed in it so far, and where they went."""
-_PROGRESS: Final = ("newest_commit_ts", "waiting", *(name for name, _, _ in NEWEST_RUN))
+"""positions: partition → the offset that is read next, of an edge without a table. reconciled: the TSO at which the
+rows were compared with TiDB's, and different: how many of them are missing, extra or different."""
+NEWEST_RUN: Final = (
+    ("failed", int, False), ("dead_letter", str, False), ("errors", dict, False), ("stopped", str, False),
+)  # fmt: skip
+"""Of the newest run: how many messages failed, where they went, how many by code, and the error that ended it."""
+_PROGRESS: Final = tuple(name for name, _, _ in (*TABLE_FIELDS[6:], *NEWEST_RUN))
 """How far a job is: told anew each time, so that it is no part of what an edge is."""
 
 
@@ -86,10 +91,10 @@ def dead_letter_topics(registry: Registry) -> set[str]:
     return {location.removeprefix(TOPIC) for location in positions if location.startswith(TOPIC)}
 
 
-_KINDS: Final = {int: "a whole number", str: "a text"}
+_KINDS: Final = {int: "a whole number", str: "a text", dict: "an object of whole numbers"}
 
 
-def _fields(object_: dict[str, Any], wanted: Iterable[tuple[str, type[int | str], bool]], where: str) -> dict[str, Any]:
+def _fields(object_: dict[str, Any], wanted: Iterable[tuple[str, type[Any], bool]], where: str) -> dict[str, Any]:
     """The fields of an object, None for one that is left out. RegistryError BAD_REQUEST."""
     fields = {}
     for name, kind, needed in wanted:
@@ -99,7 +104,8 @@ def _fields(object_: dict[str, Any], wanted: Iterable[tuple[str, type[int | str]
             raise RegistryError("BAD_REQUEST", details=details)
         if isinstance(value, str) and len(value) > _LONGEST:
             raise RegistryError("BAD_REQUEST", details=f"{where}{name} is longer than {_LONGEST} characters")
-        if isinstance(value, int) and not 0 <= value < 1 << 63:
+        numbers = value.values() if isinstance(value, dict) else [] if value is None or kind is str else [value]
+        if not all(type(number) is int and 0 <= number < 1 << 63 for number in numbers):
             raise RegistryError("BAD_REQUEST", details=f"{where}{name} is out of range")
         fields[name] = value
     return fields

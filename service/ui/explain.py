@@ -75,12 +75,16 @@ class ApiSchemas:
 @router.get("")
 async def ask(request: Request) -> Response:
     asked = {name: request.query_params.get(name, _FILLED_IN[name]) for name in ("place", "format")}
-    return _page(request, {**_FILLED_IN, **asked}, None)
+    fields = {**_FILLED_IN, **asked}
+    return await _explain(request, fields) if fields["place"] else _page(request, fields, None)
 
 
 @router.post("")
 async def answer(request: Request) -> Response:
-    fields = {**_FILLED_IN, **await form(request)}
+    return await _explain(request, {**_FILLED_IN, **await form(request)})
+
+
+async def _explain(request: Request, fields: Mapping[str, str]) -> Response:
     try:
         fetched = await _fetch_message(request, fields["place"].strip())
         if fields["format"] not in format_names():

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from fastapi import Request, Response
 
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
-from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, PageRouter, page, segment
+from ticdc_bridge.service.ui.pages import ApiAnswer, ApiClient, ApiError, PageRouter, duration, page, segment
 from ticdc_bridge.service.ui.topics import problem_of
 
 router = PageRouter()
@@ -54,7 +54,7 @@ async def home(request: Request) -> Response:
         answers[name].value if answers[name].is_ok else [] for name in ("feeds", "trackers", "edges")
     )
     dead_topics = answers["dead"].value["topics"] if answers["dead"].is_ok else []
-    jobs = _jobs(edges)
+    jobs = jobs_of(edges)
     return page(
         "home.html",
         subjects=overview["total"],
@@ -76,20 +76,21 @@ def _changefeeds(feeds: Iterable[Mapping[str, Any]], trackers: Iterable[Mapping[
     return [{"name": name, **rows[name]} for name in sorted(rows)]
 
 
-def _jobs(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def jobs_of(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Jobs that reported their lineage, the one seen last first. waiting: messages of its topics, where it said.
-    failed: messages of its newest run, and dead: where they went.
+    failed: messages of its newest run, errors: how many by code, and dead: where they went. stopped: what ended it.
     """
     jobs: dict[str, dict[str, Any]] = {}
     for edge in edges:
         start = {"commands": set(), "targets": set(), "rows": 0, "last": 0, "newest": None, "waiting": {},
-                 "failed": None, "dead": None}  # fmt: skip
+                 "failed": None, "dead": None, "errors": {}, "stopped": None}  # fmt: skip
         job = jobs.setdefault(edge["job"], {"name": edge["job"], **start})
         job["commands"].add(edge["command"])
         job["targets"].add(edge["target"])
         job["rows"] += edge["rows"]
         if edge["last"] >= job["last"]:
-            job |= {"last": edge["last"], "failed": edge["failed"], "dead": edge["dead_letter"]}
+            job |= {name: edge[name] for name in ("last", "failed", "stopped")}
+            job |= {"dead": edge["dead_letter"], "errors": edge["errors"] or {}}
         if edge["newest_commit_ts"] is not None:
             job["newest"] = max(job["newest"] or 0, edge["newest_commit_ts"])
         if edge["waiting"] is not None and edge["last"] >= job["waiting"].get(edge["topic"], (0, 0))[0]:
@@ -114,7 +115,7 @@ def _attention(
             yield Attention("problem", of, f"not followed now: {tracker['stopped']}", "", advice)
         behind, waiting = tracker["behind_seconds"], sum(tracker["lag"].values())
         if behind is not None and behind > _LATE_SECONDS and tracker["file"] is None:
-            text = f"its newest watermark is {_duration(behind)} old: DDL since then is not known yet"
+            text = f"its newest watermark is {duration(behind)} old: DDL since then is not known yet"
             yield Attention("problem", of, text, path, "Check that the changefeed runs: cdc cli changefeed query.")
         if tracker["running"] and behind is None and tracker["messages"]:
             text = "no watermark has come yet: DDL waits for one before it counts"
@@ -142,6 +143,8 @@ def _attention(
         path, dead = f"/ui/lineage?job={segment(job['name'])}", job["dead"] or ""
         if (job["waiting"] or 0) > _MANY_MESSAGES:
             yield Attention("warning", f"Job {job['name']}", f"{job['waiting']:,} messages were waiting", path)
+        if job["stopped"]:
+            yield Attention("problem", f"Job {job['name']}", f"stopped by an error: {job['stopped']}", path)
         if failed := job["failed"]:
             text = f"{failed:,} message{'' if failed == 1 else 's'} failed in its newest run"
             text += f"; they are in {dead}" if dead else ""
@@ -178,11 +181,3 @@ def _unknown(answers: Mapping[str, ApiAnswer], trackers: Iterable[Mapping[str, A
 
 def _tables_path(changefeed: str) -> str:
     return f"/ui/tables?changefeed={segment(changefeed)}"
-
-
-def _duration(seconds: float) -> str:
-    """`90 s`, `12 min`, `3 h`, `2 days`: whole units."""
-    for unit, size, limit in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
-        if seconds < limit:
-            return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds // 86_400)} days"

@@ -26,7 +26,8 @@ async def show(request: Request) -> Response:
     for entry in feeds:
         for partition in entry["partitions"]:
             followed.setdefault(partition["topic"], set()).add(entry["changefeed"])
-    chosen = [row for row in rows if not feed or feed in followed.get(row["topic"], (feed,))]
+    named = [row for row in rows if row["table"] or row["rows"] or not row["topic"]]
+    chosen = [row for row in named if not feed or feed in followed.get(row["topic"], (feed,))]
     # By topic and table, the newest version first.
     shown_rows = sorted(
         chosen[:_MOST],

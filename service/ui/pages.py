@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -173,10 +174,31 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def _time(milliseconds: int | None) -> str:
-    if milliseconds is None:
-        return ""
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+def _time(moment: int | str | None) -> str:
+    """`2026-11-28 04:56:18 UTC`, of milliseconds since 1970 or a time as the API writes it."""
+    if isinstance(moment, int):
+        moment = datetime.fromtimestamp(moment / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return (moment or "").replace("T", " ").replace(".000Z", "Z").replace("Z", " UTC")
+
+
+def _with_age(milliseconds: int) -> str:
+    return f"{_time(milliseconds // 1000 * 1000)} ({duration(max(time.time() - milliseconds / 1000, 0))} ago)"
+
+
+def duration(seconds: float) -> str:
+    """`90 s`, `12 min`, `3 h`, `2 days`: whole units."""
+    for unit, size, limit in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < limit:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds // 86_400)} days"
+
+
+def page_links(path: str, values: Mapping[str, Any], start: int, size: int, total: int) -> dict[str, Any]:
+    """What the macro `pages` shows of a list: links to its first and last page and those around this one."""
+    here, last = start // size + 1, max(-(-total // size), 1)
+    numbers = sorted({1, last, *range(max(here - 2, 1), min(here + 2, last) + 1)})
+    links = [(n, f"{path}?{urlencode({**values, 'from': (n - 1) * size})}") for n in numbers]
+    return {"start": start, "total": total, "here": here, "links": links}
 
 
 def pretty_json(text: str) -> str:
@@ -222,7 +244,7 @@ def _templates() -> Environment:
 
     loader, undefined = PackageLoader("ticdc_bridge.service.ui"), StrictUndefined
     made = Environment(loader=loader, autoescape=True, undefined=undefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {"segment": segment, "time": _time, "pretty": pretty_json}
+    made.filters |= {"segment": segment, "time": _time, "with_age": _with_age, "pretty": pretty_json}
     return made
 
 
@@ -249,9 +271,9 @@ def path_parameter(request: Request, name: str) -> str:
     return unquote(request.path_params[name], errors="replace")
 
 
-def number_of(text: str) -> int | None:
-    """A number that somebody wrote, if it is one of at most ten digits."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 10 else None
+def number_of(text: str, digits: int = 10) -> int | None:
+    """A number that somebody wrote, if it has no more than so many digits."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= digits else None
 
 
 async def form(request: Request) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from ticdc_bridge.service.ui import ddl_check, explain, home, lineage, subjects, tables, topics
+from ticdc_bridge.service.ui import ddl_check, explain, home, lake, lineage, subjects, tables, topics
 from ticdc_bridge.service.ui.pages import PageRouter, page, static
 
 router = PageRouter()
@@ -38,6 +38,7 @@ ROUTERS: Final = (
     tables.router,
     ddl_check.router,
     explain.router,
+    lake.router,
     lineage.router,
     topics.router,
     topics.dead_letter_router,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby, zip_longest
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import unquote
 
 import anyio
 import anyio.to_thread
@@ -29,6 +29,7 @@ from ticdc_bridge.service.ui.pages import (
     go,
     number_of,
     page,
+    page_links,
     path_parameter,
     pretty_json,
     segment,
@@ -37,6 +38,8 @@ from ticdc_bridge.service.ui.pages import (
 router = PageRouter("/ui/subjects")
 
 _PAGE: Final = 50
+_MOST_EDGES: Final = 1000
+_OF_TOPIC: Final = re.compile(r"([A-Za-z0-9._-]{1,249})-(?:key|value)")
 _COMPARING: Final = anyio.CapacityLimiter(2)
 NOTHING_PASTED: Final = {"schema": "", "kind": "AVRO", "against": "", "references": ""}
 _BY: Final = {"name": "name", "id": "schema id", "column": "column"}
@@ -65,17 +68,14 @@ async def list_subjects(request: Request) -> Response:
     return page(
         "subjects.html",
         rows=rows,
-        total=answer["total"],
-        start=start,
-        size=_PAGE,
         q=text,
         by=by,
         choices=_BY,
         deleted=deleted,
-        earlier=urlencode({**values, "from": start - _PAGE}) if start >= _PAGE else "",
-        later=urlencode({**values, "from": start + _PAGE}) if start + _PAGE < answer["total"] else "",
+        pages=page_links("/ui/subjects", values, start, _PAGE, answer["total"]),
         level=(await api.get("config")).value.get("compatibilityLevel", "not to be seen"),
         mode=(await api.get("mode")).value.get("mode", "not to be seen"),
+        pasted=NOTHING_PASTED,
         **_CHOICES,
     )
 
@@ -95,12 +95,16 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 
 @router.get("/{subject}")
+@router.get("/{subject}/versions/{version}")
 async def show(request: Request) -> Response:
     return await subject_page(request, path_parameter(request, "subject"))
 
 
 async def subject_page(request: Request, subject: str, **more: Any) -> Response:
-    """The page of a subject, its newest versions first. more: what else its template shows, and the status."""
+    """The page of a subject: the version that is asked for, or the newest, and its versions, the newest first.
+
+    more: what else its template shows, and the status.
+    """
     api = ApiClient(request)
     await api.need("subjects", subject, "versions", deleted=True)  # says what is wrong where there is nothing
     [entry] = (await api.need("overview", subject=subject))["subjects"]
@@ -108,40 +112,40 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
     for row, before in zip(versions, [*versions[1:], {"version": None}], strict=True):
         row["before"] = before["version"]
     start = min(number_of(request.query_params.get("from", "")) or 0, len(versions) - 1)
-    return page(
-        "subject.html",
-        more.pop("status", 200),
-        **{
-            "overview": entry, "subject": subject, "context": context_of(subject), "total": len(versions),
-            "rows": versions[start : start + _PAGE], "start": start,
-            "older": start + _PAGE if start + _PAGE < len(versions) else None,
-            "live": [row["version"] for row in entry["versions"] if not row["deleted"]],
-            "settings": config.value if config.is_ok else {}, "pasted": NOTHING_PASTED, "checked": None, **_CHOICES,
-            **more,
-        },
-    )  # fmt: skip
+    live = [row["version"] for row in versions if not row["deleted"]]
+    newest = str(live[0] if live else versions[0]["version"])
+    asked = unquote(request.path_params.get("version", ""), errors="replace") or request.query_params.get("version")
+    found = await api.need("subjects", subject, "versions", asked or newest, deleted=True)
+    using = await api.get("subjects", subject, "versions", str(found["version"]), "referencedby")
+    in_context = prefix_of(context_of(subject))
+    shared = await api.get("schemas", "ids", str(found["id"]), "versions", subject=in_context, deleted=True)
+    edges = await api.get("lineage", subject=subject, limit=_MOST_EDGES)
+    kind = found.get("schemaType", "AVRO")
+    values = {
+        "overview": entry, "subject": subject, "context": context_of(subject), "total": len(versions), "kind": kind,
+        "rows": versions[start : start + _PAGE], "start": start, "live": live, "found": found,
+        "older": start + _PAGE if start + _PAGE < len(versions) else None,
+        "numbers": [row["version"] for row in versions], "text": pretty_json(found["schema"]),
+        "fields": _fields(found["schema"]) if kind == "AVRO" else [], "using": using.value if using.is_ok else [],
+        "shared": [at for at in shared.value if at["subject"] != found["subject"]] if shared.is_ok else [],
+        "links": _links(subject, edges.value if edges.is_ok else []), "pasted": NOTHING_PASTED, "checked": None,
+        "settings": config.value if config.is_ok else {}, **_CHOICES,
+    }  # fmt: skip
+    return page("subject.html", more.pop("status", 200), **values | more)
 
 
-@router.get("/{subject}/versions/{version}")
-async def show_version(request: Request) -> Response:
-    api, subject, version = ApiClient(request), path_parameter(request, "subject"), path_parameter(request, "version")
-    answer = await api.need("subjects", subject, "versions", version, deleted=True)
-    using = await api.get("subjects", answer["subject"], "versions", str(answer["version"]), "referencedby")
-    context = context_of(answer["subject"])
-    shared = await api.get("schemas", "ids", str(answer["id"]), "versions", subject=prefix_of(context), deleted=True)
-    numbers = await api.get("subjects", answer["subject"], "versions", deleted=True)
-    before = [entry for entry in numbers.value if entry < answer["version"]] if numbers.is_ok else []
-    kind = answer.get("schemaType", "AVRO")
-    return page(
-        "version.html",
-        found=answer,
-        before=before[-1] if before else None,
-        kind=kind,
-        fields=_fields(answer["schema"]) if kind == "AVRO" else [],
-        using=using.value if using.is_ok else [],
-        shared=[entry for entry in shared.value if entry["subject"] != answer["subject"]] if shared.is_ok else [],
-        text=pretty_json(answer["schema"]),
-    )
+def _links(subject: str, edges: Iterable[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    """Topics, tables and jobs that a subject has to do with: what each is, its name, and its page."""
+    topics = {edge["topic"] for edge in edges if edge["topic"]}
+    if match := _OF_TOPIC.fullmatch(name_of(subject)):
+        topics.add(match[1])
+    tables = sorted({(edge["db"], edge["table"]) for edge in edges if edge["table"]})
+    return [
+        *(("topic", topic, f"/ui/topics/{segment(topic)}") for topic in sorted(topics)),
+        *(("table", f"{db}.{table}", f"/ui/tables/{segment(db)}/{segment(table)}") for db, table in tables),
+        *(("lake table", f"{db}.{table}", f"/ui/lake/{segment(db)}/{segment(table)}") for db, table in tables),
+        *(("job", job, f"/ui/lineage?job={segment(job)}") for job in sorted({edge["job"] for edge in edges})),
+    ]
 
 
 def _fields(text: str) -> list[dict[str, Any]]:
@@ -211,13 +215,34 @@ _DIFFERENCE: Final = re.compile(
 )
 
 
-@router.post("/{subject}/check")
-async def check(request: Request) -> Response:
-    api, subject, fields = ApiClient(request), path_parameter(request, "subject"), await form(request)
+def _pasted(fields: dict[str, str]) -> tuple[dict[str, str], dict[str, Any]]:
+    """What the form of a schema holds, and as the API takes it. Raises FormError."""
     pasted = {name: fields.get(name, text) for name, text in NOTHING_PASTED.items()}
     body: dict[str, Any] = {"schema": pasted["schema"], "schemaType": pasted["kind"]}
     if pasted["references"].strip():
         body["references"] = _references(pasted["references"])
+    return pasted, body
+
+
+@server.post("/register")
+async def register(request: Request) -> Response:
+    """Registers a schema for the form's subject, which may be a new one."""
+    api, fields = ApiClient(request), await form(request)
+    subject, (pasted, body) = fields.get("subject", ""), _pasted(fields)
+    if not subject.strip():
+        raise FormError("Name the subject. Nothing was registered.")
+    answer = await api.send("POST", "subjects", subject, "versions", body=body)
+    if answer.is_ok:
+        return go(f"/ui/subjects/{segment(subject)}?version={answer.value.get('version', '')}")
+    if (await api.get("subjects", subject, "versions", deleted=True)).is_ok:
+        return await subject_page(request, subject, pasted=pasted, status=answer.status, said=answer.problem)
+    raise ApiError(answer)
+
+
+@router.post("/{subject}/check")
+async def check(request: Request) -> Response:
+    api, subject, fields = ApiClient(request), path_parameter(request, "subject"), await form(request)
+    pasted, body = _pasted(fields)
     against = pasted["against"]
     where = ("latest",) if against == "latest" else (against,) if number_of(against) is not None else ()
     answer = await api.send(

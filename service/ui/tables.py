@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
+from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.service.ui.pages import ApiClient, PageRouter, go, number_of, page, path_parameter, segment
 
 router = PageRouter("/ui/tables")
@@ -81,74 +82,32 @@ async def differences(request: Request) -> Response:
 
 @router.get("/{db}/{table}")
 async def show(request: Request) -> Response:
-    """The newest versions, each with what it changed."""
+    """The table as it is, or as it was for a row with a commit_ts (or time), and its newest versions."""
     api, db, table = ApiClient(request), path_parameter(request, "db"), path_parameter(request, "table")
-    feed, start = request.query_params.get("changefeed") or None, number_of(request.query_params.get("from", "")) or 0
-    if feed is None and (response := await _choose_changefeed(api, db, table)) is not None:
+    query = request.query_params
+    when, inclusive = query.get("when", "").strip(), query.get("inclusive") == "1"
+    feed, start = query.get("changefeed") or None, number_of(query.get("from", "")) or 0
+    if feed is None and (response := await _choose_changefeed(api, db, table, when, inclusive)) is not None:
         return response
     answer = await api.need("history", db, table, "versions", changefeed=feed, newest=True, offset=start, limit=_PAGE)
     drift = await api.need("history", "drift", changefeed=answer["changefeed"], db=db, table=table, registry=False)
-    return page(
-        "table.html",
-        db=db,
-        table=table,
-        feed=answer["changefeed"],
-        sealed_ts=answer["sealed_ts"],
-        rows=answer["versions"],
-        total=answer["total"],
-        start=start,
-        later=answer["next_offset"],
-        drift=drift["drift"],
-    )
+    at = await api.get("history", db, table, "at", when or str(MAX_TSO), inclusive=inclusive, changefeed=feed)
+    values = {
+        "db": db, "table": table, "feed": answer["changefeed"], "rows": answer["versions"], "total": answer["total"],
+        "start": start, "later": answer["next_offset"], "drift": drift["drift"], "when": when, "inclusive": inclusive,
+        "found": at.value if at.is_ok else None, "said": at.problem if when and not at.is_ok else "",
+    }  # fmt: skip
+    return page("table.html", at.status if values["said"] else 200, **values)
 
 
-async def _choose_changefeed(api: ApiClient, db: str, table: str, below: str = "", **more: str) -> Response | None:
-    """Goes to the changefeed that has the table, or offers a choice, where the query names none of several.
-
-    below: the page of the table that is asked for, with `more` in its query.
-    """
-    path = f"/ui/tables/{segment(db)}/{segment(table)}{below}"
+async def _choose_changefeed(api: ApiClient, db: str, table: str, when: str, inclusive: bool) -> Response | None:
+    """Goes to the changefeed that has the table, or offers a choice, where the query names none of several."""
     if len(await api.need("history", "changefeeds")) < 2:
         return None
     feeds = [changefeed["changefeed"] for changefeed in await api.need("history", "changefeeds", db=db, table=table)]
-    if len(feeds) == 1:
-        return go(f"{path}{_query(changefeed=feeds[0], **more)}")
-    links = [(feed, f"{path}{_query(changefeed=feed, **more)}") for feed in feeds]
-    return page("choose_changefeed.html", db=db, table=table, links=links) if feeds else None
-
-
-def _query(**fields: str) -> str:
-    """`?…` of the fields that are filled in; nothing for none."""
-    values = {name: text for name, text in fields.items() if text}
-    return f"?{urlencode(values)}" if values else ""
-
-
-@router.get("/{db}/{table}/at")
-async def at(request: Request) -> Response:
-    """The table as it was for a row with this commit_ts (or time)."""
-    api, db, table = ApiClient(request), path_parameter(request, "db"), path_parameter(request, "table")
-    query = request.query_params
-    when, feed = query.get("when", "").strip(), query.get("changefeed") or None
-    if not when:
-        return go(f"/ui/tables/{segment(db)}/{segment(table)}{_query(changefeed=feed or '')}")
-    inclusive = query.get("inclusive") == "1"
-    if feed is None:
-        asked = {"when": when, "inclusive": "1" if inclusive else ""}
-        if (response := await _choose_changefeed(api, db, table, "/at", **asked)) is not None:
-            return response
-    answer = await api.get("history", db, table, "at", when, inclusive=inclusive, changefeed=feed)
-    earlier = answer  # at its own commit_ts a version is not there yet, but the one before it
-    if answer.is_ok:
-        earlier = await api.get("history", db, table, "at", str(answer.value["commit_ts"]), changefeed=feed)
-    return page(
-        "table_at_time.html",
-        answer.status if not answer.is_ok else 200,
-        db=db,
-        table=table,
-        when=when,
-        inclusive=inclusive,
-        feed=feed or "",
-        found=answer.value if answer.is_ok else None,
-        earlier=earlier.is_ok,
-        said="" if answer.is_ok else answer.problem,
-    )
+    more = {**({"when": when} if when else {}), **({"inclusive": "1"} if inclusive else {})}
+    path = f"/ui/tables/{segment(db)}/{segment(table)}"
+    links = [(feed, f"{path}?{urlencode({'changefeed': feed, **more})}") for feed in feeds]
+    if len(links) == 1:
+        return go(links[0][1])
+    return page("choose_changefeed.html", db=db, table=table, links=links) if links else None

@@ -21,63 +21,73 @@ from ticdc_bridge.service.ui.pages import (
     go,
     number_of,
     page,
+    page_links,
     path_parameter,
     segment,
 )
 
 router = PageRouter("/ui/topics")
 
+_DEAD: Final = "/ui/dead-letters"
 _PAGE: Final = 50
 _COUNTS: Final = (10, 20, 50, 100, 200)
+_MOST: Final = 500
+_FILTERS: Final = ("last", "partition", "offset", "time", "key", "format", "changefeed")
 _NOT_ALLOWED: Final = (401, 403)
 _NO_KAFKA: Final = 42270
 
 
 @router.get("")
 async def list_topics(request: Request) -> Response:
+    return await _list(request, False)
+
+
+async def _list(request: Request, dead: bool) -> Response:
+    """Topics by name; dead: only those of dead letters, which jobs reported, or whose names say so."""
     query = request.query_params
     text, start = query.get("q", "").strip(), number_of(query.get("from", "")) or 0
-    answer = await ask_kafka(ApiClient(request), "topics", name=text or None, offset=start, limit=_PAGE)
-    listed = answer.value if answer.is_ok else {"topics": [], "total": 0, "next_offset": None}
-    values = {"q": text} if text else {}
-    return page(
-        "topics.html",
-        status_of(answer),
-        rows=listed["topics"],
-        total=listed["total"],
-        start=start,
-        q=text,
-        asked=answer.is_ok,
-        earlier=urlencode({**values, "from": max(start - _PAGE, 0)}) if start else "",
-        later=urlencode({**values, "from": listed["next_offset"]}) if listed["next_offset"] else "",
-        said=problem_of(answer),
+    answer = await ask_kafka(
+        ApiClient(request), "topics", name=text or None, deadLetters=dead, offset=start, limit=_PAGE
     )
+    listed, path = answer.value if answer.is_ok else {"topics": [], "total": 0}, _DEAD if dead else "/ui/topics"
+    values = {
+        "rows": listed["topics"], "pages": page_links(path, {"q": text}, start, _PAGE, listed["total"]), "path": path,
+        "dead": dead, "q": text, "asked": answer.is_ok, "said": problem_of(answer),
+    }  # fmt: skip
+    return page("topics.html", status_of(answer), **values)
 
 
 @router.get("/{topic}")
 async def show(request: Request) -> Response:
-    """The last messages of a topic, the newest first."""
+    """Messages of a topic, the newest first: the last ones, or those before an offset or a time."""
     api, topic, query = ApiClient(request), path_parameter(request, "topic"), request.query_params
-    count = number_of(query.get("last", ""))
+    filled = {name: text for name in _FILTERS if (text := query.get(name, "").strip())}
+    count, offset = number_of(filled.get("last", "")) or _COUNTS[1], number_of(filled.get("offset", ""), 18)
+    count, partition, before = min(count, _MOST), number_of(filled.get("partition", "")), query.get("before")
+    if offset is not None:  # the messages from an offset on are the last ones before a later one
+        partition = partition or 0
+        before = f"{partition}:{offset + count}"
     wanted = {
-        "last": _COUNTS[1] if count is None else max(count, 1),
-        "partition": number_of(query.get("partition", "")),
-        "messageFormat": query.get("format", "").strip() or None,
-        "changefeed": query.get("changefeed", "").strip() or None,
-    }
+        "last": count, "partition": partition, "before": before, "beforeTime": filled.get("time"),
+        "key": filled.get("key"), "messageFormat": filled.get("format"), "changefeed": filled.get("changefeed"),
+    }  # fmt: skip
     answer = await ask_kafka(api, "topics", topic, "messages", **wanted)
+    found, newer = answer.value if answer.is_ok else None, ""
+    if found and offset is not None and not wanted["key"]:
+        found["messages"] = [entry for entry in found["messages"] if entry["offset"] >= offset]
+        found["older"], newer = (
+            f"{partition}:{offset}" if offset else "",
+            urlencode({**filled, "offset": offset + count}),
+        )
+    kept = {name: text for name, text in filled.items() if name not in ("offset", "time")}
     feeds = await api.get("history", "changefeeds")
-    return page(
-        "topic.html",
-        status_of(answer),
-        topic=topic,
-        found=answer.value if answer.is_ok else None,
-        wanted=wanted,
-        counts=sorted({*_COUNTS, int(wanted["last"] or 1)}),
-        formats=format_names(),
-        feeds=[entry["changefeed"] for entry in feeds.value] if feeds.is_ok else [],
-        said=problem_of(answer),
-    )
+    values = {
+        "topic": topic, "found": found, "wanted": wanted, "filled": filled, "counts": sorted({*_COUNTS, count}),
+        "newer": newer, "older": found and found["older"] and urlencode({**kept, "before": found["older"]}),
+        "formats": format_names(), "feeds": [entry["changefeed"] for entry in feeds.value] if feeds.is_ok else [],
+        "said": problem_of(answer),
+    }  # fmt: skip
+    return page("topic.html", status_of(answer), **values)
 
 
 def format_names() -> tuple[str, ...]:
@@ -111,28 +121,16 @@ def problem_of(answer: ApiAnswer) -> str:
     return "" if answer.is_ok else str(answer.value["message"] if isinstance(answer.value, dict) else answer.problem)
 
 
-dead_letter_router = PageRouter("/ui/dead-letters")
+dead_letter_router = PageRouter(_DEAD)
 
-_MOST: Final = 200
 _REPLAY_COUNTS: Final = ("sent", "left", "failed")
 
 
 @dead_letter_router.get("")
 async def list_dead_letter_topics(request: Request) -> Response:
-    """Topics of dead letters: those that jobs reported, or whose names say so; a form for any other."""
+    """Topics of dead letters, and a form for any other topic."""
     topic = request.query_params.get("topic", "").strip()
-    if topic:
-        return go(f"/ui/dead-letters/{segment(topic)}")
-    answer = await ask_kafka(ApiClient(request), "topics", deadLetters=True, limit=_MOST)
-    listed = answer.value if answer.is_ok else {"topics": [], "total": 0}
-    return page(
-        "dead_letter_topics.html",
-        status_of(answer),
-        rows=listed["topics"],
-        total=listed["total"],
-        asked=answer.is_ok,
-        said=problem_of(answer),
-    )
+    return go(f"{_DEAD}/{segment(topic)}") if topic else await _list(request, True)
 
 
 @dead_letter_router.get("/{topic}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from ticdc_bridge.clients.kafka import TopicChoice, extents, newest_offsets, topic_id, topic_ids
@@ -57,6 +57,14 @@ class KafkaSource:
             if number in self._read:
                 waiting[topic] += max(end - self._read[number] - 1, 0)
         return dict(waiting)
+
+    def positions(self) -> dict[str, dict[int, int]]:
+        """Topic → partition → the offset that is read next, where something was read since the start."""
+        only, next_offsets = self.topics.only, defaultdict[str, dict[int, int]](dict)
+        for number, offset in self._read.items():
+            topic, partition = (only, number) if only is not None else (self.numbers or ())[number]
+            next_offsets[topic][partition] = offset + 1
+        return dict(next_offsets)
 
     def _ends(self, topic: str) -> dict[int, int]:
         return {partition: high for partition, (_, high) in extents(topic, self._kafka.settings()).items()}

@@ -18,26 +18,34 @@ _NAMES = ("topic", "db", "table", "table_version", "schema_id")
 
 def post(
     url: str | None, job_name: str, command: str, source: str, out: str, job: Job, summary: Summary,
-    waiting: Mapping[str, int] | None = None, *, dead_letter: str | None = None, failed_before: int = 0,
+    waiting: Mapping[str, int] | None = None, positions: Mapping[str, Mapping[int, int]] | None = None, *,
+    dead_letter: str | None = None, errors_before: Counter[str] | None = None,
 ) -> None:  # fmt: skip
-    """Posts one run or micro-batch. waiting: messages that were not read yet, by topic.
+    """Posts one run or micro-batch.
 
-    dead_letter: where messages go that fail; failed_before: how many did in earlier micro-batches of this run.
+    waiting: messages that were not read yet, by topic; positions: the offset that is read next, by topic and partition.
+    dead_letter: where messages go that fail; errors_before: those of earlier micro-batches of this run, by code.
     """
-    failed = summary.errors.total()
+    errors = summary.errors + (errors_before or Counter[str]())
     newest = {name: merge.newest_ts for name, merge in summary.merges.items()}
     newest |= {progress.name: progress.newest_ts for progress in summary.tables}
     known = {name.lower(): commit_ts for name, commit_ts in newest.items() if commit_ts is not None}
     tables = tables_of(summary.used, known, waiting)
-    if failed and not tables:  # a job from which no row comes is to be seen, too
+    # Of each topic an edge without a table: a job that reads on is to be seen where no row comes, too.
+    tables += [
+        {**edge(topic, 0), "positions": offsets, "waiting": (waiting or {}).get(topic)}
+        for topic, offsets in (positions or {}).items()
+    ]
+    if errors and not tables:
         tables = [edge(None, 0)]
-    body = {
-        "job": job_name, "command": command, "from": job.read.format, "to": job.write.format if job.write else "plain",
-        "source": source, "target": out, "tables": tables, "messages": summary.messages,
-        "written": summary.out, "failed": failed_before + failed,
-        "dead_letter": dead_letter,
-    }  # fmt: skip
-    tell(url, body)
+    counts = {"messages": summary.messages, "written": summary.out, "failed": errors.total(), "errors": errors}
+    tell(url, {**head_of(job_name, command, source, out, job), "tables": tables, **counts, "dead_letter": dead_letter})
+
+
+def head_of(job_name: str, command: str, source: str, out: str, job: Job) -> dict[str, Any]:
+    """What a job says of itself, whatever became of its run."""
+    formats = {"from": job.read.format, "to": job.write.format if job.write else "plain"}
+    return {"job": job_name, "command": command, **formats, "source": source, "target": out}
 
 
 def tell(url: str | None, body: dict[str, Any]) -> None:

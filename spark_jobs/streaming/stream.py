@@ -294,8 +294,8 @@ class _RunningStream:
         except SetupError as error:  # the rows are written: they are not to be written again for this
             print(f"warning: {error.detail}", file=sys.stderr)
         what = stream.job_name, stream.command, stream.source, stream.out, stream.job
-        failed = self.total.errors.total()
-        lineage.post(stream.lineage, *what, summary, waiting, dead_letter=stream.dead, failed_before=failed)
+        earlier, positions = self.total.errors, self._source.positions()
+        lineage.post(stream.lineage, *what, summary, waiting, positions, dead_letter=stream.dead, errors_before=earlier)
         self.total.merge(summary)
 
     def _stop(self, by: int) -> None:

@@ -12,7 +12,7 @@ from ticdc_bridge.cli.job_options import JobOptions
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
 from ticdc_bridge.schemas.inspect.format_lookup import format_named
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.spark_jobs.io.endpoints import (
     DeadLetters,
     LineSink,
@@ -72,6 +72,17 @@ def dead_letter_location(args: JobOptions) -> str | None:
 
 def run_job(args: JobOptions, job: Job, statements: Sequence[DdlText] = ()) -> int:
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
+    try:
+        return _run_job(args, job, statements)
+    except BridgeError as error:
+        if error.code != "USAGE":  # a mistyped command says nothing about the job
+            head = lineage.head_of(args.job or args.command, args.command, args.source, args.out, job)
+            stopped = {"stopped": f"{error.code}: {error.detail}"[:1000]}
+            lineage.tell(args.lineage, {**head, **stopped, "tables": [lineage.edge(None, 0)]})
+        raise
+
+
+def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
     kafka, location = replace(kafka_of(args), read=topics_of_location(args.source)), dead_letter_location(args)
     _check_locations(args, job, kafka, location)
     table = getattr(args, "table", None)

@@ -63,6 +63,8 @@ def test_the_failed_messages_of_the_newest_run(client: Client) -> None:
     {**TOLD, "tables": [{**EDGE, "rows": 10**400}]}, {**TOLD, "tables": [{**EDGE, "rows": True}]},
     {**TOLD, "tables": [{**EDGE, "db": None}]}, {**TOLD, "job": "j" * 1001, "tables": []},
     {**TOLD, "tables": [EDGE] * 10_001}, {**TOLD, "failed": -1, "tables": []}, {**TOLD, "failed": "2", "tables": []},
+    {**TOLD, "errors": {"A": -1}, "tables": []}, {**TOLD, "errors": {"A": "1"}, "tables": []},
+    {**TOLD, "errors": [1], "tables": []}, {**TOLD, "tables": [{**EDGE, "positions": {"0": True}}]},
     {**TOLD, "dead_letter": 5, "tables": []}, {**TOLD, "dead_letter": "x" * 1001, "tables": []},
 ])  # fmt: skip
 def test_bad_bodies_are_refused(shared_client: Client, body: Any) -> None:

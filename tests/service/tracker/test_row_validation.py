@@ -139,7 +139,7 @@ def test_a_lost_alter_is_told_to_whoever_asks_for_the_version(tmp_path: Path) ->
         assert dry_run(client).startswith(
             "cannot judge: Table shop.orders is not fully known: 2 rows or messages since"
         )
-        for page in ("/ui/tables/shop/orders", f"/ui/tables/shop/orders/at?when={T0 + 60}"):
+        for page in ("/ui/tables/shop/orders", f"/ui/tables/shop/orders?when={T0 + 60}"):
             assert f"since commit_ts {T0 + 50}".encode() in client.send("GET", page).body, page
         snapshot = {"commit_ts": T0 + 45, "db": "shop",
                     "query": "CREATE TABLE orders (id INT PRIMARY KEY, v VARCHAR(20), note VARCHAR(9))"}  # fmt: skip

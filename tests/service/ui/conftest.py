@@ -60,6 +60,14 @@ def tell(client: Client) -> None:
         edge = {**table, "rows": 10**12, "newest_commit_ts": 463316727805509642, "waiting": 10**9}
         answer = client.send("POST", "/lineage", {**head, "failed": 10**9, "tables": [edge]})
         assert answer.status == 200
+    merged = {**table, "rows": 7, "newest_commit_ts": 463316727805509642}
+    beside = {"topic": "tidb_shop_orders", "db": "", "table": "", "rows": 0, "positions": {"0": 17, "10": 3}}
+    head |= {"job": "orders-merge", "command": "merge", "target": "delta:/lake/{schema}/{table}"}
+    failed = {"failed": 3, "errors": {"LOSSY_VALUE": 2, EVIL: 1}, "dead_letter": "kafka:orders_dead"}
+    assert client.send("POST", "/lineage", {**head, **failed, "tables": [merged, beside]}).status == 200
+    compared = {**table, "topic": None, "rows": 7, "reconciled": 463316727805509642, "different": 2}
+    head |= {"job": "reconcile", "command": "reconcile", "source": "mysql://tidb:4000", "tables": [compared]}
+    assert client.send("POST", "/lineage", head).status == 200
 
 
 @pytest.fixture(scope="module")

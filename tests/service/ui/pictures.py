@@ -52,13 +52,20 @@ def fill(client: Client) -> None:
         for job, command, to, target in JOBS:
             reported = {"topic": "tidb_shop_bills", "db": "shop", "table": "bills", "table_version": commit_ts,
                     "schema_id": ids[1], "rows": 1000 + hours * 731}  # fmt: skip
+            reported["newest_commit_ts"] = int((time.time() - 40) * 1000) << 18
+            beside = {"topic": "tidb_shop_bills", "db": "", "table": "", "rows": 0, "positions": {"0": 20, "1": 17}}
             head = {"job": job, "command": command, "from": "avro", "to": to, "source": "kafka", "target": target}
-            assert client.send("POST", "/lineage", {**head, "tables": [reported]}).status == 200
+            assert client.send("POST", "/lineage", {**head, "tables": [reported, beside]}).status == 200
+    compared = {"topic": None, "db": "shop", "table": "bills", "rows": 4123, "different": 0,
+                "reconciled": int((time.time() - 3000) * 1000) << 18}  # fmt: skip
+    head |= {"job": "reconcile", "command": "reconcile", "source": "mysql://tidb:4000", "target": JOBS[0][3]}
+    assert client.send("POST", "/lineage", {**head, "tables": [compared]}).status == 200
 
 
 def send(kafka: Kafka) -> None:
     """The shop's messages, one that no format reads, and dead letters of two reasons."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    merged = kafka.create_topic("tidb_shop_bills", partitions=2)
     topic, dead = kafka.create_topic("shop", partitions=2), kafka.create_topic("shop_dead", partitions=2)
 
     def produce(name: str, message: Message, minute: int) -> None:
@@ -70,7 +77,8 @@ def send(kafka: Kafka) -> None:
     for minute, line in enumerate(lines[:40]):
         found = json.loads(line)
         key, value = (found[name] and base64.b64decode(found[name]) for name in ("key_b64", "value_b64"))
-        produce(topic, Message(key, value, partition=minute % 2), minute)
+        for name in (topic, merged):
+            produce(name, Message(key, value, partition=minute % 2), minute)
     broken = Message(b"17", b'{"order": 17}', topic, 1, 20)
     produce(topic, broken, 39)
     for number in range(9):
@@ -116,8 +124,16 @@ def table(page: Page) -> None:
 def dry_run(page: Page) -> None:
     page.goto("/ui/dry-run?db=shop")
     page.get_by_label("DDL", exact=True).fill("ALTER TABLE bills ADD COLUMN branch INT NOT NULL")
-    page.get_by_role("button", name="Try it").click()
+    page.get_by_role("button", name="Check").click()
     page.get_by_role("status").wait_for()
+
+
+def lake(page: Page) -> None:
+    page.goto("/ui/lake/shop/bills")
+
+
+def subject(page: Page) -> None:
+    page.goto("/ui/subjects/tidb_shop_bills-value")
 
 
 def lineage(page: Page) -> None:
@@ -147,6 +163,7 @@ PICTURES: Final[tuple[tuple[str, Callable[[Page], None], int, int, str], ...]] =
     ("dead-letters", dead_letters, 1600, 560, "dark"), ("subjects", subjects, 1600, 620, "light"),
     ("table", table, 1600, 860, "light"), ("dry-run", dry_run, 1600, 1000, "light"),
     ("diff", diff, 1600, 700, "dark"), ("lineage", lineage, 1600, 660, "light"),
+    ("lake", lake, 1600, 900, "light"), ("subject", subject, 1600, 900, "light"),
     ("explain", explain, 380, 800, "dark"),
 )  # fmt: skip
 

@@ -69,6 +69,8 @@ def fill(pages: CountedPages, number: int) -> None:
     }  # fmt: skip
     edge = {"topic": "t", "db": "d", "table": f"t{number}", "table_version": 1, "schema_id": number + 1, "rows": 1}
     pages.send("POST", "/lineage", {**head, "tables": [edge]})
+    merged = {**edge, "table": "lake", "table_version": number + 1}
+    pages.send("POST", "/lineage", {**head, "job": "merge", "command": "merge", "tables": [merged]})
 
 
 # Method, path, form; the most calls; what of each row is in the page, and how many rows.
@@ -82,15 +84,15 @@ def fill(pages: CountedPages, number: int) -> None:
     ("GET", "/ui/subjects?deleted=1", {}, 3, 'scope="row"', SHOWN),
     ("GET", "/ui/subjects?by=id&q=1", {}, 3, 'scope="row"', SHOWN),
     ("GET", "/ui/subjects?by=column&q=c5", {}, 3, 'scope="row"', 22),
-    ("GET", "/ui/subjects/many", {}, 3, 'scope="row"', SHOWN),
-    ("GET", "/ui/subjects/many/versions/7", {}, 4, "s6-value version", 1),
+    ("GET", "/ui/subjects/many", {}, 7, 'scope="row"', SHOWN),
+    ("GET", "/ui/subjects/many/versions/7", {}, 7, "s6-value version", 1),
     ("GET", "/ui/subjects/many/diff", {}, 3, "<mark>", 1),
     ("GET", "/ui/subjects/many/delete", {}, 2, "many", 1),
-    ("POST", "/ui/subjects/many/check", {"schema": '"int"', "kind": "AVRO"}, 4, 'role="status"', 1),
+    ("POST", "/ui/subjects/many/check", {"schema": '"int"', "kind": "AVRO"}, 8, 'role="status"', 1),
     ("GET", "/ui/tables?changefeed=a", {}, 3, 'scope="row"', SHOWN),
     ("GET", "/ui/tables?changefeed=a&q=T5", {}, 3, 'scope="row"', 11),
-    ("GET", "/ui/tables/d/t0?changefeed=a", {}, 2, "<li>", SHOWN),
-    ("GET", f"/ui/tables/d/t0/at?changefeed=a&when={9 * STEP}", {}, 2, "c7", 1),
+    ("GET", "/ui/tables/d/t0?changefeed=a", {}, 3, "<li>", SHOWN),
+    ("GET", f"/ui/tables/d/t0?changefeed=a&when={9 * STEP}", {}, 3, "c7", 1),
     ("GET", f"/ui/tables/diff?changefeed=a&from=1&to={99 * STEP}", {}, 2, "<h2>", SHOWN),
     ("GET", f"/ui/tables/diff?changefeed=a&db=d&table=t0&from=1&to={99 * STEP}", {}, 3, "<option", SHOWN),
     ("GET", "/ui/dry-run", {}, 1, 'name="changefeed"', 2),
@@ -100,6 +102,7 @@ def fill(pages: CountedPages, number: int) -> None:
                              "changefeed": "a", "sink_uri": "kafka://k/t?protocol=avro", "ticdc_version": "v8.5.0",
                              "schema_registry": "http://r:8081"}, 2, 'data-label="Why"', 3),
     ("GET", "/ui/lineage", {}, 2, 'scope="row"', ROWS),
+    ("GET", "/ui/lake/d/lake", {}, 4, 'scope="row"', 1),
     ("GET", "/ui/explain", {}, 0, "<form", 1),
 ])  # fmt: skip
 def test_calls_of_a_page_do_not_grow_with_its_rows(

@@ -23,9 +23,9 @@ PAGES = {
     "version": "/ui/subjects/tidb_shop_customers-value/versions/2",
     "diff": "/ui/subjects/tidb_shop_customers-value/diff", "delete": "/ui/subjects/tidb_shop_customers-value/delete",
     "hostile": f"/ui/subjects/{path_parameter(EVIL)}", "explain": "/ui/explain", "tables": "/ui/tables",
-    "table": "/ui/tables/shop/orders", "at": f"/ui/tables/shop/orders/at?when={250 << 18}",
+    "table": "/ui/tables/shop/orders", "at": f"/ui/tables/shop/orders?when={250 << 18}",
     "two times": f"/ui/tables/diff?from={150 << 18}&to={350 << 18}", "dry-run": "/ui/dry-run",
-    "lineage": "/ui/lineage", "nothing": "/ui/subjects/nope",
+    "lineage": "/ui/lineage", "lake table": "/ui/lake/shop/orders", "nothing": "/ui/subjects/nope",
 }  # fmt: skip
 CONTRAST = 4.5
 
@@ -56,7 +56,7 @@ def explained(page: Page) -> None:
 def judged(page: Page) -> None:
     page.goto("/ui/dry-run?db=shop")
     page.get_by_label("DDL", exact=True).fill(f"ALTER TABLE bills ADD COLUMN {'x' * 64} INT NOT NULL")
-    page.get_by_role("button", name="Try it").click()
+    page.get_by_role("button", name="Check").click()
     page.get_by_role("status").wait_for()
 
 

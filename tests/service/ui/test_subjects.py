@@ -61,14 +61,38 @@ def test_a_pasted_schema_is_checked(page: Page, served: Client) -> None:
     page.goto("/ui/subjects/checked")
     page.get_by_label("Schema", exact=True).fill(record("r", column("a", "int"), column("b", "int")))
     page.get_by_role("button", name="Check").click()
-    expect(page.get_by_role("status")).to_contain_text("It does not fit.")
+    expect(page.get_by_role("status")).to_contain_text("Not compatible.")
     expect(page.get_by_role("status")).to_contain_text("READER_FIELD_MISSING_DEFAULT_VALUE The field 'b'")
     page.get_by_label("Schema", exact=True).fill(record("r", column("a", "long")))
     page.get_by_role("button", name="Check").click()
-    expect(page.get_by_role("status")).to_contain_text("It fits.")
+    expect(page.get_by_role("status")).to_contain_text("Compatible.")
     page.get_by_label("Schema", exact=True).fill("{")
     page.get_by_role("button", name="Check").click()
     expect(page.get_by_role("status")).to_contain_text("It can't be checked.")
+
+
+def test_a_schema_is_registered(page: Page, served: Client) -> None:
+    page.goto("/ui/subjects")
+    page.get_by_text("Register a new subject").click()
+    page.get_by_label("Subject", exact=True).fill(f"new {EVIL}")
+    page.get_by_label("Schema", exact=True).fill(record("r", column("a", "int")))
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"new {EVIL}")
+    page.get_by_label("Schema", exact=True).fill(record("r", column("a", "long")))
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_label("Version", exact=True)).to_have_value("2")
+    expect(page.get_by_role("row", name="a long")).to_be_visible()
+    page.get_by_label("Version", exact=True).select_option("1")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("row", name="a int")).to_be_visible()
+    page.get_by_label("Schema", exact=True).fill(text := record("r", column("b", "int")))
+    page.get_by_role("button", name="Register").click()
+    expect(page.get_by_role("alert")).to_contain_text("409")
+    expect(page.get_by_label("Schema", exact=True)).to_have_value(text)
+    for fields, more in ((b"subject=&schema=x", {}), (b"subject=x&schema=%22int%22", {"Sec-Fetch-Site": "cross-site"})):
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert served.send("POST", "/ui/server/register", fields, {**kind, **more}).status == 400
+    assert served.send("GET", "/subjects/x/versions").status == 404
 
 
 def test_what_was_filled_in_stays(page: Page, served: Client) -> None:
@@ -82,12 +106,12 @@ def test_what_was_filled_in_stays(page: Page, served: Client) -> None:
     assert served.send("POST", "/subjects/refers/versions", body).status == 200
     page.goto("/ui/subjects/refers")
     page.get_by_label("Schema", exact=True).fill(text)
-    page.get_by_text("It refers to other subjects").click()
+    page.get_by_text("References to other subjects").click()
     page.get_by_label("References").fill(json.dumps(of))
     page.get_by_label("Type", exact=True).select_option("PROTOBUF")
     page.get_by_label("Against").select_option("version 1")
     page.get_by_role("button", name="Check").click()
-    expect(page.get_by_role("status")).to_contain_text("It fits.")
+    expect(page.get_by_role("status")).to_contain_text("Compatible.")
     expect(page.get_by_label("Type", exact=True)).to_have_value("PROTOBUF")
     expect(page.get_by_label("Against")).to_have_value("1")
     page.get_by_label("References").fill("{}")
@@ -133,7 +157,7 @@ def test_compatibility_and_mode_are_changed(page: Page, served: Client) -> None:
     page.get_by_label("Mode").select_option("READONLY")
     page.get_by_role("button", name="Set mode").click()
     assert served.send("GET", "/mode/changed").json == {"mode": "READONLY"}
-    page.get_by_label("Mode").select_option("as the server's")
+    page.get_by_label("Mode").select_option("inherited")
     page.get_by_role("button", name="Set mode").click()
     page.get_by_label("Mode").select_option("IMPORT")
     page.get_by_role("button", name="Set mode").click()

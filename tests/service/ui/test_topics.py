@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from playwright.sync_api import Browser as Chromium
 from tests.service.ui.test_layout import unnamed
 from tests.support.access import ADMIN, bearer, files, rule
 from tests.support.each import each
-from tests.support.history_events import T0, ddl
+from tests.support.history_events import T0, ddl, framed
 from tests.support.kafka import Kafka
 from tests.support.service import Client
 from ticdc_bridge.schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter_of
@@ -131,11 +132,71 @@ def test_a_message_without_a_time(url: str, kafka: Kafka) -> None:
     assert (status, "CREATE TABLE `d`.`t` (`a` INT)" in page) == (200, True)
 
 
-def test_links_fill_in_the_place_and_the_format_alone(url: str) -> None:
-    fields = {"place": "t@0:7", "format": "open", **dict.fromkeys(("key", "value", "topic", "zone", "context"), "zq7")}
-    status, page = Browser(url).get(f"/ui/explain?{urlencode(fields)}")
-    assert (status, 'value="t@0:7"' in page, "<option selected>open" in page) == (200, True, True)
-    assert "zq7" not in page
+def test_links_explain_at_once_and_fill_in_the_place_and_the_format_alone(url: str, topic: str) -> None:
+    others = dict.fromkeys(("key", "value", "topic", "zone", "context"), "zq7")
+    for place, status, said in ((f"{topic}@1:0", 200, "CREATE TABLE `d`.`t0`"), ("t@0:7", 400, "Topic t: ")):
+        code, page = Browser(url).get(f"/ui/explain?{urlencode({'place': place, 'format': 'open', **others})}")
+        assert (code, f'value="{place}"' in page, "<option selected>open" in page) == (status, True, True)
+        assert (said in page, "zq7" in page) == (True, False)
+
+
+def places(page: str) -> list[str]:
+    return [f"{partition}:{offset}" for partition, offset in re.findall(r'explain\?place=[^"]*%40(\d)%3A(\d+)', page)]
+
+
+def linked(page: str, text: str) -> str | None:
+    """The query of a link of the topic's page."""
+    found = re.search(rf'href="/ui/topics/[^"?]*\?([^"]*)">{text}</a>', page)
+    return html.unescape(found[1]) if found else None
+
+
+def test_a_topic_page_by_page(url: str, topic: str) -> None:
+    """Backwards from the newest message, from an offset, before a time, and by key; no message twice, none left out."""
+    browser, path = Browser(url), f"/ui/topics/{topic}"
+    pages, query = [], "last=1"
+    while query:
+        page = browser.get(f"{path}?{query}")[1]
+        pages += places(page)
+        query = linked(page, "Older") or ""
+    assert pages == ["0:0", "1:2", "1:1", "1:0"]
+    page = browser.get(f"{path}?partition=1&offset=1&last=1")[1]
+    assert places(page) == ["1:1"]
+    assert places(browser.get(f"{path}?{linked(page, 'Newer')}")[1]) == ["1:2"]
+    assert places(browser.get(f"{path}?{linked(page, 'Older')}")[1]) == ["1:0"]
+    assert places(browser.get(f"{path}?time=2023-11-14T22:13:20.001Z")[1]) == ["1:0"]
+    assert places(browser.get(f"{path}?key=k&last=1")[1]) == ["0:0"]
+    assert "No message has this key." in browser.get(f"{path}?key=nobody")[1]
+    for query in ("before=x", "before=0:-1", "time=yesterday"):
+        assert browser.get(f"{path}?{query}")[0] == 422, query
+
+
+def test_key_value_and_headers_are_in_the_list(url: str, kafka: Kafka) -> None:
+    name, table = kafka.create_topic(kafka.topic_name("listed")), {"ts": T0, "scm": "d", "tbl": "t", "t": 1}
+    columns = {"id": {"t": 3, "h": True, "f": 11, "v": 41}, "name": {"t": 15, "f": 64, "v": EVIL}}
+    row = Message(*framed(table, json.dumps({"u": columns}).encode()), name, headers=(("traced", EVIL.encode()),))
+    other = Message(*framed(table, json.dumps({"u": {**columns, "id": {**columns["id"], "v": 4}}}).encode()), name)
+    send(kafka, [row, other])
+    page = Browser(url).get(f"/ui/topics/{name}?key=41&format=open")[1]
+    assert (places(page), EVIL in page, page.count("&lt;script&gt;")) == (["0:0"], False, 2)
+    assert ("<b>id</b>=41" in page, "traced" in page) == (True, True)
+
+
+def test_a_lake_table_is_up_to_date_when_its_topic_is_read(url: str, topic: str) -> None:
+    client, path = Client(url), "/ui/lake/shop/lake"
+    head = {"job": "m", "command": "merge", "from": "open", "to": "plain", "source": f"kafka:{topic}", "target": "x"}
+    rows = {"topic": topic, "db": "shop", "table": "lake", "rows": 4}
+    for read, more, said in (
+        (None, {}, "Up to date? Not known."),
+        ({"0": 1}, {}, "Up to date? Not known."),
+        ({"0": 1, "1": 2}, {}, "Up to date? Not yet."),
+        ({"0": 1, "1": 3}, {}, "Up to date? Yes."),
+        ({"0": 1, "1": 3}, {"failed": 2, "errors": {"LOSSY_VALUE": 2}}, "LOSSY_VALUE 2"),
+        ({"0": 1, "1": 3}, {"stopped": "STOPPED: <b>"}, "was stopped by an error: STOPPED: &lt;b&gt;"),
+    ):
+        beside = {"topic": topic, "db": "", "table": "", "rows": 0, "positions": read}
+        assert client.send("POST", "/lineage", {**head, **more, "tables": [rows, beside]}).status == 200
+        assert said in client.get(path).body.decode(), said
+    assert client.get("/ui/lake/shop/nope").status == 404
 
 
 def test_for_those_who_may_see_messages(kafka: Kafka, topic: str, tmp_path: Path) -> None:
@@ -166,6 +227,7 @@ def test_dead_letters_are_sent_again_once_confirmed(url: str, kafka: Kafka) -> N
     send(kafka, [Message(entry.key, entry.value, dead, n % 2, headers=entry.headers) for n, entry in enumerate(every)])
     browser, path = Browser(url), f"/ui/dead-letters/{dead}"
     assert dead in browser.get("/ui/dead-letters")[1]
+    assert "bridge.reason" in browser.get(f"/ui/topics/{dead}")[1]
     shown = browser.get(path)[1]
     counts = re.findall(r'name="reason" value="(\w+)"[^|]*?data-label="Letters" class="number">(\d+)<', shown)
     assert dict(counts) == {"UNKNOWN_SCHEMA_ID": "4", "MALFORMED": "1", "TRUNCATED": "1"}
@@ -254,7 +316,7 @@ def test_topics_on_narrow_and_wide_screens(browser: Chromium, url: str, kafka: K
                 page.goto(path)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, path
                 assert not unnamed(page), path
-            for name in ("Dry run", "Send 2 messages"):
+            for name in ("Preview", "Send 2 messages"):
                 page.get_by_role("button", name=name).focus()
                 with page.expect_navigation():
                     page.keyboard.press("Enter")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from tests.support.golden import Golden
 from tests.ticdc_bridge.cli.test_encode import found, numbered, written
-from ticdc_bridge.cli import main
+from ticdc_bridge.cli import job_runner, main
 from ticdc_bridge.cli.job_options import with_login
 from ticdc_bridge.clients.kafka import TopicChoice
 from ticdc_bridge.schemas.inputs.schema_files import FileSchemas
@@ -25,7 +26,7 @@ from ticdc_bridge.spark_jobs.io.message_files import read_messages
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
-from ticdc_bridge.spark_jobs.streaming import stream
+from ticdc_bridge.spark_jobs.streaming import lineage, stream
 from ticdc_bridge.spark_jobs.streaming.kafka_source import KafkaSource
 from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics, check
 from ticdc_bridge.spark_jobs.streaming.stages import BatchResult
@@ -134,7 +135,7 @@ def test_a_schema_that_is_not_in_the_file_is_an_error() -> None:
     assert {dict(m.headers)["bridge.reason"] for m in found("m.jsonl.dead.jsonl")} == {b"UNSUPPORTED_SCHEMA"}
 
 
-def test_metrics_and_lineage(tmp_path: Path) -> None:
+def test_metrics_and_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
     source = written([*numbered(AVRO)[:3], BAD])
     with running_service() as url:
         argv = ["decode", "--format", "avro", "--schemas", str(AVRO.meta_file), "--in", source, "--out", "l"]
@@ -145,8 +146,18 @@ def test_metrics_and_lineage(tmp_path: Path) -> None:
         argv = ["transcode", "--from", "avro", "--to", "open", "--schemas", str(AVRO.meta_file), "--on-error", "drop"]
         assert main([*argv, "--in", source, "--out", "o", "--lineage", url, "--job", "none"]) == 0
         [nothing] = _get(f"{url}/lineage?job=none")
+        job, summary = Job(CodecConfig("avro", FileSchemas({}), Options.of({}))), Summary(errors=Counter(A=1))
+        head = (url, "stream", "merge", "kafka:t", "delta:x", job)
+        lineage.post(*head, summary, {"t": 4}, {"t": {0: 7}}, errors_before=Counter(A=2, B=1))
+        [stream_edge] = _get(f"{url}/lineage?job=stream")
+        monkeypatch.setattr(job_runner, "_run_job", _away)
+        assert main([*argv, "--in", source, "--out", "o", "--lineage", url, "--job", "none"]) == 2
+        [stopped] = [edge for edge in _get(f"{url}/lineage?job=none") if edge["stopped"]]
+    assert (stream_edge["topic"], stream_edge["waiting"], stream_edge["positions"]) == ("t", 4, {"0": 7})
+    assert (stream_edge["failed"], stream_edge["errors"]) == (4, {"A": 3, "B": 1})
+    assert stopped["stopped"].startswith("KAFKA_UNREACHABLE: Kafka at x:1")
     assert (nothing["table"], nothing["rows"], nothing["failed"], nothing["dead_letter"]) == ("", 0, 4, None)
-    assert {(e["failed"], e["dead_letter"]) for e in edges} == {(1, None)}
+    assert [(e["failed"], e["dead_letter"], e["errors"]) for e in edges] == [(1, None, {"NOT_FRAMED": 1})] * len(edges)
     text = Path("m.prom").read_text()
     assert 'bridge_job_messages_in_total{pipeline="orders"} 4.0' in text
     assert 'bridge_job_failed_total{pipeline="orders",reason="NOT_FRAMED"} 1.0' in text
@@ -192,7 +203,7 @@ def test_the_lag_counts_partitions_without_rows(
     assert [line.rpartition("lag ")[2] for line in output] == ["2, 9/s", "3, 5/s", "unknown, 1/s"]
     assert 'bridge_job_messages_in_total{pipeline="orders"} 20.0' in Path(location).read_text()
     assert 'bridge_job_lag{pipeline="orders",topic="t"} 3.0' in Path(location).read_text()
-    assert running._source._read == {0: 20, 1: 4}
+    assert running._source.positions() == {"t": {0: 21, 1: 5}}
     assert running.total.messages == 20
 
 
