@@ -119,7 +119,7 @@ class TableColumns:
                 default = pa.scalar(python_value(column, default_of(column, self.zone)), array.type)
                 array = pc.if_else(pa.array(np.array(lack)[shape]), default, array)
             if column.type.kind in view.types.kinds:
-                bad |= _find_wrong_times(array, column.type.kind, self.zone)
+                bad |= find_wrong_times(array, column.type.kind, self.zone)
             arrays.append(array)
         return arrays
 
@@ -191,8 +191,8 @@ def _find_too_large(typed: ColumnValues) -> Any:
     return ((typed.values > high) | (typed.values < (low if signed else 0))) & typed.valid
 
 
-def _find_wrong_times(texts: Any, kind: Kind, zone: str) -> Any:
-    """Which texts (bool) are no value of their Spark type, or may be two times at once."""
+def find_wrong_times(texts: Any, kind: Kind, zone: str, with_twice: bool = True) -> Any:
+    """Which texts (bool) are no value of their Spark type, or may be two times at once (with_twice)."""
     sure = pc.match_substring_regex(texts, _SURE[kind])
     if kind is Kind.TIMESTAMP and transition_dates(zone):
         days = pa.array(sorted(transition_dates(zone)))
@@ -206,7 +206,7 @@ def _find_wrong_times(texts: Any, kind: Kind, zone: str) -> Any:
             if text not in verdicts:
                 try:
                     READ[kind](text, zone)
-                    verdicts[text] = text[:10] in twice
+                    verdicts[text] = with_twice and text[:10] in twice
                 except (ValueError, ArithmeticError):
                     verdicts[text] = True
             wrong[n] = verdicts[text]

@@ -171,6 +171,21 @@ def remove_folder(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def copy_file(source: Path, target: Path) -> bool:
+    """The same bytes under another name: as a link, or in the store; False where they are not of the same kind."""
+    if isinstance(source, ObjectPath) and isinstance(target, ObjectPath) and source.url.files == target.url.files:
+        source._ask(lambda files, path: files.copy_file(path, target.url.path))
+        return True
+    if isinstance(source, ObjectPath) or isinstance(target, ObjectPath):
+        return False
+    target.unlink(missing_ok=True)
+    try:
+        target.hardlink_to(source)
+    except OSError:  # another disk, or one without links
+        shutil.copyfile(source, target)
+    return True
+
+
 _scratch = lru_cache(maxsize=1)(partial(tempfile.TemporaryDirectory[str], prefix="ticdc-bridge-"))
 
 

@@ -50,6 +50,10 @@ class ColumnValues:
         convert = CAST_SQL.get(column.type.kind)
         return F.expr(convert(f"({text})", column) if convert else text)
 
+    def from_exact(self, value: Any, column: Column) -> Any:
+        """A value of the column's exact type as the table has it."""
+        return READ[column.type.kind](value, self.zone) if column.type.kind in self.types.kinds else value
+
     def is_converted(self, old: Column, new: Column) -> bool:
         """True if a column of the table has other values after a change of type."""
         if converter(old, new) is None:

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
-from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ticdc_bridge.schemas.model.errors import Hint, SetupError
+from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
+from ticdc_bridge.schemas.model.types import BYTES
 from ticdc_bridge.spark_jobs.arrow.change_schema import SOURCE
 from ticdc_bridge.spark_jobs.lake import changelog, merge, row_versions
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
+from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED, TableColumns, load_into_new
@@ -30,12 +29,8 @@ from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
-_DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(?:\.\d{1,6})?"
-_FORMS = {
-    Kind.DATE: rf"\A{_DATE}\z", Kind.DATETIME: rf"\A{_DATE} {_TIME}\z", Kind.TIMESTAMP: rf"\A{_DATE} {_TIME}\z",
-    Kind.TIME: rf"\A-?\d?{_TIME}\z", Kind.DECIMAL: r"\A-?\d+(?:\.\d+)?\z",
-}  # fmt: skip
-"""Texts (Java's patterns) of types that the lake has as text."""
+FILE, LINE = "file", "line"
+"""Columns of read rows: the chunk, and the row's number in it."""
 
 
 class SourceError(Exception):
@@ -49,11 +44,12 @@ class Snapshot:
     Args:
         tso: physical ms << 18 | logical.
         table: as it was defined then.
-        rows: c_N for each of `columns`, as text in plain form, bytes, or as Parquet has it; `file` and `line` tell rows
-            apart.
+        rows: c_N for each of `columns`, in its exact type; `file` and `line` tell rows apart. With COMMIT_TS, and
+            ROW_MESSAGE of a table without a key, where they are for a current table.
         columns: those that the source has.
         count: how many rows these are.
-        is_lossy: a date that its type can't hold is NULL.
+        files: that hold these rows, by the columns' names.
+        left_out: keys (map<string,string> in plain form) of rows that the snapshot has, and `rows` has not.
     """
 
     tso: int
@@ -61,78 +57,12 @@ class Snapshot:
     rows: DataFrame
     columns: Sequence[Column]
     count: int
-    is_lossy: bool = False
+    files: Sequence[RowFile]
+    left_out: DataFrame | None = None
 
     @property
     def id(self) -> TableId:
         return self.table.id
-
-    @cached_property
-    def _kinds(self) -> dict[str, str]:
-        """The Spark types of the columns."""
-        return dict(self.rows.dtypes)
-
-    def text(self, number: int) -> str:
-        """SQL: a value in plain form."""
-        return _plain(f"c_{number}", self._kinds[f"c_{number}"], self.columns[number])
-
-    def typed(self, number: int, column: Column, values: ColumnValues) -> SparkColumn:
-        """A value as the lake has it; NULL for one that the column can't hold."""
-        name = f"c_{number}"
-        kind = self._kinds[name]
-        if column.type.kind in BYTES and kind == "binary":
-            return F.col(name)
-        if kind != "string" and column.type.kind in NUMBERS:
-            return F.col(name).try_cast(values.type_of(column))
-        value: SparkColumn = values.convert(self.text(number), column)
-        return value
-
-    def is_unfit(self, number: int, column: Column, values: ColumnValues) -> SparkColumn | None:
-        """Whether a value is none of its column's type; None where any text or bytes are one."""
-        name, kind = F.col(f"c_{number}"), column.type.kind
-        if self._kinds[f"c_{number}"] == values.type_of(column) != "string":
-            return None
-        is_date = kind in values.types.kinds
-        if values.type_of(column) != "string" and kind not in BYTES and not (is_date and self.is_lossy):
-            return name.isNotNull() & self.typed(number, column, values).isNull()
-        if kind not in _FORMS or self._kinds[f"c_{number}"] != "string":
-            return None
-        return name.isNotNull() & ~name.rlike(_FORMS[kind])
-
-    def nulled(self, values: ColumnValues) -> dict[str, int]:
-        """By column how many dates are NULL because its type can't hold them."""
-        dates = [(n, c) for n, c in enumerate(self.columns) if self.is_lossy and c.type.kind in values.types.kinds]
-        lost = (F.col(f"c_{n}").isNotNull() & self.typed(n, column, values).isNull() for n, column in dates)
-        counts = self.rows.agg(F.lit(0), *map(F.count_if, lost)).collect()[0][1:] if dates else ()
-        return {column.name: count for (_, column), count in zip(dates, counts, strict=True) if count}
-
-    def unfit(self, values: ColumnValues) -> SparkColumn:
-        """The number of the first column whose value is none of its type; NULL where all are."""
-        checks = ((n, self.is_unfit(n, column, values)) for n, column in enumerate(self.columns))
-        return F.coalesce(*(F.when(c, F.lit(n)) for n, c in checks if c is not None), F.lit(None).cast("int"))
-
-    def checked(self, values: ColumnValues) -> Snapshot:
-        """The same; a value that is none of its column's type ends the job that reads it."""
-        cells = {f"c_{n}": self._or_fail(F.col(f"c_{n}"), n, c, values) for n, c in enumerate(self.columns)}
-        return replace(self, rows=self.rows.withColumns(cells))
-
-    def checked_values(self, rows: RowValues) -> dict[str, SparkColumn]:
-        """The values by the columns of the lake, checked as `checked` does it."""
-        numbers = {column.name: n for n, column in enumerate(self.columns)}
-        found = {column.name: F.lit(None) for column in rows.columns}
-        for column in rows.columns:
-            if column.name in numbers:
-                n = numbers[column.name]
-                value = self.typed(n, column, rows.of_column)
-                found[column.name] = self._or_fail(value, n, column, rows.of_column)
-        return found
-
-    def _or_fail(self, value: SparkColumn, number: int, column: Column, values: ColumnValues) -> SparkColumn:
-        is_unfit = self.is_unfit(number, column, values)
-        is_date = column.type.kind in values.types.kinds
-        hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" * is_date
-        text = f"{unfit_text(column)}: --dead-letter FILE takes such rows out{hint}"
-        return value if is_unfit is None else F.when(is_unfit, F.raise_error(F.lit(text))).otherwise(value)
 
     @property
     def fields(self) -> list[str]:
@@ -147,7 +77,8 @@ class Snapshot:
     def changes(self) -> DataFrame:
         """The rows as spark_jobs.arrow.change_schema.CHANGES with `position`, inserted at the TSO."""
         names = ", ".join(sql_literal(column.name) for column in self.columns)
-        texts = ", ".join(self.text(n) for n in range(len(self.columns)))
+        kinds = [kind for _, kind in self.rows.dtypes]
+        texts = ", ".join(_plain(f"c_{n}", kinds[n], column) for n, column in enumerate(self.columns))
         keys = ", ".join(sql_literal(name) for name in self.table.handle_key)
         # Rows of a table without a key are told apart by where they stand in the snapshot. A delete without a commit_ts
         # that Kafka had later, in this millisecond too, is newer than they are.
@@ -218,44 +149,64 @@ def load_current(
     columns, lake_table = target.columns, target.columns.lake_table
     target.check_key(columns, table, lake_table.exists())
     is_new = not lake_table.exists() or (lake_table.read().isEmpty() and not columns.tombstone_table.exists())
+    rows, of_snapshot = snapshot.count, f"{COMMIT_TS} = {snapshot.tso}"
     # Later statements may give the columns other names and values: merge follows them.
     if is_new and all(step.commit_ts < snapshot.tso for step in steps):
-        return _fill(columns, snapshot, table, steps)
-    of_snapshot = f"{COMMIT_TS} = {snapshot.tso}"
+        _fill(columns, snapshot, table, steps)
+        if lake_table.read().count() == rows:
+            revived = _delete_revived(columns, snapshot, table, steps)
+            return Loaded(rows, rows - revived, revived)
+        lake_table.delete(of_snapshot)  # a stream wrote rows at the same time: these are merged with them
     before = lake_table.read().where(of_snapshot).count() if lake_table.exists() else 0
-    changes = _with(snapshot.checked(columns.values).changes(), deletes)
+    changes = _with(snapshot.changes(), deletes)
     replace(target, loading=snapshot.tso).merge(changes, table, steps, summary)
-    after, rows = lake_table.read().where(of_snapshot).count(), snapshot.count
+    _delete_revived(columns, snapshot, table, steps)
+    after = lake_table.read().where(of_snapshot).count()
     return Loaded(rows, after - before, rows - after, deletes.count() if deletes is not None else 0)
+
+
+def _delete_revived(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> int:
+    """Rows whose keys a stream deleted while they were written, when it did not find them; how many."""
+    rows = RowValues(columns.values, table, steps)
+    tombstones, lake_table = columns.tombstones(rows.keys), columns.lake_table
+    if not rows.keys or tombstones.stored is None:
+        return 0
+    kinds = F.lit(snapshot.tso).alias("commit_ts"), F.lit(False).alias("is_deleted")
+    written = lake_table.read().where(f"{COMMIT_TS} = {snapshot.tso}").select(*rows.stored_keys(), *kinds)
+    late = keep_rows(tombstones.mark_late(written, snapshot.tso).where("late"), are_few=False)
+    if count := late.count():
+        values = [(COMMIT_TS, "commit_ts")]
+        lake_table.merge(late, Upsert(rows.key_pairs, values, update="false", insert="false", delete="true"))
+    return count
 
 
 def _with(changes: DataFrame, deletes: DataFrame | None) -> DataFrame:
     return changes if deletes is None else changes.unionByName(deletes, allowMissingColumns=True)
 
 
-def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> Loaded:
-    """A table without rows: those of the snapshot in one commit, each value checked as it is written."""
-    columns.refuse_names(table)
+def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> None:
+    """A table without rows: those of the snapshot in one commit, as their files where it takes them."""
     columns.follow_or_create(table, steps)
-    start = F.lit(f"snapshot {snapshot.tso}")
-    values = {
-        COMMIT_TS: F.lit(snapshot.tso).cast("bigint"),
-        merge.ROW_MESSAGE: F.concat_ws("/", start, "file", "line", F.lit(_before(snapshot.tso)), F.lit(0)),
-        **snapshot.checked_values(RowValues(columns.values, table, steps)),
-    }
-    fields = columns.lake_table.read().schema.fields
-    columns.lake_table.add_rows(snapshot.rows.select(*(values[f.name].cast(f.dataType).alias(f.name) for f in fields)))
-    return Loaded(snapshot.count, snapshot.count)
+    have = columns.lake_table.read()
+    kinds = dict(snapshot.rows.drop(FILE, LINE).dtypes)
+    kinds |= {column.name: kinds.pop(f"c_{n}") for n, column in enumerate(snapshot.columns)}
+    fits = kinds.items() <= dict(have.dtypes).items()
+    if not snapshot.count or (fits and columns.lake_table.add_files(snapshot.files)):
+        return
+    values = {name: F.col(name) for name in (COMMIT_TS, merge.ROW_MESSAGE)}
+    values |= {c.name: columns.values.from_exact(F.col(f"c_{n}"), c) for n, c in enumerate(snapshot.columns)}
+    fields = ((f, values.get(f.name, F.lit(None))) for f in have.schema.fields)
+    columns.lake_table.add_rows(snapshot.rows.select(*(value.cast(f.dataType).alias(f.name) for f, value in fields)))
+
+
+def row_message(tso: int, file: int, line: int) -> str:
+    """What tells a row of a table without a key (ROW_MESSAGE), as `merge` makes it of `Snapshot.changes`."""
+    return f"snapshot {tso}/{file}/{line}/{_before(tso)}/0"
 
 
 def _before(tso: int) -> int:
     """Milliseconds since 1970, just before those of the TSO."""
     return (tso >> 18) - 1
-
-
-def unfit_text(column: Column) -> str:
-    """Of a value that its column can't hold."""
-    return f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
 
 
 def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:
@@ -277,7 +228,10 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
         raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load it elsewhere")
     pairs = zip(rows.keys, kinds, strict=True)
     texts = [F.expr(_plain(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
-    here = snapshot.changes().select(*rows.keys_of("after"))
+    changes = snapshot.changes().select("after", "commit_ts")
+    if snapshot.left_out is not None:
+        changes = changes.unionByName(snapshot.left_out.selectExpr("key AS after", f"{snapshot.tso} AS commit_ts"))
+    here = changes.select(*rows.keys_of("after"))
     gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
     names = ", ".join(sql_literal(column.name) for column in rows.keys)
     before = ", ".join(f"t_{n}" for n in range(len(rows.keys)))
@@ -305,7 +259,7 @@ def load_past(
     steps: list[SchemaChange], deletes: DataFrame | None, summary: Summary,
 ) -> int:  # fmt: skip
     """A snapshot into a changelog, or into row versions; how many rows it added. As `load_current`."""
-    changes = snapshot.checked(target.columns.values).changes()
+    changes = snapshot.changes()
     if isinstance(target, row_versions.RowVersions) and target.columns.lake_table.exists():
         changes = _without_known(target, changes, snapshot, table, steps)
     return target.merge(_with(changes, deletes), table, steps, summary)

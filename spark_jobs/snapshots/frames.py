@@ -1,7 +1,4 @@
-"""A dump's table: its rows as a DataFrame, in plain form or as Parquet has them, and where each stood.
-
-Columns: c_N for each of `DumpTable.columns`, `file` (its number) and `line` (its number in the file).
-"""
+"""A dump's table: its rows by file, as text and bytes, or as Parquet has them."""
 
 from __future__ import annotations
 
@@ -10,25 +7,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from typing import Any, Final
 
 import pyarrow
 
 from ticdc_bridge.schemas.codec.compression import UNREADABLE, unsnap_frames
 from ticdc_bridge.schemas.columnar.dump_reader import DumpCut, DumpTextError, TextForm
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
-from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows, head_rows
-from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, Stage
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable
 
 pa: Any = pyarrow  # the stubs know less than the library
 
@@ -38,6 +29,8 @@ _HEAD: Final = 256 << 10
 _HEADS: Final = 20
 """Files of a table that are."""
 
+_BATCH: Final = 1 << 16
+"""Rows of Parquet that are read together."""
 _NO_ROW: Final = "it has no row, and Dumpling makes no such file: it is cut"
 
 
@@ -82,33 +75,29 @@ class DumpTable(SnapshotTable):
 
     def read(self, chunk: str) -> Iterator[list[Any]]:
         """SourceError for a file that is not as it should be."""
-        path, has_rows = path_of(chunk), False
+        path, has_rows = path_of(chunk), self.kind == "parquet"
         try:
-            with opened(path) as file:
-                for columns in arrow_rows(file.read, self.columns, self.form):
-                    has_rows = True
-                    yield columns
+            for columns in (self._parquet_rows if has_rows else self._text_rows)(path):
+                has_rows = True
+                yield columns
             if not has_rows:
                 raise DumpTextError(_NO_ROW)
-        except (DumpTextError, *UNREADABLE) as error:
-            raise SourceError(f"{path}: {error}") from error
+        except (DumpTextError, pa.ArrowException, *UNREADABLE) as error:
+            raise SourceError(f"{path}: {str(error).splitlines()[0]}") from error
 
-    def rows(self, spark: SparkSession, stage: Stage) -> tuple[DataFrame, int]:
-        """SetupError STOPPED for Parquet that is no table's."""
-        from pyspark.errors import PySparkException
-        from pyspark.sql import functions as F
+    def _text_rows(self, path: Path) -> Iterator[list[Any]]:
+        with opened(path) as file:
+            yield from arrow_rows(file.read, self.columns, self.form)
 
-        if self.kind != "parquet":
-            return super().rows(spark, stage)
-        columns = [F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(self.columns)]
-        try:
-            frame = spark.read.parquet(*map(spark_location, self.files))
-            paths = F.lit(sorted(frame.inputFiles(), key=unquote))  # in the order of `files`
-            number = (F.array_position(paths, F.col("_metadata.file_path")) - 1).cast("int").alias("file")
-            rows = frame.select(*columns, number, F.col("_metadata.row_index").alias("line"))
-        except PySparkException as error:
-            raise self._damaged(error) from error
-        return rows, self.estimate().rows
+    def _parquet_rows(self, path: Path) -> Iterator[list[Any]]:
+        from pyarrow.parquet import ParquetFile
+
+        names = [column.name for column in self.columns]
+        with ParquetFile(arrow_source(path)) as file:
+            if missing := sorted({*names} - {*file.schema_arrow.names}):
+                raise DumpTextError(f"it has no column {', '.join(missing)}, as the table's definition has")
+            for batch in file.iter_batches(_BATCH, columns=names):
+                yield [batch.column(name) for name in names]
 
     def losses(self) -> list[str]:
         """Generated columns that are stored, which no dump has; dates of Parquet, where NULL may be a zero date."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
@@ -16,23 +17,23 @@ from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.spark_types import SparkTypes
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.schemas.model.types import Kind
-from ticdc_bridge.schemas.model.values import shift_zone
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.io.message_files import LineWriter
 from ticdc_bridge.spark_jobs.io.object_paths import path_of
+from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake import changelog, load, merge
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
 from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import report_slow_steps, tell_lines
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout, location_by_rule
 from ticdc_bridge.spark_jobs.pipeline.table_view import ANY_TABLE, OnLossy, TableView
-from ticdc_bridge.spark_jobs.snapshots.letters import without_unfit
-from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable, Stage, Stages, begun, stage_root
+from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
+from ticdc_bridge.spark_jobs.snapshots.stage import ChunkWriting, SnapshotTable, Stage, Stages, begun, stage_root
 from ticdc_bridge.spark_jobs.spark.errors import raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
@@ -67,13 +68,13 @@ class LoadJob:
         return self.job.read.view is not None and self.job.read.view.on_lossy == "flag"
 
 
-def stages_of(source: str, job: Job, out: str, replace: bool, given: str | None, conf: Mapping[str, str]) -> Stages:
-    """Where the load of a source keeps what it has read. given, conf: as `stage_root` has them."""
-    places = (out, job.changelog, job.versions, job.outputs, replace, job.read.options.time_zone, job.current)
-    return Stages(
-        repr((source.rpartition("@")[2], *places)),
-        lambda id_: stage_root(_locations(job, out, id_)[0], id_, given, conf),
-    )
+def stages_of(source: str, job: Job, out: str, replace: bool, conf: Mapping[str, str]) -> Stages:
+    """Where the load of a source keeps what it has read. conf: settings of Spark."""
+    assert job.read.view is not None
+    chunks_by = job.read.options.time_zone, job.read.view.types, job.read.view.on_lossy
+    places = (out, job.changelog, job.versions, job.outputs, replace, job.current, *chunks_by)
+    given = repr((source.rpartition("@")[2], *places))
+    return Stages(given, lambda id_: stage_root(_locations(job, out, id_)[0], conf))
 
 
 def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
@@ -85,31 +86,41 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     for losses in [_check_losses(load_job, table) for table in tables]:
         tell_lines("load: flag", losses)
     stages = [load_job.stages.of(table, load_job.tso) for table in tables]
-    with begun(stages), ExitStack() as stack:
-        letters = None
-        if load_job.letters is not None:
-            letters = LineWriter(path_of(load_job.letters))
-            stack.callback(letters.abandon)
+    with begun(stages):
         for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):
             id_, count = table.table.id, f"{number} of {len(stages)}"
             with report_slow_steps(f"load: {id_} ({count})", 10, partial(_so_far, stage, spark)):
                 try:
-                    done = _load_table(load_job, table, stage, letters, spark)
+                    done = _load_table(load_job, table, stage, spark)
                 except Exception as error:
                     found = _OF_SOURCE.search(str(error))
                     details = found[1] if found else raised_message(error)
                     if isinstance(error, SetupError) or details is None:
                         raise
                     raise SetupError("STOPPED", where=str(id_), details=details) from error
-            if not done.errors:  # else it is loaded again: its dead letters are needed
-                stage.finish(done)
+            stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
             print(f"load: {id_}: {done.rows} rows ({count} tables)", file=sys.stderr)
-        if letters is not None and total.errors:
-            letters.close()
-        elif load_job.letters is not None:
-            path_of(load_job.letters).unlink(missing_ok=True)
+        if load_job.letters is not None:
+            _write_letters(path_of(load_job.letters), [path for stage in stages for path in stage.letters()])
     return total
+
+
+def _write_letters(path: Path, files: Sequence[Path]) -> None:
+    """The dead letters of all tables; no file where there are none."""
+    if not files:
+        path.unlink(missing_ok=True)
+        return
+    writer = LineWriter(path)
+    try:
+        for file in files:
+            with file.open(encoding="utf-8") as lines:
+                for line in lines:
+                    writer.write_text(line.rstrip("\n"))
+        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
 
 
 def _so_far(stage: Stage, spark: SparkSession) -> str:
@@ -156,9 +167,7 @@ def _check_losses(load_job: LoadJob, table: SnapshotTable) -> list[str]:
     return [f"{table.table.id}: {text}" for text in losses]
 
 
-def _load_table(
-    load_job: LoadJob, source: SnapshotTable, stage: Stage, letters: LineWriter | None, spark: SparkSession
-) -> load.Loaded:
+def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: SparkSession) -> load.Loaded:
     id_ = source.table.id
     read = load_job.job.read
     assert read.view is not None
@@ -180,16 +189,11 @@ def _load_table(
             follows = f"{target.columns.lake_table.location} follows statements up to commit_ts {state.applied}"
             details = f"{follows}, from after the snapshot: give them ({Hint.DDL}), or load a newer snapshot"
             raise target.columns.stopped(details)
-    rows, count = source.rows(spark, stage)
-    snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns, count, load_job.is_lossy)
-    for name, number in snapshot.nulled(targets[0].columns.values).items():
-        print(f"load: flag {id_}: column {name}: {number} dates that its type can't hold are NULL", file=sys.stderr)
-    summary, done, errors, deletes = Summary(), load.Loaded(0, 0), 0, None
-    exact = snapshot
-    if letters is not None:
-        exact, errors = without_unfit(snapshot, targets[0].columns.values, letters, source, load_job.replace)
-    zones = load_job.source_zone, read.options.time_zone
-    snapshot, exact = _in_zone(snapshot, *zones), _in_zone(exact, *zones)
+    for target in targets:
+        target.columns.refuse_names(source.table)
+    snapshot, errors = _read(load_job, job, source, stage, spark)
+    count = snapshot.count
+    summary, done, deletes = Summary(), load.Loaded(0, 0), None
     living = [p for p in states if p[1].loaded <= load_job.tso and not isinstance(p[0], changelog.Changelog)]
     if load_job.replace and living:
         target, state = living[0]
@@ -205,15 +209,40 @@ def _load_table(
         steps = _steps(load_job, source, state, is_all)
         table = _newest(steps)
         if isinstance(target, merge.CurrentTable):
-            done = load.load_current(target, exact, table, steps, deletes, summary)
+            done = load.load_current(target, snapshot, table, steps, deletes, summary)
         else:
-            added = load.load_past(target, exact, table, steps, deletes, summary)
-            done = done if job.current else load.Loaded(exact.count, added)
+            added = load.load_past(target, snapshot, table, steps, deletes, summary)
+            done = done if job.current else load.Loaded(count, added)
         is_at_statement = any(s.commit_ts == load_job.tso for s in load_job.statements)
         for name in (APPLIED, LOADED) if is_all else (APPLIED,) if is_at_statement else ():
             if target.columns.time_of(name) < load_job.tso:
                 target.columns.lake_table.set_property(name, str(load_job.tso))
     return done._replace(rows=done.rows + errors, errors=errors)
+
+
+def _read(
+    load_job: LoadJob, job: Job, source: SnapshotTable, stage: Stage, spark: SparkSession
+) -> tuple[load.Snapshot, int]:
+    """The rows of a table, and how many were left out. SetupError STOPPED for such rows where nobody asked for that."""
+    assert job.read.view is not None
+    added = [COMMIT_TS, *([] if source.table.handle_key else [merge.ROW_MESSAGE])] if job.current else []
+    zones = load_job.source_zone, job.read.options.time_zone
+    types = RowTypes(source.columns, job.read.view.types, zones, load_job.is_lossy)
+    writing = ChunkWriting(types, load_job.tso, added, load_job.letters is not None, load_job.replace)
+    rows, letters = stage.read(spark, source, writing), stage.letters()
+    if letters and load_job.letters is None:
+        details = "a load that did not end has left out rows with values that are none of their type: --dead-letter"
+        raise SetupError("STOPPED", where=str(source.table.id), details=details)
+    keys = spark.read.schema("key map<string,string>")
+    left_out = keys.json([spark_location(str(path)) for path in letters]) if letters else None
+    nulled = sum((Counter(note.nulled) for note in stage.notes.values()), Counter[str]())
+    for name, count in nulled.items():
+        words = f"column {name}: {count} dates that its type can't hold are NULL"
+        print(f"load: flag {source.table.id}: {words}", file=sys.stderr)
+    errors = sum(note.errors for note in stage.notes.values())
+    files = stage.files()
+    snapshot = load.Snapshot(load_job.tso, source.table, rows, source.columns, stage.count(), files, left_out)
+    return snapshot, errors
 
 
 def _newest(steps: Sequence[SchemaChange]) -> Table:
@@ -245,21 +274,3 @@ def _locations(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | N
     location = table_location_of(first or "")
     assert location is not None
     return location, changelog, versions, (given and given.layout) or job.layout
-
-
-def _in_zone(snapshot: load.Snapshot, source: str, target: str) -> load.Snapshot:
-    """TIMESTAMP values of the source's zone as text in the target's."""
-    if source == target:
-        return snapshot
-    from pyspark.sql import functions as F
-
-    def shift(text: str | None) -> str | None:
-        try:
-            return None if text is None else shift_zone(text, source, target)[0]
-        except ValueError as error:
-            raise load.SourceError(str(error)) from error
-
-    shifted = F.udf(lambda text: shift(text), "string")  # Spark can't read the types of `shift`
-    of_zone = {n for n, column in enumerate(snapshot.columns) if column.type.kind is Kind.TIMESTAMP}
-    texts = {f"c_{n}": shifted(F.expr(snapshot.text(n))) for n in of_zone}
-    return replace(snapshot, rows=snapshot.rows.withColumns(texts)) if texts else snapshot

@@ -1,8 +1,9 @@
 """What a load has read so far, kept beside its table until all tables are complete: a killed load goes on from there.
 
-PLACE__loading/TSO-SOURCE-ROWS/ has NUMBER.ROWS.parquet for each chunk that was read, which appears complete or not at
-all. SOURCE and ROWS are digests: of what the load was given, and of what its rows come from (definition, files).
-So chunks of another load are never taken for those of this one.
+PLACE__loading/TSO-SOURCE-ROWS/ has for each chunk that was read NUMBER.parquet, its rows; NUMBER.letters, those with a
+value that is none of its type; then NUMBER.ROWS.json, which says that it is complete (a ChunkNote). SOURCE and ROWS are
+digests: of what the load was given, and of what its rows come from (definition, files). So chunks of another load are
+never taken for those of this one. A file of rows becomes one of the table's where that takes it.
 """
 
 from __future__ import annotations
@@ -14,37 +15,49 @@ import re
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
 from uuid import uuid4
 
 import numpy as np
 import pyarrow
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
-from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.schemas.model.types import BYTES
+from ticdc_bridge.spark_jobs.arrow.arrow_types import ddl_of
+from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name
 from ticdc_bridge.spark_jobs.io.message_files import finish, partial_path_of
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, partial_path_for, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, spark_location
-from ticdc_bridge.spark_jobs.lake.load import Loaded
+from ticdc_bridge.spark_jobs.lake.engines.base import RowFile
+from ticdc_bridge.spark_jobs.lake.load import FILE, LINE, Loaded, SourceError, row_message
+from ticdc_bridge.spark_jobs.lake.merge import ROW_MESSAGE
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
+from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 pa: Any = pyarrow  # the stubs know less than the library
 
 _CHUNKS, _DONE = "_chunks.json", "_done.json"
 _FOLDER: Final = re.compile(r"(?P<tso>\d+)-(?P<source>[0-9a-f]+)-[0-9a-f]+")
-_CHUNK: Final = re.compile(r"(?P<number>\d+)\.(?P<rows>\d+)\.parquet")
-_GROUP: Final = 16 << 20
+_CHUNK: Final = re.compile(r"(?P<number>\d+)\.(?P<rows>\d+)\.json")
+_GROUP: Final = 64 << 20
 """Bytes of rows that a worker holds before it writes them: a row group of the file."""
+_INDEXED: Final = 32
+"""Columns of which Delta's log has statistics."""
+_MOST_TEXT: Final = 32
+"""Letters of a text that is one."""
 
 
 class Estimate(NamedTuple):
@@ -77,10 +90,6 @@ class SnapshotTable(ABC):
     def read(self, chunk: str) -> Iterator[list[Any]]:
         """In Spark's workers: the rows of a chunk in batches, an array of each column."""
 
-    def rows(self, spark: SparkSession, stage: Stage) -> tuple[DataFrame, int]:
-        """As Snapshot has them, and how many; chunks that were not read before are read now."""
-        return stage.rows(spark, self), stage.count()
-
     @abstractmethod
     def estimate(self) -> Estimate:
         """SetupError where the table can't be read."""
@@ -100,32 +109,22 @@ class SnapshotTable(ABC):
         return []
 
 
-def stage_root(location: TableLocation, id_: TableId, given: str | None, conf: Mapping[str, str]) -> Path:
-    """The folder that a table's load keeps its chunks in.
+def stage_root(location: TableLocation, conf: Mapping[str, str]) -> Path:
+    """The folder that a table's load keeps its chunks in: beside the table, or in a warehouse.
 
-    Args:
-        given: --stage, for all tables; None: beside the table, or in the warehouse of Iceberg's catalog.
-        conf: settings of Spark, which may name the warehouse.
-    Raises:
-        SetupError: USAGE where no folder is known.
+    conf: settings of Spark. Some catalogs of Iceberg have a name for their warehouse: then Spark's is taken.
     """
-    if given is not None:
-        names = (quote(name, safe="").replace(".", "%2E") for name in id_)
-        return path_of(given).resolve() / ".".join(names)
     if location.format == "delta":
         return path_of(location.name.rstrip("/") + "__loading").resolve()
-    setting = f"spark.sql.catalog.{split_iceberg_name(location.name)[0]}.warehouse"
-    warehouse = conf.get(setting)
-    if warehouse is None and "pyspark" in sys.modules:
-        from pyspark.sql import SparkSession
-
-        session = SparkSession.getActiveSession()
-        warehouse = session.conf.get(setting, None) if session else None
-    warehouse = re.sub(r"\Afile:/+", "/", warehouse or "")
-    if not warehouse.startswith("/") and StoreUrl.of(warehouse) is None:  # some catalogs have a name for it
-        details = f"table {id_}: where is what was read kept until the table is complete? Give --stage DIR-OR-URL"
-        raise SetupError("USAGE", details=details)
-    return path_of(warehouse) / f"{location.name}__loading"
+    session = SparkSession.getActiveSession()
+    for setting in (f"spark.sql.catalog.{split_iceberg_name(location.name)[0]}.warehouse", "spark.sql.warehouse.dir"):
+        found = conf.get(setting) or (session and session.conf.get(setting, None)) or ""
+        warehouse = re.sub(r"\Afile:/+", "/", found)
+        if warehouse.startswith("/") or StoreUrl.of(warehouse) is not None:
+            break
+    else:
+        warehouse = "spark-warehouse"
+    return path_of(warehouse).absolute() / f"{location.name}__loading"
 
 
 @dataclass(frozen=True)
@@ -163,8 +162,12 @@ class Stage:
                     print(f"load: {self._id}: what a load at TSO {tso} had read is removed: {why}", file=sys.stderr)
                 remove_folder(other)
 
-    def rows(self, spark: SparkSession, table: SnapshotTable) -> DataFrame:
-        """The rows of all chunks; those that were not read before are read now, a task a chunk."""
+    def read(self, spark: SparkSession, table: SnapshotTable, writing: ChunkWriting) -> DataFrame:
+        """The rows of all chunks; those that were not read before are read now, a task a chunk.
+
+        Returns:
+            c_N for each of the table's columns, those of ours that `writing` adds, FILE and LINE.
+        """
         path = self.folder / _CHUNKS
         if not path.exists():  # else they are those that the load began with
             self._write(_CHUNKS, table.chunks())
@@ -173,26 +176,49 @@ class Stage:
         if have:
             print(f"load: {self._id}: {len(have)} of {len(chunks)} chunks were read before", file=sys.stderr)
         if lacking:
-            self._before = len(have), sum(rows for _, rows in have.values())
+            self._before = len(have), self.count()
             self._total, self._began = len(chunks), time.monotonic()
-            writer = _ChunkWriter(table, str(self.folder), lacking)
+            writer = _ChunkWriter(table, writing, str(self.folder), lacking)
             # a task a chunk: Spark cuts a range evenly
             spark.range(0, len(lacking), 1, len(lacking)).mapInArrow(writer, "rows bigint").collect()
             self._total = 0
-        paths = [spark_location(str(path)) for path, _ in self._chunks().values()]
-        schema = ", ".join(f"{name} {kind}" for name, kind in _fields_of(table.columns).items())
-        return spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
+            if len(self._chunks()) < len(chunks):
+                why = "what Spark's workers write there is not seen here: take a place that all of them can reach"
+                raise SetupError("USAGE", details=f"{self.folder}: {why}")
+        schema = writing.schema
+        frame = spark.createDataFrame([], ddl_of(schema)).withColumns({FILE: F.lit(0), LINE: F.lit(0)})
+        if paths := [spark_location(file.path) for file in self.files()]:
+            frame = spark.read.schema(ddl_of(schema)).parquet(*paths)
+            file = frame.metadataColumn("_metadata")
+            number = F.substring_index(file["file_name"], ".", 1).cast("int")
+            frame = frame.select("*", number.alias(FILE), file["row_index"].alias(LINE))
+        names = [f"c_{n}" for n in range(len(table.columns))]
+        return frame.toDF(*names, *frame.columns[len(names) :])
 
     def count(self) -> int:
-        """How many rows were read."""
-        return sum(rows for _, rows in self._chunks().values())
+        """How many rows were read that fit their types."""
+        return sum(rows for rows, _ in self._chunks().values())
+
+    @cached_property
+    def notes(self) -> dict[int, ChunkNote]:
+        """Of all chunks, when all have been read."""
+        notes = ((n, path.read_text("utf-8")) for n, (_, path) in sorted(self._chunks().items()))
+        return {n: ChunkNote(**json.loads(text)) for n, text in notes}
+
+    def files(self) -> list[RowFile]:
+        notes = ((n, note) for n, note in self.notes.items() if note.rows)
+        return [RowFile(str(self.folder / f"{n}.parquet"), note.size, note.stats) for n, note in notes]
+
+    def letters(self) -> list[Path]:
+        """Files of dead letters, as JSON lines."""
+        return [self.folder / f"{n}.letters" for n, note in self.notes.items() if note.errors]
 
     def progress(self) -> str:
         """How far the reading is, in words; "" where nothing is being read."""
         if not self._total:
             return ""
         have, (chunks, rows) = self._chunks(), self._before
-        seconds, count = time.monotonic() - self._began, sum(read for _, read in have.values())
+        seconds, count = time.monotonic() - self._began, self.count()
         text = f"{count:,} rows, {len(have)} of {self._total} chunks, {(count - rows) / seconds:,.0f} rows/s"
         done = len(have) - chunks
         return f"{text}, about {duration(seconds * (self._total - len(have)) / done)} left" if done else text
@@ -206,8 +232,8 @@ class Stage:
     def finish(self, loaded: Loaded) -> None:
         """The table is complete: its chunks go, and the note of it stays until those of all tables go."""
         self._write(_DONE, loaded)
-        for path, _ in self._chunks().values():
-            path.unlink(missing_ok=True)
+        for number in self.notes:
+            (self.folder / f"{number}.parquet").unlink(missing_ok=True)
 
     def _write(self, name: str, value: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -216,9 +242,10 @@ class Stage:
         partial.write_text(json.dumps(value), encoding="utf-8")
         finish(partial, path)
 
-    def _chunks(self) -> dict[int, tuple[Path, int]]:
-        found = ((path, _CHUNK.fullmatch(path.name)) for path in self.folder.glob("*.parquet"))
-        return {int(name["number"]): (path, int(name["rows"])) for path, name in found if name}
+    def _chunks(self) -> dict[int, tuple[int, Path]]:
+        """By number how many rows, and the note."""
+        found = ((path, _CHUNK.fullmatch(path.name)) for path in self.folder.glob("*.json"))
+        return {int(name["number"]): (int(name["rows"]), path) for path, name in found if name}
 
 
 @contextmanager
@@ -243,10 +270,52 @@ def _remove(stages: Iterable[Stage]) -> None:
 
 
 @dataclass(frozen=True)
+class ChunkWriting:
+    """How the rows of a table are written.
+
+    Args:
+        added: our columns of the lake table: COMMIT_TS, and ROW_MESSAGE of a table without a key; none for a changelog.
+        has_letters: rows that do not fit their types are left out and kept; else the first one ends the load.
+        replaces: keys that the snapshot lacks are removed, so that each row's must be known.
+    """
+
+    types: RowTypes
+    tso: int
+    added: Sequence[str]
+    has_letters: bool
+    replaces: bool
+
+    @property
+    def schema(self) -> Any:
+        ours = {COMMIT_TS: pa.int64(), ROW_MESSAGE: pa.string()}
+        pairs = [(column.name, arrow_type(column)) for column in self.types.columns]
+        return pa.schema([*pairs, *((name, ours[name]) for name in self.added)])
+
+    def constants(self, chunk: int, first: int, count: int) -> list[Any]:
+        """The values of `added`, of rows from number `first` on."""
+        ours = {
+            COMMIT_TS: lambda: pa.repeat(pa.scalar(self.tso), count),
+            ROW_MESSAGE: lambda: pa.array(row_message(self.tso, chunk, n) for n in range(first, first + count)),
+        }
+        return [ours[name]() for name in self.added]
+
+
+class ChunkNote(NamedTuple):
+    """rows: in its file. errors: rows left out. nulled: by column dates that are NULL. size, stats: as in RowFile."""
+
+    rows: int
+    errors: int
+    nulled: dict[str, int]
+    size: int
+    stats: str
+
+
+@dataclass(frozen=True)
 class _ChunkWriter:
     """In Spark's workers: numbers of `chunks` (number, what it is) → their rows in files of the folder."""
 
     table: SnapshotTable
+    writing: ChunkWriting
     folder: str
     chunks: Sequence[tuple[int, str]]
 
@@ -258,37 +327,91 @@ class _ChunkWriter:
     def _write(self, number: int, chunk: str) -> int:
         from pyarrow.parquet import ParquetWriter
 
-        kinds = {"binary": pa.binary(), "string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
-        schema = pa.schema([(name, kinds[kind]) for name, kind in _fields_of(self.table.columns).items()])
-        folder = path_of(self.folder)
-        # Its own name for each try: an older one may be writing still.
-        is_object = isinstance(folder, ObjectPath)
-        partial = partial_path_for(folder) if is_object else folder / f".{number}.{uuid4().hex}.part"
-        rows, size, held = 0, 0, list[Any]()
+        schema, collected, nulled = self.writing.schema, list[Any](), Counter[str]()
+        rows = errors = size = line = 0
+        held = list[Any]()
+        partial, letters, note = (self._new_file() for _ in range(3))
         try:
-            with ParquetWriter(partial, schema, use_dictionary=False, write_statistics=False) as file:  # half the CPU
+            with ParquetWriter(partial, schema, store_decimal_as_integer=True, metadata_collector=collected) as file:
                 for arrays in self.table.read(chunk):
-                    count = len(arrays[0])
-                    arrays += [pa.repeat(pa.scalar(number, pa.int32()), count), pa.array(np.arange(rows, rows + count))]
-                    held.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                    rows, size = rows + count, size + held[-1].nbytes
+                    values, unfit, lost = self.writing.types.fit(arrays)
+                    nulled += lost
+                    if unfit:
+                        with letters.open("a", encoding="utf-8") as out:
+                            out.writelines(self._letter(number, line, arrays, *pair) for pair in sorted(unfit.items()))
+                        kept = np.delete(np.arange(len(arrays[0])), [*unfit])
+                        values = [array.take(kept) for array in values]
+                    line, count = line + len(arrays[0]), len(values[0])
+                    values += self.writing.constants(number, rows, count)
+                    held.append(pa.RecordBatch.from_arrays(values, schema=schema))
+                    rows, errors, size = rows + count, errors + len(unfit), size + held[-1].nbytes
                     if size >= _GROUP:
                         file.write_table(pa.Table.from_batches(held))
                         size, held = 0, []
                 file.write_table(pa.Table.from_batches(held, schema))
-            with partial.open("rb") as written:
-                os.fsync(written.fileno())
-            finish(partial, folder / f"{number}.{rows}.parquet")
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+            stats = _stats(collected[0], schema)
+            told = ChunkNote(rows, errors, dict(+nulled), partial.stat().st_size, json.dumps(stats))
+            note.write_text(json.dumps(told._asdict()), encoding="utf-8")
+            names = {partial: f"{number}.parquet", letters: f"{number}.letters", note: f"{number}.{rows}.json"}
+            for written, name in names.items():  # the note is the last
+                if written.exists():
+                    with written.open("rb") as content:
+                        os.fsync(content.fileno())
+                    finish(written, path_of(self.folder) / name)
+        finally:
+            for written in (partial, letters, note):
+                written.unlink(missing_ok=True)
         return rows
 
+    def _new_file(self) -> Path:
+        """Its own name for each try: an older one may be writing still."""
+        folder = path_of(self.folder)
+        return partial_path_for(folder) if isinstance(folder, ObjectPath) else folder / f".{uuid4().hex}.part"
 
-def _fields_of(columns: Sequence[Column]) -> dict[str, str]:
-    """The columns of read rows and their Spark types: c_N, `file` (the chunk) and `line` (the row's number in it)."""
-    kinds = ("binary" if column.type.kind in BYTES else "string" for column in columns)
-    return {**{f"c_{n}": kind for n, kind in enumerate(kinds)}, "file": "int", "line": "bigint"}
+    def _letter(self, chunk: int, first: int, arrays: Sequence[Any], row: int, number: int) -> str:
+        """A row with a value that is none of its column's type. SourceError where it ends the load."""
+        table, column = self.table.table, self.table.columns[number]
+        text = f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
+        if not self.writing.has_letters:
+            is_date = column.type.kind in self.writing.types.types.kinds
+            hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" * is_date
+            raise SourceError(f"{text}: --dead-letter FILE takes such rows out{hint}")
+        if self.writing.replaces and column.handle_key:
+            raise SourceError(f"{text}, and it is in the key: with --replace, its row can't be told")
+
+        def plain(array: Any) -> str | None:
+            value = array[row].as_py()
+            return f'{{"hex":"{value.hex()}"}}' if isinstance(value, bytes) else None if value is None else str(value)
+
+        value = plain(arrays[number])
+        error = WireError(
+            "INVALID_VALUE", column=column.name, details=f"{value!r} is none of its type {column.type.name}"
+        )
+        pairs = zip(self.table.columns, arrays, strict=True)
+        letter = {
+            "code": error.code, "detail": error.detail, "db": table.id.db, "table": table.id.table,
+            "commit_ts": self.writing.tso, **self.table.position(chunk, first + row),
+            "key": {c.name: plain(array) for c, array in pairs if c.handle_key}, "column": column.name, "value": value,
+        }  # fmt: skip
+        return json.dumps(letter, ensure_ascii=False) + "\n"
+
+
+def _stats(metadata: Any, schema: Any) -> dict[str, Any]:
+    """What Delta's log has of a file of Parquet: NULLs, the least and the greatest integers and short texts."""
+    stats: dict[str, Any] = {"numRecords": metadata.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups) if metadata.row_group(n).num_rows]
+    for number, field in enumerate([*schema][:_INDEXED] if groups else []):
+        found = [group.column(number).statistics for group in groups]
+        if not all(known is not None and known.has_null_count for known in found):
+            continue
+        stats["nullCount"][field.name] = sum(known.null_count for known in found)
+        values = [value for known in found if known.has_min_max for value in (known.min, known.max)]
+        empty = [known.null_count == group.num_rows for known, group in zip(found, groups, strict=True)]
+        is_known = all(known.has_min_max or nothing for known, nothing in zip(found, empty, strict=True))
+        is_short = all(isinstance(v, int) or (isinstance(v, str) and len(v) <= _MOST_TEXT) for v in values)
+        if values and is_known and is_short and (pa.types.is_integer(field.type) or pa.types.is_string(field.type)):
+            stats["minValues"][field.name], stats["maxValues"][field.name] = min(values), max(values)
+    return stats
 
 
 def duration(seconds: float) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ticdc_bridge.schemas.columnar.dump_reader import TextForm
 from ticdc_bridge.schemas.columnar.row_packets import packet_rows
@@ -34,10 +34,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, TableId
 from ticdc_bridge.schemas.model.types import BYTES, NUMBERS
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_array
-from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, Stage, duration
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, duration
 
 PASSWORD, CA = "BRIDGE_TIDB_PASSWORD", "BRIDGE_TIDB_CA"
 """Environment variables: the password; a file with the certificate that the server's is checked by."""
@@ -132,11 +129,8 @@ class TidbTable(SnapshotTable):
 
     @property
     def identity(self) -> str:
-        return repr((self.server.address.name, self.server.zone, self.table, self.chunk_rows))
-
-    def rows(self, spark: SparkSession, stage: Stage) -> tuple[DataFrame, int]:
-        _ = self.key  # is asked for here, and not by every task
-        return super().rows(spark, stage)
+        """With the key, which is asked for here, and not by every task."""
+        return repr((self.server.address.name, self.server.zone, self.table, self.chunk_rows, [*self.key]))
 
     def estimate(self) -> Estimate:
         """By TiDB's statistics."""

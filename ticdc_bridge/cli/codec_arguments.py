@@ -214,7 +214,7 @@ def spark_settings(args: SparkConf, used: bool, *locations: str | None) -> Spark
 
     SetupError USAGE.
     """
-    master = args.master if isinstance(args, JobOptions) else None
+    master = getattr(args, "master", None)
     of_spark = {"--conf": args.conf, "--packages": args.packages, "--master": master}
     if not used and (unused := next((name for name, value in of_spark.items() if value), "")):
         details = f"{unused} goes with Spark (--spark, --stream, a table), and this job runs without it"

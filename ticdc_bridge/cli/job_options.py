@@ -77,7 +77,7 @@ def _with_target_login(url: str) -> str:
     return with_login(url, "BRIDGE_TO_USER")
 
 
-def _with_retries(master: str) -> str:
+def with_retries(master: str) -> str:
     """A local master that tries a task four times if it fails (its Python worker was killed), as a cluster does.
 
     One that says itself how often, and any other master, is as it was.
@@ -197,7 +197,7 @@ class JobOptions(Lineage, SparkConf, Reading):
     )
     dead_letter: str | None = option(ERRORS, "FILE|kafka:TOPIC", "Where messages that fail go, with the reason.")
     spark: bool = flag(SPARK, "--spark", "Run in Spark, with the same result.")
-    master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=_with_retries)
+    master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=with_retries)
     reader_features: Literal["minimal", "full"] = option(
         SPARK, None, "Delta features of new tables: only when a change needs them, or all at once.", default="minimal"
     )

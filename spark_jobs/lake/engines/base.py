@@ -43,6 +43,14 @@ class Upsert:
     delete: str | None = None
 
 
+class RowFile(NamedTuple):
+    """A file of Parquet with rows for a table. size: in bytes. stats: as Delta's log has them (JSON)."""
+
+    path: str
+    size: int
+    stats: str
+
+
 class LakeTable(Protocol):
     """A table of the lake, which need not be there yet. Each method that changes it makes one commit."""
 
@@ -79,6 +87,11 @@ class LakeTable(Protocol):
 
     def add_rows(self, frame: DataFrame) -> None:
         """Adds rows. frame: has the table's columns, of its types and in its order."""
+
+    def add_files(self, files: Sequence[RowFile]) -> bool:
+        """Adds copies of files, whose columns are some of the table's and of its types, as they are; False: this table
+        does not take them, and nothing was done.
+        """
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         """Before columns of these types come. have: the types of those that are there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, copy_file, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
+from ticdc_bridge.spark_jobs.lake.engines.base import RowFile
 from ticdc_bridge.spark_jobs.lake.engines.delta_features import NTZ, need
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 
@@ -72,6 +75,23 @@ def clear_uncreated(spark: SparkSession, path: str) -> None:
         if not entries.next().getPath().getName().startswith("."):  # of a commit that was not finished
             return
     files.delete(log, True)
+
+
+def copy_into(path: str, files: Iterable[RowFile]) -> list[dict[str, Any]] | None:
+    """Files under other names in a table's folder; what its log says of them. None: they can't be there."""
+    folder, added = path_of(path), list[dict[str, Any]]()
+    if "://" in path and not isinstance(folder, ObjectPath):
+        return None
+    for file in files:
+        source = path_of(file.path)
+        name = f"{source.parent.name}-{source.name}"
+        if not copy_file(source, folder / name):
+            return None
+        added.append({
+            "path": name, "partitionValues": {}, "size": file.size, "modificationTime": int(time.time() * 1000),
+            "dataChange": True, "stats": file.stats,
+        })  # fmt: skip
+    return added
 
 
 def allow_ntz(spark: SparkSession, path: str, kinds: Iterable[str], have: Iterable[str]) -> None:

@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_location
 from ticdc_bridge.spark_jobs.lake.engines import delta_files
-from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert, convert_errors
+from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, TableColumn, Upsert, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 
 if TYPE_CHECKING:
@@ -168,6 +168,20 @@ class Deltalake:
 
         with self._rows_of(frame) as rows:
             write_deltalake(self._location, rows, mode="append", storage_options=self._options)
+
+    def add_files(self, files: Sequence[RowFile]) -> bool:
+        from deltalake.transaction import AddAction
+
+        table = self._table()
+        partitions = table.metadata().partition_columns
+        added = None if partitions else delta_files.copy_into(self.path, files)
+        if added is not None:
+            actions = [
+                AddAction(e["path"], e["size"], {}, e["modificationTime"], data_change=True, stats=e["stats"])
+                for e in added
+            ]
+            table.create_write_transaction([*actions], "append", table.schema())
+        return added is not None
 
     def rename(self, old: str, new: str) -> None:
         self.overwrite(self.read().withColumnRenamed(old, new))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files
-from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
+from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, TableColumn
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql
+from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,25 @@ class SparkDelta(SqlTable):
 
     def add_rows(self, frame: DataFrame) -> None:
         frame.write.format("delta").mode("append").save(delta_files.absolute_path(self.path))
+
+    def add_files(self, files: Sequence[RowFile]) -> bool:
+        details = self._details()
+        is_mapped = details["properties"].get(delta_features.MAPPING.property, "none") != "none"
+        if is_connect(self.spark) or is_mapped or details["partitionColumns"]:
+            return False
+        added = delta_files.copy_into(self.path, files)
+        if added is not None:
+            jvm: Any = self.spark._jvm
+            delta, actions = jvm.org.apache.spark.sql.delta, jvm.java.util.ArrayList()
+            for entry in added:
+                actions.add(delta.actions.Action.fromJson(json.dumps({"add": entry})))
+            log = delta.DeltaLog.forTable(self.spark._jsparkSession, delta_files.absolute_path(self.path))
+            rows = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
+            operation = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
+            transaction = log.startTransaction()
+            transaction.readWholeTable()  # a merge at the same time, which does not see these rows, has a conflict then
+            transaction.commit(rows, operation)
+        return added is not None
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         delta_files.allow_ntz(self.spark, self.path, types, have)

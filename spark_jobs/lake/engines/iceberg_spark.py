@@ -18,7 +18,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import widens
 from ticdc_bridge.spark_jobs.io.locations import split_iceberg_name
 from ticdc_bridge.spark_jobs.lake.engines import iceberg_defaults
-from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, convert_errors
+from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, TableColumn, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, view_of
 
 ACCEPTS_ROWS = ("write.spark.accept-any-schema", "true")
@@ -176,6 +176,10 @@ class SparkIceberg(SqlTable):
 
     def add_rows(self, frame: DataFrame) -> None:
         frame.writeTo(self._sql_name).append()
+
+    def add_files(self, files: Sequence[RowFile]) -> bool:
+        del files  # they would need Iceberg's numbers of the columns
+        return False
 
     def create_for(self, frame: DataFrame, properties: Mapping[str, str]) -> None:
         """The table without rows, with the columns of a frame."""

@@ -66,7 +66,7 @@ class _KillingTable:
 
 
 _CHANGES = ("set_property", "create", "overwrite", "allow", "add", "rename", "drop", "comment", "widen", "delete",
-            "update", "merge", "add_rows", "reorder")  # fmt: skip
+            "update", "merge", "add_rows", "add_files", "reorder")  # fmt: skip
 
 
 class _Kills:

@@ -112,7 +112,7 @@ def test_goes_on_at_its_tso(
     said = process.communicate()[1]
     assert process.returncode == -9, said
     (folder,) = tmp_path.glob("composite__loading/*")
-    (folder / "1.2.parquet").unlink()
+    (folder / "1.2.json").unlink()
     cursor.execute("INSERT INTO shop.number VALUES (12, 'later')")
     assert main(words) == 0
     said = capsys.readouterr().err

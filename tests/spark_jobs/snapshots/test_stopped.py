@@ -13,9 +13,6 @@ from tests.spark_jobs.lake.test_merge_schema_changes import Changes, Ddl, _write
 from tests.support.dumps import write_dump
 from tests.ticdc_bridge.cli.test_encode import written
 from ticdc_bridge.cli import main
-from ticdc_bridge.schemas.model.errors import Hint, hints_as
-from ticdc_bridge.spark_jobs.lake.table_columns import load_again, load_into_new
-from ticdc_bridge.spark_jobs.pipeline.arguments import hints_in_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,11 +167,3 @@ def _existing(spark: SparkSession, case: Case, path: str) -> list[dict[str, Any]
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     named = {name: value for name, value in row.items() if not name.startswith("_")}
     return {name: value if isinstance(value, int) else str(value) for name, value in named.items()}
-
-
-def test_the_words_of_python_programs() -> None:
-    with hints_in_python("decode"):
-        assert load_into_new(None).endswith('load("mysql://…", table="None", into=PLACE)')
-        assert load_again(None).endswith("into=PLACE, replace=True)")
-    with hints_as({}):
-        assert str(Hint.LOAD_REPLACE).format(table="d.t") == f"{LOAD} --replace"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand, table_outputs_of
-from ticdc_bridge.cli.job_options import READ, TYPES, SchemaOptions, SparkConf, formats
+from ticdc_bridge.cli.job_options import READ, TYPES, SchemaOptions, SparkConf, formats, with_retries
 from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, SPARK, KafkaOptions, choice, flag, option
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
@@ -85,15 +85,13 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
     dead_letter: str | None = option(
         ERRORS, "FILE", "Where rows go with a value that is none of its column's type. Without it, they stop the load."
     )
-    stage: str | None = option(
-        SPARK, "DIR-OR-URL", "Folder for what is read, until the tables are complete. Default: beside each table."
-    )
-    master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].")
+    master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].", parser=with_retries)
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import spark_settings, table_outputs
         from ticdc_bridge.cli.options import check_zone
         from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
+        from ticdc_bridge.schemas.inputs.live_tables import is_server
         from ticdc_bridge.schemas.inputs.table_definitions import statements_of
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
         from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different
@@ -121,15 +119,15 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         out = next(iter(outputs.values()))
         zone = check_zone("--time-zone", self.time_zone) or "UTC"
         source_zone = check_zone("--source-time-zone", self.source_time_zone) or zone
+        if source_zone != zone and is_server(self.source):
+            raise SetupError("USAGE", details="--source-time-zone: a live TiDB is asked in --time-zone")
         job = Job(
             snapshot_side(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine, current=self.out is not None,
             changelog=self.changelog, versions=self.versions, outputs=self.outputs, without_key=self.without_key,
             layout=TableLayout.of(self.partition_by, self.cluster_by),
         )  # fmt: skip
-        settings = spark_settings(
-            self, True, self.source.removeprefix("dumpling:"), out, self.stage, *job.more_locations
-        )
-        stages = stages_of(self.source, job, out, self.replace, self.stage, settings.conf)
+        settings = spark_settings(self, True, self.source.removeprefix("dumpling:"), out, *job.more_locations)
+        stages = stages_of(self.source, job, out, self.replace, settings.conf)
         tso, tables = read_source(self.source, choice, self.at, zone, dump_options(self.dump_options), stages)
         statements = statements_of(self.ddl)
         load_job = LoadJob(job, out, tso, tables, stages, source_zone, self.replace, statements, self.dead_letter)

@@ -1,0 +1,124 @@
+"""Values as sources have them → the exact types of lake tables, in Spark's workers.
+
+A value that is none of its column's type is found here, before a row is written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+
+from ticdc_bridge.schemas.model.spark_types import SparkTypes
+from ticdc_bridge.schemas.model.table import Column
+from ticdc_bridge.schemas.model.types import Kind
+from ticdc_bridge.schemas.model.values import shift_zone
+from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type, find_wrong_times
+
+pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
+
+_DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(\.\d{1,6})?"
+_FORMS: Final = {
+    Kind.DATE: f"^{_DATE}$", Kind.DATETIME: f"^{_DATE} {_TIME}$", Kind.TIMESTAMP: f"^{_DATE} {_TIME}$",
+    Kind.TIME: rf"^-?\d?{_TIME}$", Kind.DECIMAL: r"^-?\d+(\.\d+)?$",
+}  # fmt: skip
+"""Texts of types that the lake has as text."""
+
+
+@dataclass(frozen=True)
+class RowTypes:
+    """types: of the lake table, whose dates hold less than text. zones: of TIMESTAMP text in the source, in the table.
+    is_lossy: a date that its type can't hold is NULL.
+    """
+
+    columns: Sequence[Column]
+    types: SparkTypes
+    zones: tuple[str, str]
+    is_lossy: bool
+
+    def fit(self, arrays: Sequence[Any]) -> tuple[list[Any], dict[int, int], Counter[str]]:
+        """Some rows, an array of each column (text, bytes, or as Parquet has it), in the columns' exact types.
+
+        Returns:
+            The arrays; by row that does not fit the number of its first column that is none of its type; by column
+            how many dates are NULL. ArrowException for a column of a type that no dump has for it.
+        """
+        typed, unfit, nulled = list[Any](), dict[int, int](), Counter[str]()
+        for number, (column, array) in enumerate(zip(self.columns, arrays, strict=True)):
+            values, odd = self._fit(array, column)
+            if self.is_lossy and column.type.kind in self.types.kinds:
+                lost = find_wrong_times(values, column.type.kind, self.zones[1], with_twice=False) & ~odd
+                nulled[column.name] += int(lost.sum())
+                values = pc.if_else(pa.array(lost), None, values) if lost.any() else values
+            elif column.type.kind in self.types.kinds:
+                odd |= find_wrong_times(values, column.type.kind, self.zones[1], with_twice=False)
+            typed.append(values)
+            for row in np.flatnonzero(odd).tolist():
+                unfit.setdefault(row, number)
+        return typed, unfit, nulled
+
+    def _fit(self, array: Any, column: Column) -> tuple[Any, Any]:
+        """A column in its exact type, and which of its values (bool) are none of it."""
+        kind, wanted = column.type.kind, arrow_type(column)
+        if pa.types.is_timestamp(array.type) and kind in (Kind.DATETIME, Kind.TIMESTAMP):
+            array = _texts_of(array, column.scale or 0)
+        if array.type == wanted and kind in _FORMS and pa.types.is_string(wanted):
+            odd = _mask(pc.invert(pc.match_substring_regex(array, _FORMS[kind])))
+            if kind is Kind.TIMESTAMP and self.zones[0] != self.zones[1]:
+                shifted = {text.as_py(): self._shift(text.as_py()) for text in pc.unique(array)}
+                values = pa.array(map(shifted.get, array.to_pylist()), wanted)
+                return values, odd | _mask(pc.and_(array.is_valid(), values.is_null()))
+            return array, odd
+        if array.type == wanted:
+            return array, np.zeros(len(array), bool)
+        if pa.types.is_string(wanted) or pa.types.is_binary(wanted):
+            raise pa.ArrowInvalid(f"column {column.name} is of type {array.type} there")
+        return _cast(array, wanted)
+
+    def _shift(self, text: str | None) -> str | None:
+        try:
+            return text and shift_zone(text, *self.zones)[0]
+        except ValueError:
+            return None
+
+
+def _texts_of(times: Any, scale: int) -> Any:
+    """Times of Parquet as text; one with more digits than its column has them all, and is none of its type."""
+    if not scale:
+        return times.cast(pa.timestamp("s")).cast(pa.string())
+    texts = times.cast(pa.timestamp("us")).cast(pa.string())
+    more = pc.not_equal(pc.utf8_slice_codeunits(texts, 20 + scale), "0" * (6 - scale))
+    return pc.if_else(more, pc.binary_join_element_wise(texts, "?", ""), pc.utf8_slice_codeunits(texts, 0, 20 + scale))
+
+
+def _cast(array: Any, wanted: Any) -> tuple[Any, Any]:
+    """Numbers as another type, or text as numbers."""
+    is_text = pa.types.is_string(array.type)
+    try:
+        if is_text and pc.any(pc.match_substring(array, "x")).as_py():  # Arrow reads 0x10, too
+            raise pa.ArrowInvalid("no number")
+        values = array.cast(wanted)
+    except pa.ArrowInvalid:  # says of none which it is
+        values = pa.array([_cast_value(value, wanted) for value in array], wanted)
+    odd = pc.and_(array.is_valid(), values.is_null())
+    if pa.types.is_floating(wanted):
+        odd = pc.or_(odd, pc.invert(pc.fill_null(pc.is_finite(values), True)))
+    return values, _mask(odd)
+
+
+def _cast_value(value: Any, wanted: Any) -> Any:
+    try:
+        return None if "x" in str(value) else value.cast(wanted).as_py()
+    except pa.ArrowInvalid:
+        return None
+
+
+def _mask(found: Any) -> Any:
+    """Arrow's bools as numpy's; NULL is False."""
+    return np.asarray(pc.fill_null(found, False)).copy()
