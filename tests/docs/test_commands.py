@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
+import pymysql
 import pytest
 
 from tests.docs.pages import ROOT, Block, DocPage, pages
@@ -24,6 +25,7 @@ from tests.docs.shell import SECONDS, ended, in_bash, run_here
 from tests.support.kafka import Kafka
 from tests.support.progress_lines import without_progress
 from tests.support.service import Client
+from tests.support.tidb import IS_BUILT, running_tidb
 from ticdc_bridge.clients.kafka import TopicWriter
 from ticdc_bridge.schemas.model.event import Message
 from ticdc_bridge.service.testing import running_service
@@ -85,7 +87,28 @@ def postgres(position: Place) -> None:
     position.replaced["postgresql://registry@db/registry"] = url
 
 
-NEEDS: dict[str, Callable[[Place], None]] = {"service": service, "kafka": kafka, "postgres": postgres}
+def tidb(position: Place) -> None:
+    """A TiDB at tidb:4000 with shop.orders of three rows, a table that is left out, and the user reader."""
+    if not IS_BUILT:
+        pytest.skip("no TiDB in the cache")
+    port = position.stack.enter_context(running_tidb(position.folder / "tidb"))
+    with pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True) as connection:
+        cursor = connection.cursor()
+        for statement in (
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.orders (id BIGINT UNSIGNED PRIMARY KEY, price DECIMAL(12,2) NOT NULL, note VARCHAR(80))",
+            "INSERT INTO shop.orders VALUES (1, 12.30, NULL), (2, 99.00, 'gift'), (18446744073709551615, 0.10, '')",
+            "CREATE TABLE shop.tmp_orders (id BIGINT)",
+            "CREATE USER reader",
+            "GRANT SELECT ON shop.* TO reader",
+        ):
+            cursor.execute(statement)
+    position.replaced["tidb:4000"] = f"127.0.0.1:{port}"
+
+
+NEEDS: dict[str, Callable[[Place], None]] = {
+    "service": service, "kafka": kafka, "postgres": postgres, "tidb": tidb,
+}  # fmt: skip
 
 
 @pytest.fixture
