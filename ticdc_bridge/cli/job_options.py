@@ -77,7 +77,7 @@ def _with_target_login(url: str) -> str:
     return with_login(url, "BRIDGE_TO_USER")
 
 
-def _with_retries(master: str) -> str:
+def with_retries(master: str) -> str:
     """A local master that tries a task four times if it fails (its Python worker was killed), as a cluster does.
 
     One that says itself how often, and any other master, is as it was.
@@ -94,7 +94,14 @@ TYPES: Final[Any] = option(
     OUTPUT, None, "Temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp.",
     default="exact",
 )  # fmt: skip
+AS_JSON: Final[Any] = flag(REPORTS, "--json", "The summary as one JSON object, the last line on stderr.")
 FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each partition.", default="earliest")
+
+
+def on_lossy(default: str) -> Any:
+    """The option of a command that has this default."""
+    text = f"A value that can't be kept exactly is an error, or is kept with a flag. Default: {default}."
+    return option(ERRORS, None, text)
 
 
 @dataclass(kw_only=True)
@@ -131,11 +138,7 @@ class Reading(SchemaOptions, KafkaOptions):
     time_zone: str | None = option(INPUT, "ZONE", "Time zone of the changefeed. Default: UTC, with a warning.")
     from_options: Path | None = option(INPUT, "FILE", "Options of the format read, as JSON.")
     claim_check_dir: Path | None = CLAIM_CHECKS
-    on_lossy: Literal["error", "flag"] | None = option(
-        ERRORS, None,
-        "A value that can't be kept exactly is an error, or is kept with a flag. Default: flag for decode, explain "
-        "and verify, error for others.",
-    )  # fmt: skip
+    on_lossy: Literal["error", "flag"] | None = on_lossy("flag")
     craft_float: Literal["auto", "damaged", "sound"] | None = option(
         INPUT, None, "Craft's FLOATs: damaged by TiCDC, sound, or as the messages show. Default: auto."
     )
@@ -195,9 +198,13 @@ class JobOptions(Lineage, SparkConf, Reading):
     on_error: Literal["fail", "dead-letter", "drop"] = option(
         ERRORS, None, "What to do with a message that fails.", default="dead-letter"
     )
-    dead_letter: str | None = option(ERRORS, "FILE|kafka:TOPIC", "Where messages that fail go, with the reason.")
+    on_lossy: Literal["error", "flag"] | None = on_lossy("error")
+    dead_letter: str | None = option(
+        ERRORS, "FILE|kafka:TOPIC",
+        "Where messages that fail go, with the reason. Default: OUT.dead.jsonl, of a stream the folder OUT.dead.",
+    )  # fmt: skip
     spark: bool = flag(SPARK, "--spark", "Run in Spark, with the same result.")
-    master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=_with_retries)
+    master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=with_retries)
     reader_features: Literal["minimal", "full"] = option(
         SPARK, None, "Delta features of new tables: only when a change needs them, or all at once.", default="minimal"
     )
@@ -211,6 +218,7 @@ class JobOptions(Lineage, SparkConf, Reading):
         STREAM, "T",
         "How long a stream retries while the registry or Kafka is down; if given, at the start too. Default: 10m.",
     )  # fmt: skip
+    json: bool = AS_JSON
     metrics: str | None = option(REPORTS, "FILE|:PORT", "Prometheus metrics: a text file, or served on a port.")
     metrics_host: str = option(
         REPORTS, "HOST", "The address that --metrics :PORT listens on; 0.0.0.0: every address.", default="127.0.0.1"

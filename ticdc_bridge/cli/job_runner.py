@@ -94,7 +94,7 @@ def run_job(args: JobOptions, job: Job, statements: Sequence[DdlText] = ()) -> i
             table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
             metrics_host=args.metrics_host, lineage=args.lineage, job_name=name,
             patience=seconds(args.patience or "10m", "--patience"), is_patient=args.patience is not None,
-            statements=tuple(statements),
+            statements=tuple(statements), as_json=args.json,
         )  # fmt: skip
         return run_stream(stream)
     metrics.check(args.metrics)
@@ -110,7 +110,7 @@ def run_job(args: JobOptions, job: Job, statements: Sequence[DdlText] = ()) -> i
         summary = _run(args, job, out, dead, kafka, settings)
     metrics.write(args.metrics, name, summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, job, summary, dead_letter=location)
-    tell_summary(args.command, summary, table_of(table))
+    tell_summary(args.command, summary, table_of(table), args.json)
     return summary.exit_code
 
 
