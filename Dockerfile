@@ -120,8 +120,7 @@ COPY spark_jobs /opt/ticdc-bridge/spark_jobs
 COPY ticdc_bridge /opt/ticdc-bridge/ticdc_bridge
 COPY scripts/sbom.py scripts/sbom.py
 # The code of kernels is for any processor of the kind, as images are: numba takes it for no other than it is made for.
-ENV BRIDGE_REVISION=$REVISION \
-    BRIDGE_CACHE=/opt/cache \
+ENV BRIDGE_CACHE=/opt/cache \
     BRIDGE_JAVA_HOME=/opt/java \
     NUMBA_CPU_NAME=generic
 # Spark's Avro, Kafka and Delta jars, checked against the pinned sha256; then what the first job would make.

@@ -147,7 +147,7 @@ def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> in
         )
         target = folder / "debezium.jsonl"
         _write(out, target, summary)
-    print("", *summary.lines(), f"Debezium messages: {target}", sep="\n")
+    print("", *summary.lines(), f"Debezium messages: {target}", "Next: ticdc-bridge demo --kafka", sep="\n")
     return summary.exit_code
 
 
@@ -180,7 +180,7 @@ def _table(changes: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(title="changes decoded in Spark (a few of each kind)", show_lines=True, title_justify="left")
-    for heading in ("table", "op", "id", "commit", "before", "after"):
+    for heading in ("table", "op", "schema", "commit", "before", "after"):
         table.add_column(heading, overflow="fold")
     for change in changes:
         time_ = "(not in a tombstone)" if change["commit_time"] is None else f"{change['commit_time']:%H:%M:%S.%f}"[:-3]

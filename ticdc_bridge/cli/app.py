@@ -159,6 +159,7 @@ def load(name: str) -> Any:
     for info in commands.registered_commands:
         info.cls = getattr(module, "COMMAND_CLASS", Command)
         info.help, _, examples = (inspect.getdoc(info.callback) or "").partition(_EXAMPLES)
+        info.short_help = re.split(r"[.:](?:\s|$)", info.help, maxsplit=1)[0].replace("\n", " ")
         texts = (examples and _EXAMPLES.lstrip() + examples, getattr(target, "notes", "").rstrip())
         info.epilog = "\n\n".join(filter(None, texts))
     command = get_command(commands)
