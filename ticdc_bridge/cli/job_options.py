@@ -47,11 +47,6 @@ Places:
                   each message's own topic (or the one that --topic names)
   delta:PATH      a Delta table, written by Spark; with {schema} and {table} in PATH one for each table
   iceberg:CATALOG.DB.TABLE   an Iceberg table; the catalog is configured by --conf spark.sql.catalog.…
-  --ddl SOURCE    JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
-                  "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE; or SQL (CREATE TABLE, USE …), which
-                  holds from the beginning
-  --history URL   the table histories that the service tracks, instead of --ddl FILE (docs/history.md)
-  --ddl stream    DDL events define the tables of the rows after them (transcode does that anyway, where it is in order)
 
 Exit codes:
   0 done   1 done, but some messages failed and are in the dead-letter queue
