@@ -10,6 +10,7 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
 from ticdc_bridge.spark_jobs.lake import tables
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
+from ticdc_bridge.spark_jobs.lake.engines.delta_files import sql_name
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
 from ticdc_bridge.spark_jobs.pipeline.table_choice import location_by_rule
@@ -27,6 +28,6 @@ def tell_tables(command: str, spark: SparkSession, job: Job, out: str, ids: Sequ
         table = tables.engine_of(spark, job.merge or AUTO, location.format)(spark, location.name)
         if table.exists():
             lines.append(f"{id_}: {table.read().count()} rows in {location}")
-            name = tables.sql_name(location.name) if location.format == "delta" else location.name
+            name = sql_name(location.name) if location.format == "delta" else location.name
             example = f"Spark reads it by SELECT * FROM {name}"
     tell_lines(command, [*lines, example] if lines else [])
