@@ -66,7 +66,8 @@ LABEL org.opencontainers.image.title="ticdc-bridge" \
       org.opencontainers.image.description="Schema registry and table history for TiCDC" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
-ENV BRIDGE_HOST=0.0.0.0 \
+ENV BRIDGE_REVISION=$REVISION \
+    BRIDGE_HOST=0.0.0.0 \
     BRIDGE_PORT=8081 \
     BRIDGE_STORE=sqlite:////var/lib/ticdc-bridge/registry.db
 USER 10001:0
@@ -148,7 +149,8 @@ LABEL org.opencontainers.image.title="ticdc-bridge-spark" \
       org.opencontainers.image.description="Spark jobs that decode, rewrite and merge TiCDC's messages" \
       org.opencontainers.image.version="$VERSION" \
       org.opencontainers.image.revision="$REVISION"
-ENV BRIDGE_CACHE=/opt/cache \
+ENV BRIDGE_REVISION=$REVISION \
+    BRIDGE_CACHE=/opt/cache \
     BRIDGE_JAVA_HOME=/opt/java \
     NUMBA_CPU_NAME=generic
 USER 10001:0

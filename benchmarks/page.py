@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,6 +75,10 @@ _TABLES: Mapping[str, tuple[_Row, ...]] = {
         _Row("history.serve.rss", "memory of the service with this history"),
     ),
 }  # fmt: skip
+_FIGURE = re.compile(r"[\d.,]+(?=<!-- figure: (\S+) (value|rival|ratio|cores) -->)")
+"""A number in a page that is one of a figure. cores: what 100,000 rows a second need, at three times that and 60 % of a
+core's time, of a figure in µs of CPU a row.
+"""
 _FORMATS = ("avro", "debezium-avro", "craft", "open", "debezium", "debezium-mysql")
 
 
@@ -114,6 +119,28 @@ def write(
     kept.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
     page = docs / "benchmarks.md"
     page.write_text(filled(page.read_text(encoding="utf-8"), runs), encoding="utf-8")
+    write_figures(docs)
+
+
+def write_figures(docs: Path = DOCS) -> None:
+    """Writes the figures of README.md and docs/ anew, where a page names them."""
+    runs = json.loads((docs / "benchmarks.json").read_text(encoding="utf-8"))
+    for page in (docs.parent / "README.md", *docs.glob("*.md")):
+        if page.exists():
+            page.write_text(with_figures(page.read_text(encoding="utf-8"), runs), encoding="utf-8")
+
+
+def with_figures(text: str, runs: Mapping[str, Any]) -> str:
+    """A page's text, each number that a comment names as one of a figure made of `runs`. KeyError: there is no such
+    figure.
+    """
+    by_name = {figure["name"]: figure for run in runs.values() for figure in run["figures"]}
+
+    def write_number(found: re.Match[str]) -> str:
+        figure = by_name[found[1]]
+        return f"{figure['value'] * 3 / 0.6 / 10:.2g}" if found[2] == "cores" else number(figure[found[2]])
+
+    return _FIGURE.sub(write_number, text)
 
 
 def filled(page: str, runs: Mapping[str, Any]) -> str:

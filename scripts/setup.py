@@ -304,7 +304,7 @@ def _read(line: str, step: Step) -> None:
         step.done = min(step.total, step.done + 1)
         step.detail = re.split("[=<>; ]", line.partition(_SEEN[0])[2] or line.partition(": ")[2])[0]
     elif line.startswith(_STEPS):
-        step.detail = line[:100]
+        step.detail = f"({line[:100]})"
 
 
 def _remove_others(python: Path, venv: Path, wanted: Iterable[str]) -> None:

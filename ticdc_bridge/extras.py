@@ -22,4 +22,4 @@ def missing_package(error: ImportError, extra: str) -> str | None:
         return None
     if module in sys.stdlib_module_names:
         return f"this Python ({sys.executable}) lacks its own module {module}: use a complete installation of it"
-    return f"the Python package {module} is not installed: pip install 'ticdc-bridge[{extra}]'"
+    return f"the Python package {module} is not installed: in a clone of ticdc-bridge, pip install '.[{extra}]'"

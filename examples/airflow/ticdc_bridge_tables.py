@@ -1,6 +1,6 @@
 """Airflow 3: every ten minutes bring the lake's tables up to what TiDB has; each night put dead letters back.
 
-    pip install apache-airflow apache-airflow-providers-apache-spark 'ticdc-bridge[spark]'
+    pip install apache-airflow apache-airflow-providers-apache-spark '.[spark]'       # in a clone
     ticdc-bridge package --dir /opt/ticdc-bridge        # the zip and the script that spark-submit needs
     cp examples/airflow/ticdc_bridge_tables.py "$AIRFLOW_HOME/dags/"
 

@@ -1,6 +1,6 @@
 """An HTTP service over a changefeed: the last changes of a table, and its rows as they are in TiDB now.
 
-    pip install 'ticdc-bridge[service,spark]'        (the decoder needs neither Spark nor Java, but it is in that extra)
+    pip install '.[service,spark]'     in the clone (the decoder needs neither Spark nor Java, but it is in that extra)
     TOPIC=tidb_shop_orders uvicorn --app-dir examples/fastapi app:app
     curl localhost:8000/changes?limit=3
     curl localhost:8000/rows/450000000008/1          # the key's columns, with a slash between them

@@ -7,9 +7,9 @@
 #       examples/spark-submit/merge.sh                     on this machine, to try it; JAVA_HOME is a Java 17 or 21
 #   (Kubernetes: examples/kubernetes/transcode-executors.yaml)
 #
-# The Python of driver and executors needs the packages of `pip install 'ticdc-bridge[spark]'`. To YARN this script sends
+# The Python of driver and executors needs the packages of the extra `spark` of this clone. To YARN this script sends
 # them along; make them once, with the Python that the cluster's machines have:
-#   python3 -m venv env && env/bin/pip install 'ticdc-bridge[spark]' venv-pack && env/bin/venv-pack -p env -o dist/env.tar.gz
+#   python3 -m venv env && env/bin/pip install '.[spark]' venv-pack && env/bin/venv-pack -p env -o dist/env.tar.gz
 set -euo pipefail
 
 MASTER=${MASTER:-yarn}

@@ -294,7 +294,7 @@ def enum_index(name: str, elements: tuple[str, ...]) -> int:
 def _refuse_element(name: str, elements: tuple[str, ...]) -> NoReturn:
     if not elements:
         raise ValueError(f"its elements are not known; give a table definition ({Hint.DDL})")
-    raise ValueError(f"{name[:80]!r} is none of its elements")
+    raise ValueError(f"{name[:80]!r} is not one of its elements")
 
 
 def split_allowed(allowed: str, escapes_all: bool = False) -> tuple[str, ...]:

@@ -148,7 +148,7 @@ def _instant(formed: Check, text: str) -> None:
 def _is_element(names: frozenset[str], listed: str, text: str) -> None:
     """listed: the elements as TiCDC's Avro lists them, "" where they are certain."""
     if text not in names and f",{values.join_allowed((text,))}," not in listed:
-        raise ValueError(f"{text[:80]!r} is none of its elements")
+        raise ValueError(f"{text[:80]!r} is not one of its elements")
 
 
 def _are_elements(names: frozenset[str], listed: str, text: str) -> None:

@@ -93,4 +93,4 @@ def responses(route: Route, has_body: bool) -> Json:
     error = {V1: {"schema": {"$ref": "#/components/schemas/Error"}}}
     failed = {str(status): {"description": why, "content": error} for status, why in errors.items() if status >= 400}
     done: Json = {str(status): {"description": why} for status, why in route.answers.items() if status < 300}
-    return (done or {"200": {"description": "Done", "content": {V1: {}}}}) | failed
+    return (done or {"200": {"description": "Done", "content": {V1: {"schema": {}}}}}) | failed

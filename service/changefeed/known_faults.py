@@ -83,8 +83,8 @@ def _filters_renames(feed: ChangefeedSettings) -> bool:
 
 _TAKE_A_FIX: Final = "Use a release with the fix"
 _WRONG_DEFAULT: Final = (
-    "Where ALTER TABLE had added the column NOT NULL, TiCDC goes on to name the default from then: readers who fill a "
-    "missing value get it in place of NULL"
+    "If ALTER TABLE had added the column NOT NULL, TiCDC still puts the old default into the schema. A reader that "
+    "fills missing fields then shows this default where TiDB has NULL"
 )
 _RENAMES: Final = frozenset({"rename table", "all ddl"})
 _NEW_ARCHITECTURE: Final = "TiCDC's new architecture"

@@ -125,8 +125,8 @@ def _window(verdict: SubjectVerdict, url: str) -> Advice:
     text = (
         f"Open a compatibility window for {verdict.subject}: set the level NONE, register the new schema yourself, "
         f"set the level back ({verdict.rehearsal.level}), and only then run the DDL. TiCDC's own registration at the "
-        "first row then finds the schema and gets its id. Consumers must be able to read both schemas: those that "
-        "read by schema id can"
+        "first row then finds the schema and gets its id. Consumers that look up the "
+        "schema by its id can read both versions; check all others"
     )
     commands = (
         f'curl -X PUT {_JSON} -d \'{{"compatibility":"NONE"}}\' {base}/config/{subject}',

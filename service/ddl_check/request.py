@@ -78,7 +78,7 @@ def run_check(
     """As `answer_request`, from a catalog. assume, databases_of, trial: see CheckInput; by default the catalog's."""
     unknown = unknown_mode(request.sql_mode)
     if unknown:
-        details = f"sql_mode {unknown[:40]!r} is none of TiDB's: {', '.join(sorted(SQL_MODES))}"
+        details = f"sql_mode {unknown[:40]!r} is not one of TiDB's: {', '.join(sorted(SQL_MODES))}"
         raise SetupError("USAGE", details=details)
     full_catalog = with_snapshots(catalog, request.tables, request.db)
     statements = [parse(text, SHOW, request.db) for text in request.tables]

@@ -400,7 +400,7 @@ def judge(
         reason = _reason(change, now, text, part)
         old = getattr(before, part) if before else None
         if now.refusal and old is not None and standing.rehearse(subject, old)[0].refusal:
-            reason = f"The table's schema is refused already without this statement, and stays so. {reason}"
+            reason = f"The registry refuses this table's schema even before the statement. {reason}"
         elif between:
             reason = f"If a row of the table comes between the earlier statement and this one: {reason}"
         verdicts.append(SubjectVerdict(str(change.id), subject, part, text, now, reason))

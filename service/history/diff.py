@@ -32,7 +32,7 @@ TableKind = Literal["created", "described", "dropped", "recreated", "renamed", "
 _CREATING: Final = (ddl.CreateTable, ddl.CreateRelation, ddl.RecoverTable, ddl.FlashbackDatabase)
 _OF_DATABASES: Final = (ddl.CreateDatabase, ddl.AlterDatabase, ddl.DropDatabase, ddl.FlashbackDatabase)
 _DESCRIBED: Final = "it was described in between, not created: what it was before is not known"
-_NOT_FOLLOWED: Final = "a DDL in between was not understood: columns of the same name are taken for the same"
+_NOT_FOLLOWED: Final = "a DDL in between was not understood: columns of the same name count as the same"
 
 
 class Period(NamedTuple):

@@ -69,7 +69,7 @@ def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
     db, query, sql_mode = _text(body, "db"), _text(body, "query", None), _text(body, "sql_mode")
     unknown = unknown_mode(sql_mode)
     if unknown:
-        raise _entry_error(f"sql_mode {unknown[:40]!r} is none of TiDB's: {', '.join(sorted(SQL_MODES))}")
+        raise _entry_error(f"sql_mode {unknown[:40]!r} is not one of TiDB's: {', '.join(sorted(SQL_MODES))}")
     table = _text(body, "table") or table_of(query, db, mode, sql_mode)
     record = DdlRecord(_feed(body, history), when, db, table, query, mode=mode, sql_mode=sql_mode)
     return ManualEntry(record.changefeed, (record,))

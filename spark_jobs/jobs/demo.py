@@ -9,9 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,13 +48,13 @@ def run(folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SetupError("USAGE", details=f"--out {folder}: {error.strerror or error}") from error
-    with as_file(files("ticdc_bridge.schemas") / "files") as samples, _spark() as starting, _service(folder) as url:
-        _say(f"registry on {url}, store {folder / 'registry.db'}")
-        _register(samples / "shop.schemas.jsonl", url)
+    with sample_files() as samples, _spark() as starting, service(folder) as url:
+        say(f"registry on {url}, store {folder / 'registry.db'}")
+        register(samples / "shop.schemas.jsonl", url)
         with step("demo", "starting Spark"):
             spark = starting.result()
         code = _pipeline(spark, samples / "shop.messages.jsonl", url, folder)
-    _say(f"done in {time.monotonic() - began:.1f} s")
+    say(f"done in {time.monotonic() - began:.1f} s")
     return code
 
 
@@ -76,13 +76,18 @@ def _spark() -> Iterator[Future[SparkSession]]:
                 starting.result().stop()
 
 
+def sample_files() -> AbstractContextManager[Path]:
+    """The folder of the sample messages (schemas/files)."""
+    return as_file(files("ticdc_bridge.schemas") / "files")
+
+
 @contextmanager
-def _service(folder: Path) -> Iterator[str]:
-    """The registry as a process of its own, on a free port and an empty store; its URL. Ends with the demo."""
+def service(folder: Path, port: int = 0, options: Sequence[str] = ()) -> Iterator[str]:
+    """The service as a process of its own, on an empty store; its URL. Ends with the demo. port: 0 takes a free one."""
     store = folder / "registry.db"
     for old in folder.glob("registry.db*"):
         old.unlink()
-    words = ["serve", "--port", "0", "--store", f"sqlite:///{store.resolve()}"]
+    words = ["serve", "--port", str(port), "--store", f"sqlite:///{store.resolve()}", *options]
     command = [sys.executable, "-P", "-m", "ticdc_bridge", *words]
     paths = os.pathsep.join(path for path in sys.path if path)  # -P: and no others, such as the current folder
     with (
@@ -117,14 +122,14 @@ def _address(process: subprocess.Popen[str], log: Any) -> str:
     raise SetupError("USAGE", details=f"the registry did not start: {''.join(lines[-5:]).strip()}")
 
 
-def _register(path: Path, url: str) -> None:
+def register(path: Path, url: str) -> None:
     """Registers TiCDC's schemas in its order: in an empty registry they get the ids that the messages carry."""
     registry, entries = HttpSchemas(url, wait=15).check(), list(FileSchemas.read(path).all())
     for entry in entries:
         id_ = registry.id_of(entry.subject, entry.schema)
         if id_ != entry.id:
             raise SetupError("USAGE", details=f"{entry.subject}: registered as id {id_}, the messages say {entry.id}")
-    _say(f"registered {len(entries)} schemas of TiCDC, ids {', '.join(str(entry.id) for entry in entries)}")
+    say(f"registered {len(entries)} schemas of TiCDC, ids {', '.join(str(entry.id) for entry in entries)}")
 
 
 def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> int:
@@ -142,7 +147,7 @@ def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> in
         )
         target = folder / "debezium.jsonl"
         _write(out, target, summary)
-    print("", *summary.lines(), f"Debezium messages: {target}", sep="\n")
+    print("", *summary.lines(), f"Debezium messages: {target}", "Next: ticdc-bridge demo --kafka", sep="\n")
     return summary.exit_code
 
 
@@ -175,7 +180,7 @@ def _table(changes: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(title="changes decoded in Spark (a few of each kind)", show_lines=True, title_justify="left")
-    for heading in ("table", "op", "id", "commit", "before", "after"):
+    for heading in ("table", "op", "schema", "commit", "before", "after"):
         table.add_column(heading, overflow="fold")
     for change in changes:
         time_ = "(not in a tombstone)" if change["commit_time"] is None else f"{change['commit_time']:%H:%M:%S.%f}"[:-3]
@@ -211,5 +216,5 @@ def _write(messages: DataFrame, target: Path, summary: Summary) -> None:
     out.close()
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     print(f"demo: {text}", file=sys.stderr, flush=True)

@@ -152,9 +152,9 @@ def check_counts(counts: ChangeCounts, settings: TableSettings, summary: Summary
         )
     elif counts.bad is not None:
         details = (
-            f"column {counts.bad['column']}: its value in the change at commit_ts {counts.bad['commit_ts']} is none of"
-            " the type that the column has now, or nobody can tell what TiDB made of it. Begin with the changes that"
-            f" come after. {load_into_new(settings.id)}"
+            f"column {counts.bad['column']}: the value in the change at commit_ts {counts.bad['commit_ts']} does not"
+            " fit the column's current type, and the conversion that TiDB made is not known. Start with the changes"
+            f" after it. {load_into_new(settings.id)}"
         )
     if details is not None:
         raise SetupError("STOPPED", where=str(settings.id), details=details)

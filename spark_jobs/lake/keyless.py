@@ -56,8 +56,8 @@ def append_inserts(
     first = inserted.where("bad IS NOT NULL OR message_id IS NULL").select("bad", "commit_ts").first()
     if first is not None:
         raise columns.stopped(
-            f"column {first['bad']}: its value in the change at commit_ts {first['commit_ts']} is none of the type"
-            " that the column has now, or nobody can tell what TiDB made of it"
+            f"column {first['bad']}: the value in the change at commit_ts {first['commit_ts']} does not fit the"
+            " column's current type, and the conversion that TiDB made is not known"
             if first["bad"]
             else "rows of a table without a key are recognised by topic, partition and offset, which this input does"
             " not have: read them from Kafka, or from a file that has them"

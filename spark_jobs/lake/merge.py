@@ -190,9 +190,9 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
     )
     if row["bad"] is not None:
         raise columns.stopped(
-            f"column {row['bad']['column']}: its value in the change at commit_ts {row['bad']['commit_ts']} is none"
-            " of the type that the column has now, or nobody can tell what TiDB made of it, and no later change of"
-            f" the row is here. {load_again(columns.settings.id)}"
+            f"column {row['bad']['column']}: the value in the change at commit_ts {row['bad']['commit_ts']} does not"
+            " fit the column's current type, and the conversion that TiDB made is not known. No later change of the"
+            f" row is available. {load_again(columns.settings.id)}"
         )
     if row["lacking"] is not None:
         raise rows.lacking_key_error(*row["lacking"])
@@ -238,8 +238,8 @@ def write_by_commit_ts(
         row = late.join(stored, same, "left_anti").select("commit_ts").first()
         if row is not None:
             raise columns.stopped(
-                f"the change at commit_ts {row['commit_ts']} comes late, and the table has another key since: nobody"
-                " can tell whether its row was deleted."
+                f"the change at commit_ts {row['commit_ts']} comes late, and the table has got another key since:"
+                " whether its row was deleted is not known."
                 f" {load_again(columns.settings.id)}"
             )
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]

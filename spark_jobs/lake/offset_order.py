@@ -33,8 +33,8 @@ def refuse_truncate(changes: DataFrame, is_of_table: SparkColumn, id_: TableId) 
     """SetupError STOPPED for a TRUNCATE among the changes. is_of_table: events of the table."""
     if not changes.where(is_of_table).where(f"kind = 'ddl' AND ddl_type = {_TRUNCATE}").isEmpty():
         details = (
-            "a TRUNCATE TABLE without a commit_ts: nobody can tell which changes come before it. Begin with another"
-            " table, and the changes after it"
+            "a TRUNCATE TABLE without a commit_ts: which changes come before it is not known. Start in a new place,"
+            " with the changes after it"
         )
         raise SetupError("STOPPED", where=str(id_), details=details)
 
@@ -83,7 +83,7 @@ def write_by_offset(
         if position["offset"] is not None:
             details = (
                 f"the change at {position['topic']}, partition {position['partition']}, offset {position['offset']},"
-                " and one of the same key in another partition have the same timestamp: nobody can tell which is newer."
+                " and one of the same key in another partition have the same timestamp: which is newer is not known."
                 " Merge the whole topic into a new place, after the key's changes are in one partition"
             )
         raise columns.stopped(details)

@@ -152,7 +152,8 @@ class RowValues:
             try:
                 value = convert(value) if convert else value
             except ValueError as error:
-                details = f"column {column.name}: nobody can tell what TiDB made of its default {value!r}: {error}"
+                what = f"the conversion that TiDB made of its default {value!r} is not known"
+                details = f"column {column.name}: {what}: {error}"
                 raise SetupError("STOPPED", where=str(self.of_column.id), details=details) from error
         return value
 
@@ -209,7 +210,7 @@ class RowValues:
         if row is not None:
             details = (
                 f"the table got another key at commit_ts {at}, and the update at commit_ts {row['commit_ts']} was sent"
-                " without its old row: nobody can tell which row of the new key it changed. Merge first with the"
+                " without its old row, so the row of the new key is not known. Merge first with the"
                 " definitions and messages from before that statement, then with all"
             )
             raise SetupError("STOPPED", where=str(self.of_column.id), details=details)
@@ -220,8 +221,8 @@ class RowValues:
 
     def lacking_key_error(self, commit_ts: int | None, column: str) -> SetupError:
         details = (
-            f"the change at commit_ts {commit_ts} has no value of column {column}, which is in the key: nobody can tell"
-            " whose row it is. Is the definition that of the table?"
+            f"the change at commit_ts {commit_ts} has no value of column {column}, which is in the key."
+            " Check that the definition is the table's"
         )
         return SetupError("STOPPED", where=str(self.of_column.id), details=details)
 

@@ -79,8 +79,8 @@ class RowVersions:
         rows.refuse_older_key(changes)
         if counts.unknown_times:
             raise self.columns.stopped(
-                f"{counts.unknown_times} deletes have no commit_ts, and their messages no timestamp: nobody can tell"
-                " when the versions of their rows ended. Read them from Kafka, or from a message file that has"
+                f"{counts.unknown_times} deletes have no commit_ts, and their messages no timestamp, so the ends"
+                " of their row versions are not known. Read them from Kafka, or from a message file that has"
                 " timestamps"
             )
         if unsure is not None:

@@ -138,8 +138,8 @@ class TableColumns:
         if self.tombstone_table.exists():
             details = (
                 f"{self.lake_table.location} is not there, and its deleted keys are ({self.tombstone_table.location}):"
-                " somebody removed it, and the changes at hand alone do not make it. To begin anew remove the deleted"
-                " keys and the checkpoint too"
+                " the table was removed, and these changes alone do not make it again. To start anew, remove the"
+                " deleted keys and the checkpoint too"
             )
             raise self.stopped(details)
         self._create(table, steps)
@@ -420,8 +420,8 @@ class TableColumns:
         )
         if row is not None:
             details = (
-                f"column {row['lost']}: it got another type at commit_ts {step.commit_ts}, and nobody can tell what"
-                f" TiDB made of all its values. {load_into_new(self.settings.id)}"
+                f"column {row['lost']} got another type at commit_ts {step.commit_ts}, and the conversion that"
+                f" TiDB made of some values is not known. {load_into_new(self.settings.id)}"
             )
             raise self.stopped(details)
         rows = frame.select(*(conversions.get(name, F.col(quote_name(name))) for name in frame.columns))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ticdc_bridge.schemas.model.event import tso_physical_ms
 from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.schemas.plain.writer import json_line
 from ticdc_bridge.spark_jobs.pipeline.result import Summary, TableProgress
 
 T = TypeVar("T")
@@ -79,10 +80,15 @@ def report_slow_steps(text: str, after: float = 2.0, state: Callable[[], str] = 
         done.set()
 
 
-def tell_summary(command: str, summary: Summary, table: TableId | None = None) -> None:
-    """The summary on stderr, after what people have to know of it. table: whose rows were asked for."""
+def tell_summary(command: str, summary: Summary, table: TableId | None = None, as_json: bool = False) -> None:
+    """The summary on stderr, after what people have to know of it. table: whose rows were asked for. as_json: for
+    programs, in one line.
+    """
     for text in summary.warnings(table):
         print(f"warning: {text}", file=sys.stderr)
+    if as_json:
+        tell_counts(command, summary.counts() | {"exit_code": summary.exit_code}, as_json)
+        return
     tell_lines(command, summary.lines())
     for line in table_lines(command, summary.tables):
         print(line, file=sys.stderr)
@@ -91,6 +97,17 @@ def tell_summary(command: str, summary: Summary, table: TableId | None = None) -
 def tell_lines(command: str, lines: Iterable[str]) -> None:
     """Lines on stderr, each after the command's name."""
     print("\n".join(f"{command}: {line}" for line in lines), file=sys.stderr)
+
+
+def tell_counts(command: str, counts: Mapping[str, Any], as_json: bool) -> None:
+    """Counts on stderr: a line each, or one JSON object with `_` for blanks."""
+    if as_json:
+        print(
+            json_line({"command": command, **{name.replace(" ", "_"): n for name, n in counts.items()}}),
+            file=sys.stderr,
+        )
+    else:
+        tell_lines(command, [f"{name} {count}" for name, count in counts.items()])
 
 
 def batch_line(command: str, number: int, summary: Summary, lag: int | None, rate: float) -> str:

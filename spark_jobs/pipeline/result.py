@@ -6,7 +6,8 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ticdc_bridge.schemas.model.errors import Hint, WireError
 from ticdc_bridge.schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
@@ -130,6 +131,11 @@ class Summary:
         if self.flags:
             lines.append(f"flags {self.flags.total()}" + _list_counts(self.flags))
         return lines
+
+    def counts(self) -> dict[str, Any]:
+        """The summary for programs."""
+        kinds = "messages", "rows", "other", "out", "skipped", "errors", "dropped", "held", "checksums", "flags"
+        return {kind: getattr(self, kind) for kind in kinds} | {"tables": [asdict(entry) for entry in self.tables]}
 
     def warnings(self, table: TableId | None = None) -> list[str]:
         """What people have to know of a run that may look well: definitions that were not used, and no rows at all.

@@ -371,7 +371,7 @@ class _ChunkWriter:
     def _letter(self, chunk: int, first: int, arrays: Sequence[Any], row: int, number: int) -> str:
         """A row with a value that is none of its column's type. SourceError where it ends the load."""
         table, column = self.table.table, self.table.columns[number]
-        text = f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
+        text = f"column {column.name}: a value of the snapshot does not fit its type {column.type.name}"
         if not self.writing.has_letters:
             is_date = column.type.kind in self.writing.types.types.kinds
             hint = f"; {Hint.TYPES.of('exact')} keeps zero dates as text, {Hint.ON_LOSSY_FLAG} writes NULL" * is_date
@@ -385,7 +385,7 @@ class _ChunkWriter:
 
         value = plain(arrays[number])
         error = WireError(
-            "INVALID_VALUE", column=column.name, details=f"{value!r} is none of its type {column.type.name}"
+            "INVALID_VALUE", column=column.name, details=f"{value!r} is no value of its type {column.type.name}"
         )
         pairs = zip(self.table.columns, arrays, strict=True)
         letter = {

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyspark.sql import SparkSession
+
 from ticdc_bridge.clients.kafka import extents, number_sources
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient, table_location_of, topic_of_location, topics_of_location
 from ticdc_bridge.spark_jobs.pipeline.codec_config import check_any_order
@@ -19,6 +22,7 @@ from ticdc_bridge.spark_jobs.spark.frames import input_of_job
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
 from ticdc_bridge.spark_jobs.streaming.micro_batch import MicroBatchRunner
 from ticdc_bridge.spark_jobs.streaming.sinks import OrderedSink, session_of
+from ticdc_bridge.spark_jobs.streaming.table_results import tell_tables
 
 
 def run_to_table(
@@ -38,7 +42,14 @@ def run_to_table(
         )
     if dead is not None and table_location_of(dead) is None and topic_of_location(dead) is None:
         DeadLetters(dead, kafka)  # says whether the place can be written
-    return _run(job, source, out, dead, kafka, settings, table, statements)
+    summary = _run(job, source, out, dead, kafka, settings, table, statements)
+    session = SparkSession.getActiveSession()
+    if job.merge is not None and session is not None:
+        chosen = {str(id_): id_ for id_ in (TableId(db, name) for _, db, name, *_ in summary.used)}
+        written = [chosen[entry.name] for entry in summary.tables if entry.name in chosen]
+        asked = table_of(table)
+        tell_tables("merge", session, job, out, written if asked is None else [asked])
+    return summary
 
 
 def run_in_order(

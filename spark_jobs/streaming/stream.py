@@ -88,6 +88,7 @@ class StreamJob:
     patience: float = 600.0
     is_patient: bool = False
     statements: tuple[DdlText, ...] = ()
+    as_json: bool = False
 
 
 def run_stream(stream: StreamJob) -> int:
@@ -118,7 +119,7 @@ def run_stream(stream: StreamJob) -> int:
     refuse_connect(spark)
     running = _RunningStream(stream, source, spark, checkpoint, metrics)
     running.run_until_stopped()
-    tell_summary(stream.command, running.total, stream.table)
+    tell_summary(stream.command, running.total, stream.table, stream.as_json)
     if running.interrupted:
         print("interrupted: the next start goes on from the checkpoint", file=sys.stderr)
         return 130

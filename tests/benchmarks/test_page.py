@@ -28,3 +28,16 @@ def test_the_page_says_what_the_figures_say() -> None:
     text = (page.DOCS / "benchmarks.md").read_text(encoding="utf-8")
     runs = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     assert page.filled(text, runs) == text, "run `make bench` for one benchmark at least"
+
+
+def test_every_page_says_what_the_figures_say() -> None:
+    runs = json.loads((page.DOCS / "benchmarks.json").read_text(encoding="utf-8"))
+    texts = {
+        path: path.read_text(encoding="utf-8") for path in (page.DOCS.parent / "README.md", *page.DOCS.glob("*.md"))
+    }
+    assert {path.name for path, text in texts.items() if page.with_figures(text, runs) != text} == set(), (
+        "run `make docs`"
+    )
+    assert page.with_figures("3<!-- figure: registry.by-id value --> a second", runs).startswith("48,4")
+    named = {path.name for path, text in texts.items() if "<!-- figure: " in text}
+    assert named >= {"README.md", "operate.md"}

@@ -23,7 +23,7 @@ from ticdc_bridge.service.server.settings import Settings
 KUBERNETES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
 _ALTERNATIVE = "transcode-executors.yaml"  # stands in place of transcode.yaml
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-_OF_OTHERS = ("BRIDGE_CACHE", "BRIDGE_REGISTRY", "BRIDGE_JAVA_HOME", "BRIDGE_IVY_SETTINGS")  # of the Spark jobs
+_OF_OTHERS = ("BRIDGE_REVISION", "BRIDGE_CACHE", "BRIDGE_REGISTRY", "BRIDGE_JAVA_HOME", "BRIDGE_IVY_SETTINGS")
 
 
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -5,9 +5,11 @@
     <!-- not run: needs a Docker engine -->   before a block that these machines can't run
     <!-- until: listening on -->              before a block that goes on until Ctrl-C, which comes at these words
     <!-- exit: 1 -->                          before a block whose last command ends with another code than 0
-    <!-- said -->                             before a block of text: these lines are printed by the commands before it
+    <!-- said -->                             before a block of text: what the commands before it print, all of it. A
+                                              line `…` stands for any lines, `…` in a line for any text
 
-A block of commands is fenced as `sh`; what they print is fenced as `text` or not marked.
+A block of commands is fenced as `sh`; what they print is fenced as `text` or not marked. A block of Python is run
+if the page says what it prints.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ _INDENTED = re.compile(r"^ {4,}(make |python3? |\.venv/bin/|curl |docker |kubect
 class Block:
     """Commands between two fences. line: of the fence. not_run: why not, "" if they run.
 
-    said: what they print, by the page; an ellipsis stands for anything.
+    said: what they print, by the page. is_python: Python, not commands.
     """
 
     line: int
@@ -44,6 +46,7 @@ class Block:
     until: str = ""
     exit: int = 0
     said: str = ""
+    is_python: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,17 +68,17 @@ def read(path: Path) -> DocPage:
     blocks, unmarked = [], []
     for fence in _FENCE.finditer(text):
         line = text.count("\n", 0, fence.start()) + 1
-        if fence["info"].strip() == "sh":
+        if (language := fence["info"].strip()) in ("sh", "python"):
             said = _before(text[: fence.start()])
-            blocks.append(
-                Block(line, fence["body"], said.get("not run", ""), said.get("until", ""), int(said.get("exit", "0")))
-            )
+            known = said.get("not run", ""), said.get("until", ""), int(said.get("exit", "0"))
+            blocks.append(Block(line, fence["body"], *known, is_python=language == "python"))
         elif blocks and _SAID.search(text[: fence.start()]):
             blocks[-1] = replace(blocks[-1], said=fence["body"])
         elif not fence["info"].strip() and _COMMAND.match(fence["body"]):
             unmarked.append(line)
     outside = _FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
     unmarked += [outside.count("\n", 0, found.start()) + 1 for found in _INDENTED.finditer(outside)]
+    blocks = [block for block in blocks if block.said or not block.is_python]
     slow = _SLOW.search(text) is not None
     return DocPage(path, tuple(needs[1].split()) if needs else (), tuple(blocks), tuple(unmarked), slow)
 

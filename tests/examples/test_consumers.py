@@ -37,7 +37,7 @@ class Topic:
 
 @pytest.fixture(scope="module")
 def topic(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topic]:
-    """Filled as the tutorial does it without TiDB; and a message that nobody can read."""
+    """The samples, converted to TiCDC's Avro with its extension; and a message that nobody can read."""
     prefix, options = kafka.topic_name(), tmp_path_factory.mktemp("options") / "extension.json"
     name, to_kafka = f"{prefix}_shop_orders", ["--out", "kafka:", "--bootstrap-servers", kafka.bootstrap_servers]
     options.write_text('{"enable_tidb_extension": true}')

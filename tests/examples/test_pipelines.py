@@ -33,7 +33,7 @@ from ticdc_bridge.spark_jobs.runtime.java import spark_java_home
 from ticdc_bridge.spark_jobs.runtime.spark_version import TRIED
 
 FOLDER = ROOT / "examples" / "pipelines"
-SAMPLE = ROOT / "schemas" / "files" / "shop.orders.open.jsonl"
+SAMPLE = ROOT / "schemas" / "files" / "shop.invoices.open.jsonl"
 _PINS = ROOT / "tests" / "spark_jobs" / "versions"
 
 
@@ -59,6 +59,8 @@ def test_two_runs(kafka: Kafka, tmp_path: Path) -> None:
     messages = [message for message in read_messages(SAMPLE) if isinstance(message, Message)]
     with running_service(store) as url:
         spec = own_specification(tmp_path, kafka, topic, url)
+        changes_of = spec.parent / "transformations" / "orders.py"
+        changes_of.write_text(changes_of.read_text(encoding="utf-8").replace("= 'orders'", "= 'invoices'"))
         for some in (messages[:4], [*messages[4:], Message(b"?", b"?")]):
             send(kafka, topic, some)
             run_pipeline(packages, spec, tmp_path)

@@ -60,8 +60,8 @@ def section() -> str:
     notes = ["| | what | formats | code | flag |", "|---|---|---|---|---|"]
     notes += [_note(number, loss) for number, loss in enumerate(LOSSES, 1)]
     return "\n".join((
-        "How a value is written, and in brackets the numbers of values that do not come back as they were: _E_ are "
-        "refused, _F_ are flagged, _N_ show in the message itself. A number with a star concerns only readers "
+        "How a value is written. The codes in brackets point to the list below: values that change on the way. _E_: "
+        "refused. _F_: written with a flag. _N_: visible in the message. A number with a star concerns only readers "
         "without a table definition. Without brackets every value is exact.",
         "", *lines, "",
         "A value with a code is refused; under `--on-lossy flag`, where it has a flag too, it is written and "

@@ -17,16 +17,28 @@ _LETTERS = {"decode": "D", "encode": "E", "transcode": "T", "merge": "M", "verif
 
 def options() -> str:
     """The text of the part: a row for each option of the jobs."""
-    found: dict[str, tuple[Any, list[str]]] = {}
+    found: dict[str, dict[str, str]] = {}
     for command, letter in _LETTERS.items():
-        for option in (parameter for parameter in load(command).params if parameter.param_type_name == "option"):
-            for name in option.opts:
-                found.setdefault(name, (option, []))[1].append(letter)
+        for option in (param for param in load(command).params if param.param_type_name == "option"):
+            for name in () if option.hidden else option.opts:
+                found.setdefault(name, {})[letter] = _meaning(option)
     lines = ["| option | jobs | |", "|---|---|---|"]
-    for name, (option, letters) in sorted(found.items()):
-        jobs = "all" if len(letters) == len(_LETTERS) else "".join(letters)
-        lines.append(f"| `{name}` | {jobs} | {_meaning(option)} |")
+    for name, texts in sorted(found.items()):
+        jobs = "all" if len(texts) == len(_LETTERS) else "".join(texts)
+        lines.append(f"| `{name}` | {jobs} | {_joined(texts)} |")
     return "\n".join(lines) + "\n"
+
+
+def _joined(texts: dict[str, str]) -> str:
+    """The first of the jobs' texts; where they differ in the default alone, with each of these."""
+    split = {letter: text.partition(" Default: ") for letter, text in texts.items()}
+    defaults: dict[str, str] = {}
+    for letter, (_, _, default) in split.items():
+        defaults[default] = defaults.get(default, "") + letter
+    first = next(iter(split.values()))
+    if len(defaults) == 1 or len({text for text, _, _ in split.values()}) > 1:
+        return "".join(first)
+    return f"{first[0]} Default: {', '.join(f'{default[:-1]} ({jobs})' for default, jobs in defaults.items())}."
 
 
 def _meaning(option: Any) -> str:

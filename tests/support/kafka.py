@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import base64
 import itertools
 import shutil
 import socket
@@ -22,44 +21,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.support import watchdog
-from ticdc_bridge.spark_jobs.runtime.jars import ivy_jar, jars
-from ticdc_bridge.spark_jobs.runtime.java import find_java
+from ticdc_bridge.spark_jobs.runtime.kafka_broker import START_SECONDS, prepare_broker
 
-START_SECONDS = 90
 STOP_SECONDS = 20
 ATTEMPTS = 3
-
-# pyspark's log4j 2 gives the broker a log; it takes the place of the table's bare slf4j-api.
-_LOGGING = ("slf4j-api-*.jar", "log4j-api-*.jar", "log4j-core-*.jar", "log4j-slf4j2-impl-*.jar", "log4j-1.2-api-*.jar")
-
-_SERVER = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=BROKER://127.0.0.1:{broker},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=BROKER://127.0.0.1:{broker}
-inter.broker.listener.name=BROKER
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
-log.dirs={data}
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=1
-group.initial.rebalance.delay.ms=0
-log.cleaner.dedupe.buffer.size=4194304
-log.retention.hours=-1
-"""
-_LOG4J = """\
-status = error
-rootLogger.level = info
-rootLogger.appenderRef.out.ref = out
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d %p %c{1}: %m%n
-"""
 
 
 class KafkaDidNotStart(RuntimeError):
@@ -130,12 +95,11 @@ class Kafka(Broker):
     def start(self) -> Kafka:
         """Format the storage and start the broker; returns when a client gets its metadata.
 
-        Errors: KafkaDidNotStart with the end of the log; SetupError when Java or a jar is missing.
+        Errors: KafkaDidNotStart with the end of the log; SetupError as of prepare_broker.
         """
-        command = _java_command(self.folder)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                self._start_once(command, attempt)
+                self._start_once(attempt)
             except KafkaDidNotStart as error:
                 if attempt == ATTEMPTS or not isinstance(error, _PortTaken):
                     atexit.unregister(self.stop)  # the folder stays for whoever looks into it
@@ -170,21 +134,11 @@ class Kafka(Broker):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
 
-    def _start_once(self, command: list[str], attempt: int) -> None:
+    def _start_once(self, attempt: int) -> None:
         broker, controller = _free_ports(2)
-        data = self.folder / f"data-{attempt}"
-        settings = self.folder / f"server-{attempt}.properties"
-        settings.write_text(_SERVER.format(broker=broker, controller=controller, data=data) + self._settings)
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if cluster_id.startswith("-"):  # the tool would take it for an option
-            cluster_id = "A" + cluster_id[1:]
-        tool = [*command, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings)]
-        done = subprocess.run(
-            tool, capture_output=True, text=True, errors="replace", timeout=START_SECONDS, check=False
-        )
-        if done.returncode != 0:
-            raise KafkaDidNotStart(f"formatting the storage failed:\n{(done.stdout + done.stderr)[-4000:]}")
-        self._command = [*command, "kafka.Kafka", str(settings)]
+        folder = self.folder / str(attempt)
+        folder.mkdir()
+        self._command = prepare_broker(folder, broker, controller, self._settings)
         self._log = self.folder / f"broker-{attempt}.log"
         if self._alive is None:
             atexit.register(self.stop)
@@ -221,17 +175,6 @@ class Kafka(Broker):
 
 class _PortTaken(KafkaDidNotStart):
     """Somebody took a port between choosing and binding it."""
-
-
-def _java_command(folder: Path) -> list[str]:
-    logging = [jar for pattern in _LOGGING for jar in ivy_jar().parent.glob(pattern)]
-    class_path = [*logging, *(jar for jar in jars("kafka") if not jar.name.startswith("slf4j-api-"))]
-    log4j = folder / "log4j2.properties"
-    log4j.write_text(_LOG4J)
-    return [
-        *(str(find_java().executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-        *(f"-Dlog4j2.configurationFile={log4j}", "-cp", ":".join(map(str, class_path))),
-    ]
 
 
 def _free_ports(count: int) -> list[int]:

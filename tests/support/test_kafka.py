@@ -14,7 +14,9 @@ import psutil
 import pytest
 from confluent_kafka import KafkaException
 
-from tests.support.kafka import Kafka, KafkaDidNotStart
+from tests.support.kafka import Kafka
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.spark_jobs.runtime import kafka_broker
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,9 +55,9 @@ def test_broker_ends_when_its_test_run_is_killed() -> None:
 
 
 def test_failure_to_start_shows_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.support.kafka._SERVER", "process.roles=nonsense\nlog.dirs={data}\n")
+    monkeypatch.setattr(kafka_broker, "_SERVER", "process.roles=nonsense\nlog.dirs={data}\n")
     kafka = Kafka()
-    with pytest.raises(KafkaDidNotStart, match="nonsense"):
+    with pytest.raises(SetupError, match="nonsense"):
         kafka.start()
     kafka.stop()
     assert not kafka.folder.exists()

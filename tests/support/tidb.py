@@ -16,11 +16,11 @@ import pytest
 
 _FOLDER = Path(__file__).parent / "tidb_server"
 _CACHE = Path(os.environ.get("TICDC_BRIDGE_TIDB_CACHE", Path.home() / ".cache" / "ticdc-bridge-tests" / "tidb"))
-_IS_BUILT = any(_CACHE.glob("v*/tidb-server"))
+IS_BUILT = any(_CACHE.glob("v*/tidb-server"))
 
 needs_tidb = [
-    pytest.mark.skipif(not (_IS_BUILT or shutil.which("go")), reason="no TiDB in the cache, and no go to build it"),
-    *([] if _IS_BUILT else [pytest.mark.slow, pytest.mark.timeout(3600)]),  # a build takes up to 20 minutes
+    pytest.mark.skipif(not (IS_BUILT or shutil.which("go")), reason="no TiDB in the cache, and no go to build it"),
+    *([] if IS_BUILT else [pytest.mark.slow, pytest.mark.timeout(3600)]),  # a build takes up to 20 minutes
 ]
 """Marks of tests that need a TiDB."""
 

@@ -72,7 +72,7 @@ WORKERS = [
     ),
     (
         ModuleNotFoundError("No module named 'pyspark'", name="pyspark"),
-        "the Python package pyspark is not installed: pip install 'ticdc-bridge[spark]'",
+        "the Python package pyspark is not installed: in a clone of ticdc-bridge, pip install '.[spark]'",
     ),
 ]
 
@@ -108,7 +108,7 @@ def test_an_extra_that_is_not_installed_is_named(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stderr) == (status, says)
 
-    lacks = "the Python package {} is not installed: pip install 'ticdc-bridge[{}]'"
+    lacks = "the Python package {} is not installed: in a clone of ticdc-bridge, pip install '.[{}]'"
     rows: list[tuple[tuple[str, ...], int, str]] = [
         (("--help",), 0, ""),
         (("--version",), 0, ""),

@@ -57,6 +57,7 @@ def _run(words: list[str], prog: str) -> int:
     try:
         from ticdc_bridge.cli.app import run
     except ModuleNotFoundError as error:
-        print(f"{PROGRAM}: the Python package {error.name} is not installed: pip install {PROGRAM}", file=sys.stderr)
+        reason = f"the Python package {error.name} is not installed: in a clone of {PROGRAM}, pip install ."
+        print(f"{PROGRAM}: {reason}", file=sys.stderr)
         return _WRONG_USAGE
     return run(words, prog)

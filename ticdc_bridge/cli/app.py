@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -157,6 +159,7 @@ def load(name: str) -> Any:
     for info in commands.registered_commands:
         info.cls = getattr(module, "COMMAND_CLASS", Command)
         info.help, _, examples = (inspect.getdoc(info.callback) or "").partition(_EXAMPLES)
+        info.short_help = re.split(r"[.:](?:\s|$)", info.help, maxsplit=1)[0].replace("\n", " ")
         texts = (examples and _EXAMPLES.lstrip() + examples, getattr(target, "notes", "").rstrip())
         info.epilog = "\n\n".join(filter(None, texts))
     command = get_command(commands)
@@ -208,8 +211,20 @@ def _did_you_mean(word: str, known: list[str]) -> str:
 # ---- the app
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"{PROGRAM} {__version__}")
+        print(f"{PROGRAM} {__version__}{_revision()}")
         raise typer.Exit
+
+
+def _revision() -> str:
+    """The commit of a clone, or the one that an image was made of; "" where nothing says it."""
+    import subprocess
+
+    root, found = Path(__file__).resolve().parents[2], os.environ.get("BRIDGE_REVISION", "")
+    if (root / ".git").exists():
+        with suppress(OSError):
+            command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--exclude=*"]
+            found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or found
+    return f" ({found})" if found else ""
 
 
 app = typer.Typer(
@@ -223,7 +238,7 @@ app = typer.Typer(
 @app.callback()
 def commands(
     version: bool = typer.Option(
-        False, "--version", "-V", is_eager=True, callback=_print_version, help="Print the version."
+        False, "--version", "-V", is_eager=True, callback=_print_version, help="Print the version and the commit."
     ),
 ) -> None:
     """Tools for TiCDC: schema registry, table history, decoding, format conversion, lake tables."""

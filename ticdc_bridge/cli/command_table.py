@@ -7,7 +7,7 @@ from typing import Final
 
 SERVICE, JOBS, BRIDGE = "service", "spark_jobs", "ticdc_bridge"
 EXTRA: Final = {SERVICE: "service", JOBS: "spark"}
-"""What `pip install 'ticdc-bridge[…]'` needs to be given for a program."""
+"""The extra of ticdc-bridge that has the packages of a program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ticdc_bridge.service.store.history_store import HistoryStore
 
 _DB: Final[Any] = option(INPUT, "DATABASE", "Only the tables of this database.")
-_INCLUSIVE: Final[Any] = flag(None, "--inclusive", "With the DDL at that very commit_ts, as rows after it have it.")
+_INCLUSIVE: Final[Any] = flag(None, "--inclusive", "Include a DDL with exactly this commit_ts.")
 
 
 @dataclass(kw_only=True)
@@ -183,8 +183,8 @@ def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None
 class Diff(HistoryCommand):
     """Print what changed between two times: tables created, dropped, renamed, and their columns, keys and options.
 
-    As in `at`, a time stands for the tables that a row with this commit_ts has: the DDL at that very commit_ts is not
-    in it without --inclusive. Exit code 0: nothing differs. 1: something does. 3: nothing that is known differs, but a
+    A time stands for the tables that a row with this commit_ts has: a DDL with exactly this commit_ts is left out
+    without --inclusive. Exit code 0: nothing differs. 1: something does. 3: nothing that is known differs, but a
     table can't be compared. 2: wrong usage, or a store that can't be read.
 
     Examples:
@@ -276,6 +276,8 @@ class Rebuild(HistoryCommand):
         return 1 if left else 0
 
 
-history = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The version history of TiDB's tables.")
+history = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, help="The version history of TiDB's tables."
+)
 for _command in (Replay, Snapshot, Diff, Export, Rebuild):
     history.command(_command.__name__.lower())(_command.as_function())

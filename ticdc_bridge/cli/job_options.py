@@ -47,11 +47,6 @@ Places:
                   each message's own topic (or the one that --topic names)
   delta:PATH      a Delta table, written by Spark; with {schema} and {table} in PATH one for each table
   iceberg:CATALOG.DB.TABLE   an Iceberg table; the catalog is configured by --conf spark.sql.catalog.…
-  --ddl SOURCE    JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
-                  "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE; or SQL (CREATE TABLE, USE …), which
-                  holds from the beginning
-  --history URL   the table histories that the service tracks, instead of --ddl FILE (docs/history.md)
-  --ddl stream    DDL events define the tables of the rows after them (transcode does that anyway, where it is in order)
 
 Exit codes:
   0 done   1 done, but some messages failed and are in the dead-letter queue
@@ -94,7 +89,14 @@ TYPES: Final[Any] = option(
     OUTPUT, None, "Temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp.",
     default="exact",
 )  # fmt: skip
+AS_JSON: Final[Any] = flag(REPORTS, "--json", "The summary as one JSON object, the last line on stderr.")
 FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each partition.", default="earliest")
+
+
+def on_lossy(default: str) -> Any:
+    """The option of a command that has this default."""
+    text = f"A value that can't be kept exactly is an error, or is kept with a flag. Default: {default}."
+    return option(ERRORS, None, text)
 
 
 @dataclass(kw_only=True)
@@ -131,11 +133,7 @@ class Reading(SchemaOptions, KafkaOptions):
     time_zone: str | None = option(INPUT, "ZONE", "Time zone of the changefeed. Default: UTC, with a warning.")
     from_options: Path | None = option(INPUT, "FILE", "Options of the format read, as JSON.")
     claim_check_dir: Path | None = CLAIM_CHECKS
-    on_lossy: Literal["error", "flag"] | None = option(
-        ERRORS, None,
-        "A value that can't be kept exactly is an error, or is kept with a flag. Default: flag for decode, explain "
-        "and verify, error for others.",
-    )  # fmt: skip
+    on_lossy: Literal["error", "flag"] | None = on_lossy("flag")
     craft_float: Literal["auto", "damaged", "sound"] | None = option(
         INPUT, None, "Craft's FLOATs: damaged by TiCDC, sound, or as the messages show. Default: auto."
     )
@@ -195,7 +193,11 @@ class JobOptions(Lineage, SparkConf, Reading):
     on_error: Literal["fail", "dead-letter", "drop"] = option(
         ERRORS, None, "What to do with a message that fails.", default="dead-letter"
     )
-    dead_letter: str | None = option(ERRORS, "FILE|kafka:TOPIC", "Where messages that fail go, with the reason.")
+    on_lossy: Literal["error", "flag"] | None = on_lossy("error")
+    dead_letter: str | None = option(
+        ERRORS, "FILE|kafka:TOPIC",
+        "Where messages that fail go, with the reason. Default: OUT.dead.jsonl, of a stream the folder OUT.dead.",
+    )  # fmt: skip
     spark: bool = flag(SPARK, "--spark", "Run in Spark, with the same result.")
     master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=with_retries)
     reader_features: Literal["minimal", "full"] = option(
@@ -211,6 +213,7 @@ class JobOptions(Lineage, SparkConf, Reading):
         STREAM, "T",
         "How long a stream retries while the registry or Kafka is down; if given, at the start too. Default: 10m.",
     )  # fmt: skip
+    json: bool = AS_JSON
     metrics: str | None = option(REPORTS, "FILE|:PORT", "Prometheus metrics: a text file, or served on a port.")
     metrics_host: str = option(
         REPORTS, "HOST", "The address that --metrics :PORT listens on; 0.0.0.0: every address.", default="127.0.0.1"

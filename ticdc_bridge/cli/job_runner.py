@@ -95,17 +95,15 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
         details = f"{args.out}: an Avro file is written in this process: leave out --spark and --stream"
         raise SetupError("USAGE", details=details)
     trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
-    if args.stream or args.checkpoint:
+    if args.stream:
         from ticdc_bridge.spark_jobs.streaming.stream import StreamJob, run_stream
 
-        if not (args.stream and args.checkpoint):
-            raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
         stream = StreamJob(
-            args.command, job, args.source, args.out, location, kafka, args.checkpoint, trigger,
+            args.command, job, args.source, args.out, location, kafka, str(args.checkpoint), trigger,
             table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
             metrics_host=args.metrics_host, lineage=args.lineage, job_name=name,
             patience=seconds(args.patience or "10m", "--patience"), is_patient=args.patience is not None,
-            statements=tuple(statements),
+            statements=tuple(statements), as_json=args.json,
         )  # fmt: skip
         return run_stream(stream)
     metrics.check(args.metrics)
@@ -121,13 +119,15 @@ def _run_job(args: JobOptions, job: Job, statements: Sequence[DdlText]) -> int:
         summary = _run(args, job, out, dead, kafka, settings)
     metrics.write(args.metrics, name, summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, job, summary, dead_letter=location)
-    tell_summary(args.command, summary, table_of(table))
+    tell_summary(args.command, summary, table_of(table), args.json)
     return summary.exit_code
 
 
 def _check_locations(args: JobOptions, job: Job, kafka: KafkaClient, dead_letters: str | None) -> None:
     """SetupError USAGE where what is read, written and asked for does not go together."""
     refuse_table_source(args.source)
+    if bool(args.stream) is not bool(args.checkpoint):
+        raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
     if kafka.read is None and args.source != "-" and "://" not in args.source and not Path(args.source).exists():
         raise SetupError("USAGE", details=f"{args.source}: No such file or directory")  # before Spark starts
     if is_storage_folder(args.source) and job.read.format not in ("canal-json", "auto"):

@@ -212,7 +212,7 @@ def test_each_statement_sees_what_the_former_ones_did(fresh: Registry) -> None:
     assert [s["statement"]["line"] for s in form["statements"]] == [1, 3, 3, 3]
     again = one("ALTER TABLE orders ADD c INT NOT NULL; ALTER TABLE orders ADD d INT", fresh)
     assert [s["verdict"] for s in again["statements"]] == [STOP, STOP]
-    assert "refused already without this statement" in again["statements"][1]["reason"]
+    assert "even before the statement" in again["statements"][1]["reason"]
     assert form["verdict"] == STOP
     assert form["statement"]["decided_by"] == 2
 
@@ -376,5 +376,5 @@ def test_a_partly_known_table_is_not_judged(fresh: Registry) -> None:
 def test_what_is_assumed_is_registered_under_the_name_before_the_statement(row: tuple[str, str]) -> None:
     form = one(row[0], assume=True)
     assert form["verdict"] == row[1]
-    assert "refused already" not in form["reason"]
+    assert "even before" not in form["reason"]
     assert one(row[0], settings_=ChangefeedSettings(), assume=True)["verdict"] == row[1]

@@ -435,7 +435,7 @@ def test_a_text_without_charset_does_not_tell_what_a_change_of_charset_is() -> N
 
 def test_unknown_modes_are_refused() -> None:
     question = CheckRequest("ALTER TABLE orders ADD COLUMN x INT", "shop", "ANSI, NONSENSE", changefeed=feed())
-    with pytest.raises(SetupError, match=r"'NONSENSE' is none of TiDB's: ALLOW_INVALID_DATES, ANSI,"):
+    with pytest.raises(SetupError, match=r"'NONSENSE' is not one of TiDB's: ALLOW_INVALID_DATES, ANSI,"):
         run_check(question, tables(), nothing_registered(), lambda _: "")
     run_check(replace(question, sql_mode="ansi, no_zero_date,"), tables(), nothing_registered(), lambda _: "")
     sql = 'SET sql_mode = "NOPE"; SET LOCAL sql_mode = "ANSI"; ALTER TABLE orders ADD COLUMN "x" INT'

@@ -68,7 +68,8 @@ DECIMAL = INT.replace("`v` int", "`v` decimal(5,1)")
 NEXT = {"commit_ts": 150, "after": {"id": "8", "v": "8"}}
 CASES = {
     "a value of which nobody knows what it became": Case(
-        "nobody can tell what TiDB made of it", [(DOUBLE, 200)], [{"commit_ts": 10, "after": {"id": "1", "v": "1.25"}}],
+        "the conversion that TiDB made is not known", [(DOUBLE, 200)],
+        [{"commit_ts": 10, "after": {"id": "1", "v": "1.25"}}],
         DECIMAL, [{"id": "1", "v": "1.3"}], NEXT, [{"id": 1, "v": "1.3"}, {"id": 8, "v": "8.0"}], replace=True,
     ),
     "rows of which nobody knows what they became": Case(
@@ -123,7 +124,7 @@ CASES = {
         INT, [{"id": "1", "v": "5"}], NEXT, [{"id": 1, "v": 5}, {"id": 8, "v": 8}], ddl=[(90, INT)], from_start=False,
     ),
     "a value in a changelog": Case(
-        "its value in the change at commit_ts 10 is none of the type", [(DOUBLE, 200)],
+        "the value in the change at commit_ts 10 does not fit", [(DOUBLE, 200)],
         [{"commit_ts": 10, "after": {"id": "1", "v": "1.25"}}],
         DECIMAL, [{"id": "1", "v": "1.3"}], NEXT, [{"id": 1, "v": "1.3"}, {"id": 8, "v": "8.0"}],
         output="--changelog", from_start=False,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import READ, TYPES, MessageJobOptions, TableSelection, formats
+from ticdc_bridge.cli.job_options import READ, TYPES, MessageJobOptions, TableSelection, formats, on_lossy
 from ticdc_bridge.cli.options import INPUT, OUTPUT, flag, option
 
 COMMAND_CLASS: Final = JobFileCommand
@@ -32,6 +32,7 @@ class Decode(TableSelection, MessageJobOptions):
     verify_checksum: bool = flag(
         INPUT, "--verify-checksum", "Compare each row with the row checksum it came with (exit code 1)."
     )
+    on_lossy: Literal["error", "flag"] | None = on_lossy("flag")
     table: str | None = option(
         INPUT, "DB.TABLE", "One table, its columns typed (to delta:PATH, FILE.parquet or FILE.avro)."
     )

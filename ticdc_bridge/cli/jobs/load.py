@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand, table_outputs_of
-from ticdc_bridge.cli.job_options import READ, TYPES, SchemaOptions, SparkConf, formats, with_retries
+from ticdc_bridge.cli.job_options import AS_JSON, READ, TYPES, SchemaOptions, SparkConf, formats, with_retries
 from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, SPARK, KafkaOptions, choice, flag, option
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
@@ -86,6 +86,7 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         ERRORS, "FILE", "Where rows go with a value that is none of its column's type. Without it, they stop the load."
     )
     master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].", parser=with_retries)
+    json: bool = AS_JSON
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import spark_settings, table_outputs
@@ -96,13 +97,14 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
         from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different
         from ticdc_bridge.spark_jobs.pipeline.job import Job
-        from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts, tell_lines
         from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, is_rule
         from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
         from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options
         from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_side, stages_of
         from ticdc_bridge.spark_jobs.snapshots.source import read_source
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
+        from ticdc_bridge.spark_jobs.streaming.table_results import tell_tables
 
         if (self.table is None) is (not self.tables):
             raise SetupError("USAGE", details="load: which tables? Give --table DB.TABLE or --tables PATTERNS")
@@ -139,9 +141,12 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
             if obstacles:
                 tell_lines("load: against it", obstacles)
             return 2 if obstacles else 0
-        done = run_load(load_job, session_of(job, settings, out, None))
-        tell_lines("load", [f"tso {tso}", f"rows {done.rows}", f"written {done.written}"])
-        tell_lines("load", [f"newer in the table {done.newer}", f"removed {done.removed}", f"errors {done.errors}"])
+        session = session_of(job, settings, out, None)
+        done = run_load(load_job, session)
+        tell_tables("load", session, job, out, [table.table.id for table in tables])
+        counts = {"tso": tso, "rows": done.rows, "written": done.written, "newer in the table": done.newer,
+                  "removed": done.removed, "errors": done.errors}  # fmt: skip
+        tell_counts("load", counts, self.json)
         return 1 if done.errors else 0
 
     def _check_handover(self, tso: int) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import READ, TYPES, JobOptions, TableSelection, formats
-from ticdc_bridge.cli.options import INPUT, OUTPUT, choice, option
+from ticdc_bridge.cli.job_options import READ, TYPES, JobOptions, TableSelection, formats, with_retries
+from ticdc_bridge.cli.options import INPUT, OUTPUT, SPARK, choice, option
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 
@@ -23,7 +23,7 @@ class Merge(TableSelection, JobOptions):
     schemas, in which a rename looks like a drop plus an add: columns are added, never removed.
 
     delta:PATH is written by delta-spark, or by deltalake (pip install deltalake) where Delta's jars can't be fetched:
-    deltalake writes local folders only, and rewrites the table when a column is renamed, dropped or retyped.
+    deltalake writes the table anew when a column is renamed, dropped or gets another type.
 
     iceberg:CATALOG.DB.TABLE is written by Iceberg's Spark runtime. The catalog is configured in Spark by --conf.
 
@@ -71,6 +71,8 @@ class Merge(TableSelection, JobOptions):
         default="commit_ts"
     )  # fmt: skip
     types: Literal["exact", "typed"] = TYPES
+    spark: bool = option(None, None, "merge always runs in Spark.", "--spark", default=False, hidden=True)
+    master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].", parser=with_retries)
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import (

@@ -28,7 +28,8 @@ if __name__ == "__main__":
 class Package(JobCommand):
     """Write the zip and the script for spark-submit.
 
-    The Python of the cluster needs what `pip install ticdc-bridge[spark]` brings, without pyspark itself.
+    The Python of the cluster needs the packages of the extra `spark` (in a clone: pip install '.[spark]'), without
+    pyspark itself.
 
     Examples:
       ticdc-bridge package --out dist

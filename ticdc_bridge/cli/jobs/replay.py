@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
-from ticdc_bridge.cli.job_options import FROM_OFFSET, Lineage, SparkConf
+from ticdc_bridge.cli.job_options import AS_JSON, FROM_OFFSET, Lineage, SparkConf
 from ticdc_bridge.cli.options import INPUT, OUTPUT, KafkaOptions, option
 from ticdc_bridge.schemas.model.errors import ERRORS, SetupError
 
@@ -43,13 +43,14 @@ Exit codes:
     since: str | None = option(INPUT, "TIME", "Only from this time on: 2026-11-20T08:00:00Z, or ms since 1970.")
     max_attempts: int = option(INPUT, "N", "Leave out messages that failed this often.", min=1, default=3)
     from_offset: str = FROM_OFFSET
+    json: bool = AS_JSON
 
     def run(self) -> int:
         from ticdc_bridge.cli.codec_arguments import kafka_of, spark_settings
         from ticdc_bridge.schemas.inputs.replay import LetterFilter, replay
         from ticdc_bridge.spark_jobs.io.endpoints import message_sink
         from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
-        from ticdc_bridge.spark_jobs.pipeline.progress import tell_lines
+        from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts, tell_lines
         from ticdc_bridge.spark_jobs.streaming import lineage
 
         for code in self.reason:
@@ -69,7 +70,11 @@ Exit codes:
              "source": self.source, "target": self.out, "tables": edges, "messages": done.read, "written": done.sent,
              "failed": done.tired + done.unread},
         )  # fmt: skip
-        tell_lines("replay", done.lines())
+        if self.json:
+            counts = {"read": done.read, "sent": done.sent, "left_out": done.left, "too_many_attempts": done.tired}
+            tell_counts("replay", counts | {"unreadable": done.unread, "exit_code": done.exit_code}, True)
+        else:
+            tell_lines("replay", done.lines())
         return done.exit_code
 
 
