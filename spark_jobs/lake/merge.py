@@ -23,6 +23,8 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, unsure_step
+from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import NOT_THERE
+from ticdc_bridge.spark_jobs.lake.direct_merge import NO_VECTORS, REFUSALS, merge_directly
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE, without_null_values
@@ -107,6 +109,16 @@ class CurrentTable:
         began, settings = time.monotonic(), self.columns.settings
         self.check_key(self.columns, table, self.columns.lake_table.exists())
         self.columns.refuse_names(table)
+        if self.write is write_by_commit_ts and self.loading is None:
+            try:
+                keys, newest_ts = merge_directly(self.columns, changes, table, steps)
+            except REFUSALS as why:
+                if str(why) not in (NO_VECTORS, NOT_THERE):
+                    summary.ways[str(settings.id), str(why)] += 1
+            else:
+                summary.ways[str(settings.id), ""] += 1
+                summary.merges[str(settings.id)] = TableMerge(time.monotonic() - began, newest_ts)
+                return keys
         rows = RowValues(self.columns.values, table, [] if settings.by_offset else steps)
         if settings.by_offset:  # no offset is before or after a statement
             rows.refuse_other_columns(changes, bool(steps))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files
-from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn
-from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql
+from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, set_for_now
+from ticdc_bridge.spark_jobs.spark.session import is_connect
+
+_MANY, _merged = 20, Counter[str]()
+"""After so many batches into a table in this process (by its path) a warning says what they cost."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,12 @@ class SparkDelta(SqlTable):
     @property
     def location(self) -> str:
         return f"delta:{self.path}"
+
+    @property
+    def log_folder(self) -> str | None:
+        """Where the table is, if it can be committed to from here (spark_jobs.lake.direct_merge); None: elsewhere."""
+        is_here = "://" not in self.path and not is_connect(self.spark)
+        return delta_files.absolute_path(self.path) if is_here else None
 
     @property
     def _sql_name(self) -> str:
@@ -85,6 +97,23 @@ class SparkDelta(SqlTable):
 
     def add_rows(self, frame: DataFrame) -> None:
         frame.write.format("delta").mode("append").save(delta_files.absolute_path(self.path))
+
+    def merge(self, frame: DataFrame, upsert: Upsert) -> None:
+        super().merge(frame, upsert)
+        _merged[self.path] += 1
+        if _merged[self.path] == _MANY and self.properties().get("delta.enableDeletionVectors") != "true":
+            print(
+                f"warning: {self.location}: each batch writes the files anew that have a row it changes. With deletion"
+                " vectors it writes the rows, at a tenth of the cost; not every reader knows them (docs/lake.md):"
+                " --reader-features full for new tables, ALTER TABLE … SET TBLPROPERTIES"
+                " ('delta.enableDeletionVectors' = 'true') for this one",
+                file=sys.stderr,
+            )
+
+    def join_files(self, below: int) -> None:
+        """Writes data files of fewer bytes as larger ones, and those with many rows that are gone without these."""
+        with set_for_now(self.spark, "spark.databricks.delta.optimize.minFileSize", str(below)):
+            self.spark.sql(f"OPTIMIZE {self._sql_name}")
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         delta_files.allow_ntz(self.spark, self.path, types, have)
