@@ -27,7 +27,7 @@ from ticdc_bridge.spark_jobs.lake.change_checks import INEXACT_FLAGS
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
 from ticdc_bridge.spark_jobs.lake.delta_protocol.data_file import arrow_type, path_of_file, write_rows
 from ticdc_bridge.spark_jobs.lake.delta_protocol.deletion_vector import read_vector, write_vectors
-from ticdc_bridge.spark_jobs.lake.delta_protocol.key_search import FoundRows, NumberedKeys, check_key, find_rows
+from ticdc_bridge.spark_jobs.lake.delta_protocol.key_search import FoundRows, check_key, find_rows
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import (
     Action,
     Snapshot,
@@ -35,7 +35,7 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import (
     UnsupportedTable,
     log_of,
 )
-from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableSettings, find_lag, newest_gap
+from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, find_lag, newest_gap
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -71,12 +71,10 @@ class LastChanges:
         both = pa.concat_tables([upserts.select([*key, *ORDER]), deletes.select([*key, *ORDER])]).combine_chunks()
         ts, position, row = (np.asarray(both.column(name)) for name in ORDER)
         is_deleted = np.arange(len(both)) >= len(upserts)
-        columns = [both.column(name).combine_chunks() for name in key]
-        numbers = NumberedKeys(columns).numbers_of(columns)
-        last = np.zeros(numbers.max(initial=-1) + 1, np.int64)
-        order = np.lexsort((row, position, ~is_deleted, ts))
-        last[numbers[order]] = order  # the last of those that have the same number stays
-        last.sort()
+        order, ranks = np.lexsort((row, position, ~is_deleted, ts)), np.zeros(len(both), np.int64)
+        ranks[order] = np.arange(len(both))
+        ranked = both.select(key).append_column("\0rank", pa.array(ranks)).group_by(key).aggregate([("\0rank", "max")])
+        last = np.sort(order[np.asarray(ranked.column("\0rank_max"))])
         kept = last[~is_deleted[last]]
         rows = upserts.drop_columns([*ORDER]).take(pa.array(kept)).append_column(COMMIT_TS, pa.array(ts[kept]))
         keys = both.select(key).take(pa.array(last))
@@ -85,19 +83,16 @@ class LastChanges:
 
 def merge_directly(
     columns: TableColumns, changes: DataFrame, table: Table, steps: Sequence[SchemaChange]
-) -> DirectMerge:
-    """Brings row changes (as spark_jobs.lake.merge takes them) into a Delta table with deletion vectors.
-    One of REFUSALS: Spark has to do it.
+) -> tuple[int, int]:
+    """Brings row changes (as spark_jobs.lake.merge takes them) into a Delta table with deletion vectors: how many keys,
+    and the newest commit_ts. One of REFUSALS: Spark has to do it.
     """
-    target = DirectTable.of(columns)
-    shape = target.shape_of(columns.settings, table, steps)
-    size = F.sum(
-        F.expr("octet_length(concat_ws('', map_values(after))) + octet_length(concat_ws('', map_values(before)))")
-    )
-    count, timed, oldest, size = changes.agg(
-        F.count(F.lit(1)), F.count("commit_ts"), F.min("commit_ts"), size
-    ).collect()[0]
-    if count > _MOST_CHANGES or (size or 0) > _MOST_BYTES:
+    target = DirectTable.of(columns, table, steps)
+    shape = target.shape
+    size = "octet_length(concat_ws('', map_values(after))) + octet_length(concat_ws('', map_values(before)))"
+    facts = F.count(F.lit(1)), F.count("commit_ts"), F.min("commit_ts"), F.sum(F.expr(size))
+    count, timed, oldest, total = changes.agg(*facts).collect()[0]
+    if count > _MOST_CHANGES or (total or 0) > _MOST_BYTES:
         raise UnusualChanges("more changes than this process takes")
     if timed < count or not count or oldest <= shape.since:
         raise UnusualChanges("changes without a commit_ts, or that are not newer than the table's last statement")
@@ -107,62 +102,54 @@ def merge_directly(
     for lake_table, log in ((columns.lake_table, target.log), (columns.tombstone_table, target.tombstones)):
         if log.exists() and _has_many_files(log.snapshot()):
             lake_table.join_files(_SMALL_FILE)  # type: ignore[attr-defined]  # it has log_folder, too
-    return DirectMerge(len(last.keys), int(last.commit_ts.max()))
-
-
-class DirectMerge(NamedTuple):
-    """How many keys were merged, and the newest commit_ts of the changes."""
-
-    keys: int
-    newest_ts: int
+    return len(last.keys), int(last.commit_ts.max())
 
 
 @dataclass(frozen=True)
 class DirectTable:
-    """A table, and that of its deleted keys (None: it is not there yet), as they were when they were looked at."""
+    """A table and that of its deleted keys, as they were when they were looked at (`deleted` None: not there yet), and
+    what changes have to be like.
+    """
 
     log: TransactionLog
     tombstones: TransactionLog
     snapshot: Snapshot
     deleted: Snapshot | None
+    shape: TableShape
 
     @staticmethod
-    def of(columns: TableColumns) -> DirectTable:
-        """UnsupportedTable for one that is not written so."""
-        folders = [getattr(table, "log_folder", None) for table in (columns.lake_table, columns.tombstone_table)]
-        if None in folders:
+    def of(columns: TableColumns, table: Table, steps: Sequence[SchemaChange]) -> DirectTable:
+        """UnsupportedTable for a table that is not written so, or not yet. steps: its history."""
+        folders = [getattr(each, "log_folder", None) for each in (columns.lake_table, columns.tombstone_table)]
+        log, tombstones = (log_of(folder or "") for folder in folders)
+        snapshot = log.snapshot() if all(folders) else None
+        if snapshot is None or snapshot.configuration.get("delta.enableDeletionVectors") != "true":
             raise UnsupportedTable(NO_VECTORS)
-        log, tombstones = map(log_of, folders)
-        snapshot, deleted = log.snapshot(), tombstones.snapshot() if tombstones.exists() else None
-        if snapshot.configuration.get("delta.enableDeletionVectors") != "true":
-            raise UnsupportedTable(NO_VECTORS)
+        if columns.settings.null_values:
+            raise UnsupportedTable("its messages have null values after deletes")
         if not all(map(find_spec, ("deltalake", "pyroaring"))):
             raise UnsupportedTable("deltalake and pyroaring are not installed")
+        deleted, settings, fields = (
+            tombstones.snapshot() if tombstones.exists() else None,
+            columns.settings,
+            snapshot.fields,
+        )
         for each in filter(None, (snapshot, deleted)):
             each.refuse_others()
-        return DirectTable(log, tombstones, snapshot, deleted)
-
-    def shape_of(self, settings: TableSettings, table: Table, steps: Sequence[SchemaChange]) -> TableShape:
-        """What changes of the table have to be like. UnsupportedTable where the table of the lake is another one yet,
-        UnusualChanges where its changes are never made here.
-        """
-        snapshot = self.snapshot
-        columns = [c for c in table.columns if not c.virtual]
-        key = [c.name for c in columns if c.handle_key]
-        if not key or settings.null_values:
-            raise UnusualChanges("it has no key, or messages with null values after deletes")
-        types = {name: (field.kind, field.comment) for name, field in snapshot.fields.items()}
+        types = {name: (field.kind, field.comment) for name, field in fields.items()}
         if (lag := find_lag(settings, table, steps, snapshot.configuration, types)) is not None:
             raise UnsupportedTable(lag)
+        stored = [c for c in table.columns if not c.virtual]
+        key = [c.name for c in stored if c.handle_key]
         for name in key:
-            check_key(snapshot.fields[name])
-        wanted = {name: types[name][0] for name in (*key, COMMIT_TS)}
-        if self.deleted is not None and {name: f.kind for name, f in self.deleted.fields.items()} != wanted:
+            check_key(fields[name])
+        if deleted is not None and {f.name: f.kind for f in deleted.fields.values()} != {
+            name: fields[name].kind for name in (*key, COMMIT_TS)
+        }:
             raise UnsupportedTable("its deleted keys have other columns")
-        fields, zone = snapshot.fields, settings.zone
-        shapes = {c.name: ColumnShape(arrow_type(fields[c.name]), c.type.kind in BYTES, zone) for c in columns}
+        shapes = {c.name: ColumnShape(arrow_type(fields[c.name]), c.type.kind in BYTES, settings.zone) for c in stored}
         since = max(newest_gap(snapshot.configuration), steps[-1].commit_ts if steps else -1)
-        return TableShape(shapes, key, since, INEXACT_FLAGS)
+        return DirectTable(log, tombstones, snapshot, deleted, TableShape(shapes, key, since, INEXACT_FLAGS))
 
     def merge(self, changes: LastChanges) -> None:
         """Brings the changes into the table: an upsert that is newer than its row and its key's delete, and a delete
@@ -205,11 +192,7 @@ class DirectTable:
         if taken.any():
             add = _append(log, snapshot, changes.rows.filter(pa.array(taken)))
             adds, files = [*adds, *add.actions], [*files, *add.files]
-        updated = int(is_newer[changes.rows_of].sum())
-        metrics = {
-            "numTargetRowsInserted": int(taken.sum()) - updated, "numTargetRowsUpdated": updated,
-            "numTargetRowsDeleted": int((is_newer & changes.is_deleted).sum()), "numSourceRows": len(late),
-        }  # fmt: skip
+        metrics = {"numSourceRows": len(late), "numOutputRows": int(taken.sum())}
         return Made("MERGE", metrics, [*removes, *adds], files)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -20,11 +21,8 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import Action, 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
-_TEXT = 32
-"""Characters of a text's bounds, as Delta's own writer has them."""
-_MOST_DIGITS = 15
-"""Digits of a DECIMAL that each reader of JSON has exactly."""
-_LAST = "\U0010ffff"
+_MOST_LETTERS, _MOST_DIGITS = 32, 15
+"""Of a text that is a bound, as Delta's own writer has them; of a DECIMAL that each reader of JSON has exactly."""
 
 
 def arrow_type(field: Field) -> Any:
@@ -64,28 +62,21 @@ def write_rows(table: Path, rows: Any, fields: Sequence[Field]) -> Action:
 
 def _statistics(rows: Any) -> dict[str, Any]:
     """numRecords, and the bounds of columns that have some."""
-    least, most, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
+    bounds: dict[str, dict[str, Any]] = {"min": {}, "max": {}}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
-        nulls[name] = column.null_count
-        if not pa.types.is_binary(column.type) and column.null_count < len(column):
-            bounds = pc.min_max(column)
-            for bound, found, is_most in ((least, bounds["min"], False), (most, bounds["max"], True)):
-                if (value := _bound(column.type, found.as_py(), is_most)) is not None:
-                    bound[name] = value
-    return {"numRecords": len(rows), "minValues": least, "maxValues": most, "nullCount": nulls, "tightBounds": True}
+        kinds = pa.types.is_integer, pa.types.is_string, pa.types.is_decimal, pa.types.is_date
+        found = pc.min_max(column).as_py() if any(test(column.type) for test in kinds) else {}
+        if all(map(_is_exact, found.values())):
+            for end, value in found.items():
+                is_date = pa.types.is_date(column.type)
+                bounds[end][name] = str(value) if is_date else float(value) if isinstance(value, Decimal) else value
+    nulls = {name: column.null_count for name, column in zip(rows.column_names, rows.columns, strict=True)}
+    ends = {"minValues": bounds["min"], "maxValues": bounds["max"]}
+    return {"numRecords": len(rows), **ends, "nullCount": nulls, "tightBounds": True}
 
 
-def _bound(kind: Any, value: Any, is_most: bool) -> Any:
-    """A bound as statistics have it, None for none. It need not be a value of the column, but no value is beyond it."""
-    if isinstance(value, str):
-        if len(value) <= _TEXT:
-            return value
-        is_last = value[_TEXT] == _LAST
-        return value[:_TEXT] + (_LAST if is_most else "") if not (is_most and is_last) else None
-    if pa.types.is_decimal(kind):
-        return float(value) if kind.precision <= _MOST_DIGITS else None
-    if pa.types.is_timestamp(kind):
-        return None
-    if pa.types.is_date(kind):
-        return value.isoformat()
-    return value
+def _is_exact(value: Any) -> bool:
+    """Whether JSON has a bound as it is; a bound that is left out says nothing."""
+    if isinstance(value, Decimal):
+        return len(value.as_tuple().digits) <= _MOST_DIGITS
+    return value is not None and (not isinstance(value, str) or len(value) <= _MOST_LETTERS)

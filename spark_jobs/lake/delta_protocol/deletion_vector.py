@@ -7,7 +7,6 @@ from base64 import b85decode, b85encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 from uuid import UUID, uuid4
 from zlib import crc32
 
@@ -20,25 +19,23 @@ _FORMAT, _MAGIC = b"\x01", struct.pack("<I", 1681511377)
 _B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _ENCODE, _DECODE = bytes.maketrans(_B85, _Z85), bytes.maketrans(_Z85, _B85)
-_UUID_LENGTH = 20  # of a UUID in Z85
+_UUID_LENGTH = 20
 
 
 def read_vector(table: Path, descriptor: Mapping[str, Any]) -> BitMap64:
-    """The positions of the rows that are gone. descriptor: of an add action. UnsupportedTable for one in another place,
-    or whose bytes are damaged.
+    """The positions of the rows that are gone. descriptor: of an add action. UnsupportedTable for one that is elsewhere
+    or damaged.
     """
     from pyroaring import BitMap64
 
-    text, size = descriptor["pathOrInlineDv"], descriptor["sizeInBytes"]
-    if descriptor["storageType"] == "i":
-        data = b85decode(text.encode().translate(_DECODE))[:size]
-    else:
-        with _file_of(table, descriptor["storageType"], text).open("rb") as file:
-            file.seek(descriptor.get("offset") or 0)
-            stored_size = int.from_bytes(file.read(4))
-            data = file.read(size)
-            if stored_size != size or int.from_bytes(file.read(4)) != crc32(data):
-                raise UnsupportedTable(f"the deletion vector {file.name} is damaged")
+    if descriptor["storageType"] != "u":
+        raise UnsupportedTable("a deletion vector is in the log, or in another folder")
+    size, file = descriptor["sizeInBytes"], _file_of(table, descriptor["pathOrInlineDv"])
+    with file.open("rb") as stored:
+        stored.seek(descriptor.get("offset") or 0)
+        stored_size, data, check = int.from_bytes(stored.read(4)), stored.read(size), int.from_bytes(stored.read(4))
+    if stored_size != size or check != crc32(data):
+        raise UnsupportedTable(f"the deletion vector {file.name} is damaged")
     if data[:4] != _MAGIC:
         raise UnsupportedTable("a deletion vector has another format")
     return BitMap64.deserialize(data[4:])
@@ -59,16 +56,12 @@ def write_vectors(table: Path, vectors: Mapping[str, BitMap64]) -> tuple[Path | 
             "cardinality": len(vector),
         }  # fmt: skip
         made += struct.pack(">i", len(data)) + data + struct.pack(">I", crc32(data))
-    file = _file_of(table, "u", name)
+    file = _file_of(table, name)
     file.write_bytes(made)
     return file, descriptors
 
 
-def _file_of(table: Path, storage: str, text: str) -> Path:
-    if storage == "u":
-        uuid = UUID(bytes=b85decode(text[-_UUID_LENGTH:].encode().translate(_DECODE)))
-        return table / text[:-_UUID_LENGTH] / f"deletion_vector_{uuid}.bin"
-    url = urlsplit(text)
-    if storage != "p" or url.scheme not in ("", "file"):
-        raise UnsupportedTable(f"a deletion vector is at {text}")
-    return Path(unquote(url.path))
+def _file_of(table: Path, text: str) -> Path:
+    """A file of vectors. text: a prefix of the folder's name, if any, and a UUID in Z85."""
+    uuid = UUID(bytes=b85decode(text[-_UUID_LENGTH:].encode().translate(_DECODE)))
+    return table / text[:-_UUID_LENGTH] / f"deletion_vector_{uuid}.bin"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +19,7 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import Action, 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
-_MOST_CODES, _AFTER_ALL = 1 << 62, (1 << 63) - 1
+_AFTER_ALL = (1 << 63) - 1
 
 
 class FoundRows(NamedTuple):
@@ -41,37 +39,6 @@ def check_key(field: Field) -> None:
         raise UnsupportedTable(f"column {field.name} of its key is {field.kind}")
 
 
-@dataclass(frozen=True)
-class NumberedKeys:
-    """Keys, numbered as they first appear. columns: Arrow arrays without NULL, one key a row."""
-
-    columns: Sequence[Any]
-
-    @cached_property
-    def _values(self) -> list[Any]:
-        return [pc.unique(column) for column in self.columns]
-
-    @cached_property
-    def _known(self) -> Any:
-        return pc.unique(self._codes(self.columns))
-
-    def numbers_of(self, columns: Sequence[Any]) -> Any:
-        """The number (int64) of each row's key, -1 for a key that is none of these."""
-        return np.asarray(pc.index_in(self._codes(columns), self._known).fill_null(-1)).astype(np.int64)
-
-    def _codes(self, columns: Sequence[Any]) -> Any:
-        """One value for all columns, NULL where one is in no key."""
-        if len(columns) == 1:
-            return columns[0]
-        codes, size = pa.scalar(0), 1
-        for column, values in zip(columns, self._values, strict=True):
-            size *= len(values)
-            if size > _MOST_CODES:
-                raise UnsupportedTable("the keys of the batch have too many values")
-            codes = pc.add(pc.multiply(codes, len(values)), pc.index_in(column, values).cast(pa.int64()))
-        return codes
-
-
 def find_rows(
     table: Path, files: Iterable[Action], key: Sequence[Field], time: Field, wanted: Sequence[Any], since: int,
     newer_only: bool,
@@ -81,7 +48,7 @@ def find_rows(
     since: the oldest change; the times of rows that are certainly older are -1. Of a row without a time it is after all
     others, as nothing is newer than NULL. newer_only: files whose rows are all older are left out.
     """
-    keys, names = NumberedKeys(wanted), [field.physical for field in key]
+    names = [field.physical for field in key]
     bounds = [(found["min"].as_py(), found["max"].as_py()) for found in map(pc.min_max, wanted)]
     for add in files:
         stats = json.loads(add.get("stats") or "{}")
@@ -93,12 +60,11 @@ def find_rows(
         parts = [(np.zeros(0, np.int64),) * 3]
         with pyarrow.parquet.ParquetFile(path_of_file(table, add["path"]), memory_map=True) as file:
             for begin, group in _groups(file, names, bounds):
-                numbers = keys.numbers_of(_read(file, group, key))
-                positions = np.flatnonzero(numbers >= 0)
+                positions, numbers = _match(_read(file, group, key), wanted)
                 times = np.full(len(positions), -1)
                 if len(positions) and not is_older:
                     times = np.asarray(_read(file, group, [time])[0].fill_null(_AFTER_ALL))[positions]
-                parts.append((positions + begin, numbers[positions], times))
+                parts.append((positions + begin, numbers, times))
         positions, numbers, times = (np.concatenate(part) for part in zip(*parts, strict=True))
         if len(positions) and (descriptor := add.get("deletionVector")) is not None:
             gone = read_vector(table, descriptor)
@@ -106,6 +72,18 @@ def find_rows(
             positions, numbers, times = positions[stays], numbers[stays], times[stays]
         if len(positions):
             yield FoundRows(add, positions, numbers, times)
+
+
+def _match(rows: Sequence[Any], wanted: Sequence[Any]) -> tuple[Any, Any]:
+    """The positions of rows whose key is wanted, and the keys' numbers."""
+    if len(wanted) == 1:
+        numbers = np.asarray(pc.index_in(rows[0], wanted[0]).fill_null(-1))
+        positions = np.flatnonzero(numbers >= 0)
+        return positions, numbers[positions]
+    names = [str(n) for n in range(len(wanted))]
+    left, right = (pa.table([*of, pa.array(np.arange(len(of[0])))], [*names, "n"]) for of in (rows, wanted))
+    both = left.join(right, names, join_type="inner", right_suffix="umber")
+    return np.asarray(both.column("n")), np.asarray(both.column("number"))
 
 
 def _groups(file: Any, names: Sequence[str], bounds: Sequence[tuple[Any, Any]]) -> Iterator[tuple[int, int]]:

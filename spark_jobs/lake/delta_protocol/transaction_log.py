@@ -27,7 +27,7 @@ _FEATURES = frozenset((
 """Features of tables whose rows can be written as here, unless `_ACTIVE` or a column (`_COLUMN_RULES`) says that one
 asks for more.
 """
-_ACTIVE = re.compile(r"delta\.(appendOnly|enableChangeDataFeed|enableRowTracking|constraints\..*)")
+_ACTIVE = re.compile(r"(?i)delta\.((appendOnly|enableChangeDataFeed|enableRowTracking)=true|constraints\..*)")
 _COLUMN_RULES = (
     "delta.invariants",
     "delta.generationExpression",
@@ -53,6 +53,12 @@ class Field(NamedTuple):
     physical: str
     id: int | None
 
+    @staticmethod
+    def of(field: Mapping[str, Any]) -> Field:
+        name, more = field["name"], field["metadata"]
+        physical, number = (more.get(f"delta.columnMapping.{key}") for key in ("physicalName", "id"))
+        return Field(name, field["type"], more.get("comment", ""), physical or name, number)
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -70,28 +76,20 @@ class Snapshot:
     @cached_property
     def fields(self) -> dict[str, Field]:
         """The columns, by name."""
-        made = dict[str, Field]()
-        is_mapped = self.configuration.get("delta.columnMapping.mode", "none") != "none"
-        for field in json.loads(self.metadata["schemaString"])["fields"]:
-            name, more = field["name"], field["metadata"]
-            physical = more["delta.columnMapping.physicalName"] if is_mapped else name
-            number = more["delta.columnMapping.id"] if is_mapped else None
-            made[name] = Field(name, field["type"], more.get("comment", ""), physical, number)
-        return made
+        return {f["name"]: Field.of(f) for f in json.loads(self.metadata["schemaString"])["fields"]}
 
     def refuse_others(self) -> None:
         """UnsupportedTable for a table of which a writer has to do more than to write files, vectors and actions."""
         features = {*(self.protocol.get("readerFeatures") or ()), *(self.protocol.get("writerFeatures") or ())}
-        if others := sorted(features - _FEATURES):
-            raise UnsupportedTable(f"it has Delta's {', '.join(others)}")
-        for name, value in self.configuration.items():
-            if _ACTIVE.fullmatch(name) and value.lower() != "false":
-                raise UnsupportedTable(f"its property {name} is {value}")
-        if self.metadata.get("partitionColumns"):
-            raise UnsupportedTable("it has partitions")
-        for rule in _COLUMN_RULES:
-            if rule in self.metadata["schemaString"].replace('": ', '":'):
-                raise UnsupportedTable(f"a column has {rule}")
+        schema = self.metadata["schemaString"].replace('": ', '":')
+        others = [f"Delta's {name}" for name in sorted(features - _FEATURES)]
+        others += [
+            f"{name} {value}" for name, value in self.configuration.items() if _ACTIVE.fullmatch(f"{name}={value}")
+        ]
+        others += [f"a column with {rule}" for rule in _COLUMN_RULES if rule in schema]
+        others += ["partitions"] if self.metadata.get("partitionColumns") else []
+        if others:
+            raise UnsupportedTable(f"it has {others[0]}")
 
     def after(self, version: int, actions: Sequence[Action]) -> Snapshot:
         """The table after a commit."""
@@ -127,22 +125,18 @@ class TransactionLog:
         return snapshot
 
     def commit(self, version: int, actions: Iterable[Action]) -> bool:
-        """A version with these actions, whole or not at all; False: somebody else made it.
-
-        UnsupportedTable where the file system can't do that.
+        """A version with these actions, whole or not at all; False: somebody else made it. OSError where the file
+        system can't do that.
         """
-        text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
         temporary = self._folder / f".{uuid4()}.tmp"
         try:
             with temporary.open("x") as file:
-                file.write(text)
+                file.writelines(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
                 file.flush()
                 os.fsync(file.fileno())
             os.link(temporary, self._file(version))
         except FileExistsError:
             return False
-        except OSError as error:
-            raise UnsupportedTable(f"its folder takes no commit that is there or not at all: {error}") from error
         finally:
             temporary.unlink(missing_ok=True)
         return True

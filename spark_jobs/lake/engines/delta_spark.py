@@ -100,8 +100,8 @@ class SparkDelta(SqlTable):
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
         super().merge(frame, upsert)
-        _merged[self.path] += 1
-        if _merged[self.path] == _MANY and self.properties().get("delta.enableDeletionVectors") != "true":
+        _merged[path := delta_files.absolute_path(self.path)] += 1
+        if _merged[path] == _MANY and self.properties().get("delta.enableDeletionVectors") != "true":
             print(
                 f"warning: {self.location}: each batch writes the files anew that have a row it changes. With deletion"
                 " vectors it writes the rows, at a tenth of the cost; not every reader knows them (docs/lake.md):"
