@@ -54,6 +54,9 @@ def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
     Raises:
         UnusualChanges: a change that Spark has to look at.
     """
+    times = changes.column("commit_ts")
+    if times.null_count or (len(times) and pc.min(times).as_py() <= shape.since):
+        raise UnusualChanges("changes without a commit_ts, or that are not newer than the table's last statement")
     is_delete = pc.equal(changes.column("op"), "d")
     upserts, deletes = changes.filter(pc.invert(is_delete)), changes.filter(is_delete)
     bad = {f"{flag}:{name}" for flag in shape.inexact for name in shape.key}

@@ -81,30 +81,6 @@ class LastChanges:
         return LastChanges(keys, ts[last], is_deleted[last], rows, np.flatnonzero(~is_deleted[last]))
 
 
-def merge_directly(
-    columns: TableColumns, changes: DataFrame, table: Table, steps: Sequence[SchemaChange]
-) -> tuple[int, int]:
-    """Brings row changes (as spark_jobs.lake.merge takes them) into a Delta table with deletion vectors: how many keys,
-    and the newest commit_ts. One of REFUSALS: Spark has to do it.
-    """
-    target = DirectTable.of(columns, table, steps)
-    shape = target.shape
-    size = "octet_length(concat_ws('', map_values(after))) + octet_length(concat_ws('', map_values(before)))"
-    facts = F.count(F.lit(1)), F.count("commit_ts"), F.min("commit_ts"), F.sum(F.expr(size))
-    count, timed, oldest, total = changes.agg(*facts).collect()[0]
-    if count > _MOST_CHANGES or (total or 0) > _MOST_BYTES:
-        raise UnusualChanges("more changes than this process takes")
-    if timed < count or not count or oldest <= shape.since:
-        raise UnusualChanges("changes without a commit_ts, or that are not newer than the table's last statement")
-    rows = changes.select("op", "before", "after", "flags", *ORDER.values()).toArrow()
-    last = LastChanges.of(*typed_changes(rows, shape), shape.key)
-    target.merge(last)
-    for lake_table, log in ((columns.lake_table, target.log), (columns.tombstone_table, target.tombstones)):
-        if log.exists() and _has_many_files(log.snapshot()):
-            lake_table.join_files(_SMALL_FILE)  # type: ignore[attr-defined]  # it has log_folder, too
-    return len(last.keys), int(last.commit_ts.max())
-
-
 @dataclass(frozen=True)
 class DirectTable:
     """A table and that of its deleted keys, as they were when they were looked at (`deleted` None: not there yet), and
@@ -116,6 +92,7 @@ class DirectTable:
     snapshot: Snapshot
     deleted: Snapshot | None
     shape: TableShape
+    columns: TableColumns
 
     @staticmethod
     def of(columns: TableColumns, table: Table, steps: Sequence[SchemaChange]) -> DirectTable:
@@ -149,7 +126,25 @@ class DirectTable:
             raise UnsupportedTable("its deleted keys have other columns")
         shapes = {c.name: ColumnShape(arrow_type(fields[c.name]), c.type.kind in BYTES, settings.zone) for c in stored}
         since = max(newest_gap(snapshot.configuration), steps[-1].commit_ts if steps else -1)
-        return DirectTable(log, tombstones, snapshot, deleted, TableShape(shapes, key, since, INEXACT_FLAGS))
+        shape = TableShape(shapes, key, since, INEXACT_FLAGS)
+        return DirectTable(log, tombstones, snapshot, deleted, shape, columns)
+
+    def merge_frame(self, changes: DataFrame) -> tuple[int, int]:
+        """Brings row changes (as spark_jobs.lake.merge takes them) into the table: how many keys, and the newest
+        commit_ts. One of REFUSALS: Spark has to do it.
+        """
+        size = "octet_length(concat_ws('', map_values(after))) + octet_length(concat_ws('', map_values(before)))"
+        facts = F.count(F.lit(1)), F.count("commit_ts"), F.sum(F.expr(size))
+        count, timed, total = changes.agg(*facts).collect()[0]
+        if not count or timed < count or count > _MOST_CHANGES or (total or 0) > _MOST_BYTES:
+            raise UnusualChanges("more changes than this process takes, or some without a commit_ts")
+        last = self.last_of(changes.select("op", "before", "after", "flags", *ORDER.values()).toArrow())
+        self.merge(last)
+        return len(last.keys), int(last.commit_ts.max())
+
+    def last_of(self, changes: Any) -> LastChanges:
+        """Of an Arrow table of changes. UnusualChanges where Spark has to look at them."""
+        return LastChanges.of(*typed_changes(changes, self.shape), self.shape.key)
 
     def merge(self, changes: LastChanges) -> None:
         """Brings the changes into the table: an upsert that is newer than its row and its key's delete, and a delete
@@ -163,6 +158,9 @@ class DirectTable:
             rows = changes.keys.filter(mask).append_column(COMMIT_TS, pa.array(changes.commit_ts[changes.is_deleted]))
             _commit(self.tombstones, self.deleted, lambda snapshot: _append(self.tombstones, snapshot, rows))
         _commit(self.log, self.snapshot, lambda snapshot: self._replace(snapshot, changes))
+        for lake_table, log in ((self.columns.lake_table, self.log), (self.columns.tombstone_table, self.tombstones)):
+            if log.exists() and _has_many_files(log.snapshot()):
+                lake_table.join_files(_SMALL_FILE)  # type: ignore[attr-defined]  # it has log_folder, too
 
     def _late(self, changes: LastChanges) -> Any:
         """Which changes (bool) are older than the delete of their key."""
