@@ -3,7 +3,8 @@
 The rival has the rows decoded, typed, one a key and cached before its time counts, and knows nothing of deleted keys or
 of what comes late. Both tables are Delta's or Iceberg's, made without options, with the same rows in as many
 files; batch after batch goes into both, in turn. Eight of ten changes update a row anywhere in the table, one inserts,
-one deletes. `lake-merge-full`: our table is made with --reader-features full, the rival's has Delta's defaults.
+one deletes. `lake-merge-full`: our table is made with --reader-features full, the rival's has Delta's defaults; batches
+of three sizes into 5 million rows, after as many as a JVM needs to compile.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 _ROWS, _QUICK_ROWS = 10_000_000, 1_000_000
 _CHANGES, _FEW = 10_000, 1_000
 _ROUNDS, _QUICK_ROUNDS = 5, 2
-_TARGET = 1 / 1.5
+_TARGET, _FULL_TARGET = 1 / 1.5, 6.0
+_FULL_ROWS = 5_000_000
+_FULL = {_CHANGES: (10, 5), 100_000: (2, 3), 1_000_000: (1, 2)}
+"""Of `lake-merge-full`: changes of a batch, and how many batches are left out and measured."""
 _FIRST_TS = 463_299_738_777_157_634
 _CREATE = "CREATE TABLE items (id BIGINT PRIMARY KEY, a INT, b DECIMAL(12,2), name VARCHAR(40), at DATETIME)"
 _MERGE = """
@@ -60,7 +64,13 @@ def _measure(run: Run, kind: str) -> Iterator[Figure]:
     from ticdc_bridge.spark_jobs.lake.tables import lake_config
     from ticdc_bridge.spark_jobs.spark.session import spark_session
 
-    rows = run.rows or (_QUICK_ROWS if run.quick else _ROWS)
+    is_full = kind == "delta-full"
+    rows = run.rows or (_QUICK_ROWS if run.quick else _FULL_ROWS if is_full else _ROWS)
+    sizes = (
+        _FULL
+        if is_full and not run.quick
+        else dict.fromkeys((_CHANGES, _FEW), (1, _QUICK_ROUNDS if run.quick else _ROUNDS))
+    )
     with tempfile.TemporaryDirectory() as folder:
         catalog = {
             "": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": f"{folder}/lake",
@@ -70,17 +80,17 @@ def _measure(run: Run, kind: str) -> Iterator[Figure]:
         spark = spark_session("benchmarks", master="local[2]", config=config)
         pair = _Pair(spark, Path(folder), rows, "iceberg" if kind == "iceberg" else "delta")
         run.say(f"two tables of {rows:,} rows")
-        pair.fill(FULL if kind == "delta-full" else {})
+        pair.fill(FULL if is_full else {})
         name = "lake-merge" if kind == "delta" else f"lake-merge-{kind.removeprefix('delta-')}"
-        for count in (_CHANGES, _FEW):  # of a run that is cut off, the one with a target is there
+        for count, (warm, rounds) in sizes.items():  # of a run that is cut off, the one with a target is there
             ours, theirs = list[float](), list[float]()
-            for number in range((_QUICK_ROUNDS if run.quick else _ROUNDS) + 1):
+            for number in range(warm + rounds):
                 run.say(f"batch {number} of {count:,} changes")
                 spent = pair.turn(count)
-                if number:  # the first one warms up
+                if number >= warm:
                     ours.append(spent[0].cpu)
                     theirs.append(spent[1].cpu)
-            target = _TARGET if count == _CHANGES else None
+            target = (_FULL_TARGET if is_full else _TARGET) if count == _CHANGES else None
             yield Figure(f"{name}.{count}-into-{rows}", median(ours), "s CPU a batch", "less", median(theirs), target)
         commits = pair.commits()
         pair.check()

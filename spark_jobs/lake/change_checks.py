@@ -18,7 +18,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_view import NOT_TYPED
 _WITH_OLDEST = ("unfit", "key_only", "rows")
 """Kinds of changes of which an error names the oldest."""
 _MAX_DRIVER_ROWS, _MAX_DRIVER_BYTES = 20_000, 1 << 24
-_INEXACT_FLAGS = (
+INEXACT_FLAGS = (
     "lossy_decimal",
     "float_damaged",
     "temporal_zero_ambiguous",
@@ -28,7 +28,7 @@ _INEXACT_FLAGS = (
 )
 """Flags of values that other values are written as, too."""
 _INEXACT_KEY = "get(filter(flags, f -> exists(`key`, k -> f IN ({}))), 0)".format(
-    ", ".join(f"concat('{flag}:', k)" for flag in _INEXACT_FLAGS)
+    ", ".join(f"concat('{flag}:', k)" for flag in INEXACT_FLAGS)
 )
 """SQL: one of these flags of a column of a change's key; NULL for none."""
 

@@ -23,6 +23,8 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, unsure_step
+from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import NOT_THERE, UnsupportedTable
+from ticdc_bridge.spark_jobs.lake.direct_merge import NO_VECTORS, REFUSALS, DirectTable
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE, without_null_values
@@ -107,6 +109,15 @@ class CurrentTable:
         began, settings = time.monotonic(), self.columns.settings
         self.check_key(self.columns, table, self.columns.lake_table.exists())
         self.columns.refuse_names(table)
+        try:
+            keys, newest_ts = self.open_directly(table, steps).merge_frame(changes)
+        except REFUSALS as why:
+            if str(why) not in (NO_VECTORS, NOT_THERE):
+                summary.ways[str(settings.id), str(why)] += 1
+        else:
+            summary.ways[str(settings.id), ""] += 1
+            summary.merges[str(settings.id)] = TableMerge(time.monotonic() - began, newest_ts)
+            return keys
         rows = RowValues(self.columns.values, table, [] if settings.by_offset else steps)
         if settings.by_offset:  # no offset is before or after a statement
             rows.refuse_other_columns(changes, bool(steps))
@@ -127,6 +138,12 @@ class CurrentTable:
         written = self.write(self.columns, changes, rows, counts, forgotten_ts, summary)
         summary.merges[str(settings.id)] = TableMerge(time.monotonic() - began, counts.newest_ts)
         return written
+
+    def open_directly(self, table: Table, steps: list[SchemaChange]) -> DirectTable:
+        """The table to be written without Spark's MERGE. UnsupportedTable where that can't be."""
+        if self.write is not write_by_commit_ts or self.loading is not None:
+            raise UnsupportedTable(NO_VECTORS)
+        return DirectTable.of(self.columns, table, steps)
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the table, if there is one, to where the history is. As `merge` without rows."""

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
-from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, metadata_of
+from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, json_type, metadata_of
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_before, emptied_at
 from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
@@ -443,6 +443,37 @@ class TableColumns:
             details = f"column {name}: its rows don't fit from {have} to {kind}. {load_into_new(self.settings.id)}"
             raise self.stopped(details)
         self.lake_table.overwrite(frame.withColumn(name, F.expr(f"try_cast({quote_name(name)} AS {kind})")))
+
+
+def find_lag(
+    settings: TableSettings, table: Table, steps: Sequence[SchemaChange], properties: Mapping[str, str],
+    columns: Mapping[str, tuple[Any, str]],
+) -> str | None:  # fmt: skip
+    """What `TableColumns.follow` would have to do for a table of the lake that is there; None: nothing.
+
+    columns: the type, as a schema's JSON has it, and the comment of each.
+    """
+    expected = {_TYPES: settings.types.types, ORDER: None, _KEY: _key_text(table)}
+    expected |= {APPLIED: str(steps[-1].commit_ts)} if steps else {}
+    expected |= {_NAME: str(settings.names[-1][1])} if settings.names else {}
+    for name, value in expected.items():
+        if ({_TYPES: "exact"} | dict(properties)).get(name) != value:
+            return f"its property {name} is not {value} yet"
+    wanted = {c.name: (json_type(c, settings.types), _comment(c)) for c in table.columns if not c.virtual}
+    wanted[COMMIT_TS] = ("long", "")
+    if others := sorted(wanted.keys() ^ columns.keys()):
+        return f"it has other columns ({', '.join(others)})"
+    for name, (kind, comment) in wanted.items():
+        if columns[name][0] != kind or comment not in ("", columns[name][1]):
+            return f"column {name} is not as it is defined"
+    return None
+
+
+def newest_gap(properties: Mapping[str, str]) -> int:
+    """Up to which commit_ts changes need more than a table's rows and deleted keys: a snapshot has them, or deletes of
+    then are not known any more. -1: none do.
+    """
+    return max(int(properties.get(name, -1)) for name in (LOADED, _FORGOTTEN))
 
 
 def column_names(table: Table) -> set[str]:

@@ -47,7 +47,8 @@ class Summary:
     """Counts of one run. `out` are messages (or lines) written; errors are by code, flags by their name.
 
     mismatches: rows that were read without their table's definition, by what does not fit. merges: the last one into
-    each table, by its name. tables: the progress of each, where each has a place of its own.
+    each table, by its name. tables: the progress of each, where each has a place of its own. ways: batches of tables
+    with deletion vectors, by table and why Spark merged them; "": they were merged without its MERGE.
     """
 
     messages: int = 0
@@ -64,6 +65,7 @@ class Summary:
     held: int = 0
     merges: dict[str, TableMerge] = field(default_factory=dict)
     tables: list[TableProgress] = field(default_factory=list)
+    ways: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def count(self, result: MessageResult, topic: str | None = None) -> None:
         """Counts one message of a topic and what became of it; what is written is counted by who writes it."""
@@ -103,7 +105,7 @@ class Summary:
         self.dropped += other.dropped
         self.held = other.held
         self.merges |= other.merges
-        for name in (*_COUNTERS, "used"):
+        for name in (*_COUNTERS, "used", "ways"):
             getattr(self, name).update(getattr(other, name))
 
     @property
@@ -128,6 +130,8 @@ class Summary:
             lines.append(f"held back {self.held} above the watermark (--until-resolved): they are not in the output")
         if self.checksums:
             lines.append(f"checksums {self.checksums.total()}" + _list_counts(self.checksums))
+        for (table, why), count in sorted(self.ways.items()):
+            lines.append(f"{table} merged by Spark {count} ({why})" if why else f"{table} merged directly {count}")
         if self.flags:
             lines.append(f"flags {self.flags.total()}" + _list_counts(self.flags))
         return lines

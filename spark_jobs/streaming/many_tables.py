@@ -24,6 +24,7 @@ from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
+from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.name_history import RenameChain
 from ticdc_bridge.spark_jobs.lake.table_columns import load_into_new
 from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
@@ -34,6 +35,7 @@ from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
 
 _TABLE = "_of_table"
+_WAITED = 20
 _BESIDE = ("changelog", "versions")
 """Places beside a table's location."""
 
@@ -91,6 +93,26 @@ class ManyTables:
         self._states = checkpoint.table_locations() if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
         self._histories = TableHistories([])
+        self.was_direct, self._waited = True, 0
+
+    def tries_directly(self, statements: Sequence[DdlText]) -> bool:
+        """Whether a batch is tried without Spark's MERGE first: not where tables may have to follow new statements, and
+        seldom after one with a table that Spark had to merge.
+        """
+        self._waited = 0 if self.was_direct else (self._waited + 1) % _WAITED
+        return self._statements == tuple(statements) and not self._waited
+
+    def task_of_name(self, id_: TableId) -> TableTask | None:
+        """The table of a name, None for one that is not taken. UnsupportedTable where a batch by Spark comes first."""
+        chains = self._histories.tables_named(id_)
+        names = [name for name in map(self._first_name, chains) if name is not None]
+        if not names:
+            return None
+        is_kept = len(chains) == 1 and str(names[0].folded) in self._states
+        task = self._task_of(chains[0]) if is_kept else None
+        if task is None or task.refused is not None:
+            raise UnsupportedTable("its place is not known yet, or its name was another table's, too")
+        return task
 
     def write(
         self, changes: DataFrame | None, number: int, statements: Sequence[DdlText], summary: Summary,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,7 +16,9 @@ from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
-from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
+from ticdc_bridge.spark_jobs.lake.direct_merge import DirectTable
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain, shared_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
@@ -55,16 +58,12 @@ def merge_table(
     location: of the current table, if the job has one. job: knows the tables as they are in this batch. statements: of
     the history, in any order. owners: finds the table's changes among others', which are counted; None: all are its.
     """
-    with DEFINITIONS_LOCK:
-        ordered = sort_statements(statements)
-        steps, names = schema_changes(ordered, id_), rename_chain(ordered, id_).names()
-        definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
-        table = definition or (newest_table(job.read, id_) if changes is not None else None)
+    definition, table, steps, names, shared = define_table(job, id_, statements, changes is not None)
     if table is not None and changes is not None and not steps and job.read.format == "avro":
         keyed = _with_key(table, id_, changes)
         if keyed is None:  # all are of other tables, and nothing says what the key is
             assert owners is not None
-            take_table(changes, names, summary, owners, shared_names(ordered))
+            take_table(changes, names, summary, owners, shared)
             return 0
         table = keyed
     has_key = table is None or any(c.handle_key for c in table.columns)
@@ -80,13 +79,46 @@ def merge_table(
         return 0
     taken, counts = changes, list[int]()
     if owners is not None:
-        taken = take_table(changes, names, summary, owners, shared_names(ordered))
+        taken = take_table(changes, names, summary, owners, shared)
     for number, target in enumerate(targets):
         counted = Summary() if number else summary  # what one of them counts of the changes is so for all
         counts.append(target.merge(taken, table, steps, counted))
         if counted.skipped[REPEATED] and number:
             summary.skipped[REPEATED] += counted.skipped[REPEATED]
     return counts[0]
+
+
+class TableDefinition(NamedTuple):
+    """A table as statements define it (`definition`), or else as registered schemas do (`table`); None: unknown."""
+
+    definition: Table | None
+    table: Table | None
+    steps: list[SchemaChange]
+    names: Names
+    shared: SharedNames
+
+
+def define_table(job: Job, id_: TableId, statements: Sequence[DdlText], asks_schemas: bool) -> TableDefinition:
+    """asks_schemas: registered schemas are asked where there are no statements."""
+    with DEFINITIONS_LOCK:
+        ordered = sort_statements(statements)
+        steps, names = schema_changes(ordered, id_), rename_chain(ordered, id_).names()
+        definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
+        table = definition or (newest_table(job.read, id_) if asks_schemas else None)
+        return TableDefinition(definition, table, steps, names, shared_names(ordered))
+
+
+def open_directly(
+    session: SparkSession, job: Job, id_: TableId, location: TableLocation, statements: Sequence[DdlText]
+) -> DirectTable:
+    """The current table of a name that no other table had. UnsupportedTable where Spark has to merge its changes."""
+    defined = define_table(job, id_, statements, asks_schemas=True)
+    if defined.table is None or len(defined.names) > 1 or defined.shared or job.changelog or job.versions:
+        raise UnsupportedTable("there is more to do than to write one table")
+    has_key = any(c.handle_key for c in defined.table.columns)
+    (target,) = targets_of(session, job, id_, location, defined.names, has_key)
+    assert isinstance(target, merge.CurrentTable)
+    return target.open_directly(defined.table, defined.steps)
 
 
 def targets_of(

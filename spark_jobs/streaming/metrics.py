@@ -71,6 +71,8 @@ class JobMetrics:
                 self._of(name, key).inc(count)
         for (_, db, table, *_), count in summary.used.items():
             self._of("table_rows", f"{db}.{table}").inc(count)
+        for (table, why), count in summary.ways.items():
+            self._of("table_batches", table, "spark" if why else "direct").inc(count)
         for table, merge in summary.merges.items():
             self._of("table_merge_seconds", table).observe(merge.seconds)
             if merge.newest_ts is not None:
@@ -100,6 +102,7 @@ COUNTERS: _Series = (
     ("dropped", "Messages left out as --on-error drop says.", []),
     ("rows", "Row changes read, by operation.", ["op"]),
     ("table_rows", "Row changes read, by table.", [TABLE]),
+    ("table_batches", "Batches of tables with deletion vectors: direct, or by Spark's MERGE.", [TABLE, "way"]),
     ("failed", "Messages that failed, by reason.", ["reason"]),
     ("skipped", "Events left out on purpose, by kind.", ["kind"]),
     ("flags", "Flags of row changes.", ["flag"]),

@@ -20,6 +20,7 @@ from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.direct_batch import can_merge_directly
 from ticdc_bridge.spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables
 from ticdc_bridge.spark_jobs.streaming.pieces import Form, error_of_row
@@ -68,6 +69,7 @@ class MicroBatchRunner:
         self._stages.append(release if job.until_resolved else add_held)
         self._dead = sink_for(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
         self._sender: KafkaSender | None = None
+        self._is_direct = can_merge_directly(spark, job)
         self._form: Form
         self._out: OrderedSink | RowsWriter
         if isinstance(out, OrderedSink):
@@ -125,6 +127,8 @@ class MicroBatchRunner:
         batch = MicroBatch(number, job, self._checkpoint, partitions, in_order=job.needs_order)
         if self._sender is not None and held_rows(batch) is None:
             return self._send(self._sender, frame, batch)
+        if self._is_direct and held_rows(batch) is None and self._merge_directly(frame, batch):
+            return batch.result
         with _persisted(decode(frame, job, self._form)) as pieces:
             is_ordered = isinstance(self._out, OrderedSink)
             batch.result = count_pieces(pieces, skips_fatal=is_ordered)
@@ -146,6 +150,17 @@ class MicroBatchRunner:
             with nullcontext(rows) if rows is decoded else _persisted(rows) as rows:
                 self._write(self._out, rows, batch)
         return batch.result
+
+    def _merge_directly(self, frame: DataFrame, batch: MicroBatch) -> bool:
+        """False: the batch goes by Spark."""
+        assert isinstance(self._out, TableMerger | ManyTablesWriter)
+        result = self._out.merge_directly(frame, batch)
+        if result is None:
+            return False
+        batch.result = result
+        self._definitions.forget_newest()
+        self._write_dead(frame, 0, batch)
+        return True
 
     def _write(self, writer: RowsWriter, rows: DataFrame, batch: MicroBatch) -> None:
         count, newest_ts = rows.agg(F.count(F.lit(1)), F.max(_COMMIT_TS[self._form])).collect()[0]

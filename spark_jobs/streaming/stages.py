@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -108,9 +109,14 @@ def decode(frame: DataFrame, job: Job, form: Form) -> DataFrame:
 
 def count_pieces(pieces: DataFrame, skips_fatal: bool) -> BatchResult:
     """SetupError where a worker could not go on, unless who takes the pieces in their order says so (skips_fatal)."""
-    result = BatchResult()
     counts = pieces.where("kind in ('told', 'fatal')").select("tally", "messages", "watermarks", "offsets", "error")
-    for row in counts.collect():
+    return count_rows(counts.collect(), skips_fatal)
+
+
+def count_rows(counts: Iterable[Any], skips_fatal: bool) -> BatchResult:
+    """As `count_pieces`, of the rows that count."""
+    result = BatchResult()
+    for row in counts:
         if row["error"] is not None:
             if skips_fatal:
                 continue

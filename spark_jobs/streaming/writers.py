@@ -10,13 +10,15 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable
 from ticdc_bridge.spark_jobs.pipeline.result import TableProgress
+from ticdc_bridge.spark_jobs.streaming.direct_batch import merge_directly
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
-from ticdc_bridge.spark_jobs.streaming.merge_batch import merge_table, take_table
+from ticdc_bridge.spark_jobs.streaming.merge_batch import merge_table, open_directly, take_table
 from ticdc_bridge.spark_jobs.streaming.pieces import Form
 from ticdc_bridge.spark_jobs.streaming.row_owners import RowOwners
 from ticdc_bridge.spark_jobs.streaming.sinks import BatchSink, TableSink
-from ticdc_bridge.spark_jobs.streaming.stages import DefinitionLearner, MicroBatch
+from ticdc_bridge.spark_jobs.streaming.stages import BatchResult, DefinitionLearner, MicroBatch
 from ticdc_bridge.spark_jobs.streaming.typed_batch import typed_rows
 
 _INPUT_ORDER = ("position", "number", "part")
@@ -69,6 +71,18 @@ class TableMerger:
     location: TableLocation
     definitions: DefinitionLearner
 
+    def merge_directly(self, frame: DataFrame, batch: MicroBatch) -> BatchResult | None:
+        """As spark_jobs.streaming.direct_batch has it."""
+        job, statements, is_own = batch.job, self.definitions.history(), self.table.folded.__eq__
+        try:
+            table = open_directly(frame.sparkSession, job, self.table, self.location, statements)
+        except REFUSALS:
+            return None
+        result = merge_directly(frame, job, lambda id_: table if is_own(id_) else None)
+        if result is not None:
+            result.summary.tables.clear()
+        return result
+
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         # A micro-batch has a session of its own: its views are not seen from another.
         session, changes = (rows.sparkSession, rows.select("change.*", "position")) if count else (self.spark, None)
@@ -85,6 +99,23 @@ class ManyTablesWriter:
     spark: SparkSession
     tables: ManyTables
     definitions: DefinitionLearner
+
+    def merge_directly(self, frame: DataFrame, batch: MicroBatch) -> BatchResult | None:
+        """As spark_jobs.streaming.direct_batch has it."""
+
+        def open_table(id_: TableId) -> DirectTable | None:
+            if (task := self.tables.task_of_name(id_)) is None:
+                return None
+            job = replace(batch.job, changelog=task.changelog, versions=task.versions)
+            location = table_location_of(task.location)
+            assert location is not None
+            return open_directly(frame.sparkSession, job, task.id, location, task.statements)
+
+        if not self.tables.tries_directly(self.definitions.history()):
+            return None
+        result = merge_directly(frame, batch.job, open_table)
+        self.tables.was_direct = result is not None
+        return result
 
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         session, changes = (rows.sparkSession, rows.select("change.*", "position")) if count else (self.spark, None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files
-from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, TableColumn
-from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql
+from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, set_for_now
 from ticdc_bridge.spark_jobs.spark.session import is_connect
+
+_MANY, _merged = 20, Counter[str]()
+"""After so many batches into a table in this process (by its path) a warning says what they cost."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,12 @@ class SparkDelta(SqlTable):
     @property
     def location(self) -> str:
         return f"delta:{self.path}"
+
+    @property
+    def log_folder(self) -> str | None:
+        """Where the table is, if it can be committed to from here (spark_jobs.lake.direct_merge); None: elsewhere."""
+        is_here = "://" not in self.path and not is_connect(self.spark)
+        return delta_files.absolute_path(self.path) if is_here else None
 
     @property
     def _sql_name(self) -> str:
@@ -106,6 +117,23 @@ class SparkDelta(SqlTable):
             transaction.readWholeTable()  # a merge at the same time, which does not see these rows, has a conflict then
             transaction.commit(rows, operation)
         return added is not None
+
+    def merge(self, frame: DataFrame, upsert: Upsert) -> None:
+        super().merge(frame, upsert)
+        _merged[path := delta_files.absolute_path(self.path)] += 1
+        if _merged[path] == _MANY and self.properties().get("delta.enableDeletionVectors") != "true":
+            print(
+                f"warning: {self.location}: each batch writes the files anew that have a row it changes. With deletion"
+                " vectors it writes the rows, at a tenth of the cost; not every reader knows them (docs/lake.md):"
+                " --reader-features full for new tables, ALTER TABLE … SET TBLPROPERTIES"
+                " ('delta.enableDeletionVectors' = 'true') for this one",
+                file=sys.stderr,
+            )
+
+    def join_files(self, below: int) -> None:
+        """Writes data files of fewer bytes as larger ones, and those with many rows that are gone without these."""
+        with set_for_now(self.spark, "spark.databricks.delta.optimize.minFileSize", str(below)):
+            self.spark.sql(f"OPTIMIZE {self._sql_name}")
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         delta_files.allow_ntz(self.spark, self.path, types, have)

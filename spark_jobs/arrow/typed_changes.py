@@ -1,0 +1,137 @@
+"""Change events with rows in plain form → columns of their table's types, where nothing about them is out of the
+ordinary. The rest is Spark's SQL's (spark_jobs.lake.row_values), which converts what can be and says what can't.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+
+pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
+
+ORDER = {"\0commit_ts": "commit_ts", "\0position": "position", "\0row": "row"}
+"""What orders changes of one key, by names that no column of a table has: columns of change events."""
+_HEX, _DIGITS = '{"hex":"', (8, -2)
+
+
+class UnusualChanges(Exception):
+    """Changes that are left to Spark; the text says why."""
+
+
+class ColumnShape(NamedTuple):
+    """kind: the Arrow type in the table. is_bytes: the plain form is {"hex":"…"}. zone: of TIMESTAMP text."""
+
+    kind: Any
+    is_bytes: bool
+    zone: str
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """What changes of a table have to be like. columns: all of them, by name. since: the commit_ts that all come after.
+    inexact: flags of a value that a message does not hold exactly, which none of the key may have.
+    """
+
+    columns: Mapping[str, ColumnShape]
+    key: Sequence[str]
+    since: int
+    inexact: Sequence[str]
+
+
+def typed_changes(changes: Any, shape: TableShape) -> tuple[Any, Any]:
+    """Upserts, with all columns, and deletes, with those of the key; both with ORDER. An update of the key is both.
+
+    Args:
+        changes: an Arrow table with the columns `op`, `before`, `after` (maps), `flags` and those of ORDER.
+        shape: of the table that all of them are of.
+
+    Raises:
+        UnusualChanges: a change that Spark has to look at.
+    """
+    times = changes.column("commit_ts")
+    if times.null_count or (len(times) and pc.min(times).as_py() <= shape.since):
+        raise UnusualChanges("changes without a commit_ts, or that are not newer than the table's last statement")
+    is_delete = pc.equal(changes.column("op"), "d")
+    upserts, deletes = changes.filter(pc.invert(is_delete)), changes.filter(is_delete)
+    bad = {f"{flag}:{name}" for flag in shape.inexact for name in shape.key}
+    flags = {*_distinct(changes.column("flags"))} & bad or {*_distinct(upserts.column("flags"))} & {"handle_key_only"}
+    if flags:
+        raise UnusualChanges(f"changes with {min(flags)}")
+    rows = _values(upserts.column("after"), shape, [*shape.columns])
+    removed = _values(deletes.column("before"), shape, shape.key)
+    if any(values.null_count for values in (*(rows[name] for name in shape.key), *removed.values())):
+        raise UnusualChanges("changes without a value of their key")
+    numbers = pa.array(np.flatnonzero(np.asarray(upserts.column("before").is_valid())))
+    new = {name: rows[name].take(numbers) for name in shape.key}
+    moved = upserts.take(numbers)
+    # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
+    old = _values(moved.column("before"), shape, shape.key, needs_all=False)
+    old = {name: pc.coalesce(values, new[name]) for name, values in old.items()}
+    is_moved = np.zeros(len(moved), bool)
+    for name, values in old.items():
+        is_moved |= ~np.asarray(pc.equal(values, new[name]))
+    before = _with_order(old, moved).filter(pa.array(is_moved))
+    return _with_order(rows, upserts), pa.concat_tables([_with_order(removed, deletes), before])
+
+
+def _with_order(columns: Mapping[str, Any], changes: Any) -> Any:
+    return pa.table({**columns, **{name: changes.column(of) for name, of in ORDER.items()}})
+
+
+def _distinct(lists: Any) -> list[str]:
+    texts: list[str] = pc.unique(pc.list_flatten(lists)).to_pylist()
+    return texts
+
+
+def _values(rows: Any, shape: TableShape, names: Sequence[str], needs_all: bool = True) -> dict[str, Any]:
+    """Columns of rows in plain form; NULL where a row lacks one, if it may."""
+    rows = rows.combine_chunks()
+    if rows.null_count:
+        raise UnusualChanges("changes without their row")
+    offsets = np.asarray(rows.offsets)
+    counts, begin = np.diff(offsets), int(offsets[0])
+    keys, items = (side.slice(begin, int(counts.sum())) for side in (rows.keys, rows.items))
+    width = int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
+    places = pa.array(np.arange(0, len(keys), width or 1))
+    found = {keys[n].as_py(): n for n in range(width)}
+    # Mostly all rows have the same columns in the same order.
+    is_alike = all(pc.all(pc.equal(keys.take(pc.add(places, n)), name)).as_py() for name, n in found.items())
+    made = dict[str, Any]()
+    for name in names:
+        if needs_all and len(rows) and pc.sum(pc.equal(keys, name)).as_py() != len(rows):
+            raise UnusualChanges(f"changes that lack column {name}")
+        is_found = is_alike and name in found
+        texts = items.take(pc.add(places, found[name])) if is_found else pc.map_lookup(rows, name, "first")
+        try:
+            made[name] = _typed(texts, shape.columns[name])
+        except (pa.ArrowInvalid, ValueError) as error:
+            raise UnusualChanges(f"a value that is none of column {name}'s type") from error
+    return made
+
+
+def _typed(texts: Any, column: ColumnShape) -> Any:
+    """ValueError, ArrowInvalid for a text that is none of the column's values, or means two times."""
+    if column.is_bytes:
+        return _bytes_of(texts, column.kind)
+    if pa.types.is_timestamp(column.kind) and column.kind.tz is not None:
+        return pc.assume_timezone(texts.cast(pa.timestamp("us")), column.zone).cast(column.kind)
+    return texts.cast(column.kind)
+
+
+def _bytes_of(texts: Any, kind: Any) -> Any:
+    if not pc.all(pc.starts_with(texts.drop_null(), _HEX), min_count=0).as_py():
+        raise ValueError("no bytes in plain form")
+    digits = pc.utf8_slice_codeunits(texts, *_DIGITS)
+    halves = np.asarray(pc.binary_length(digits).fill_null(0))
+    if (halves % 2).any():
+        raise ValueError("half a byte")
+    data = bytes.fromhex("".join(digits.drop_null().to_pylist()))
+    ends = np.concatenate((np.zeros(1, np.int32), np.cumsum(halves // 2, dtype=np.int32)))
+    validity = pa.py_buffer(np.packbits(np.asarray(texts.is_valid()), bitorder="little"))
+    return pa.Array.from_buffers(kind, len(texts), [validity, pa.py_buffer(ends), pa.py_buffer(data)])

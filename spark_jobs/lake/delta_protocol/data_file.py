@@ -1,0 +1,82 @@
+"""Data files: rows as Parquet, with what add actions tell of them (protocol: "Add File", "Per-file Statistics")."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+import pyarrow
+import pyarrow.compute
+import pyarrow.parquet
+
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_type_of
+from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import Action, Field, UnsupportedTable
+
+pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
+
+_MOST_LETTERS, _MOST_DIGITS = 32, 15
+"""Of a text that is a bound, as Delta's own writer has them; of a DECIMAL that each reader of JSON has exactly."""
+
+
+def arrow_type(field: Field) -> Any:
+    """UnsupportedTable for a type that files are not written with here."""
+    try:
+        kind = arrow_type_of(field.kind)
+    except (KeyError, TypeError):
+        kind = None
+    if kind is None or pa.types.is_nested(kind) or pa.types.is_duration(kind):
+        raise UnsupportedTable(f"column {field.name} is {field.kind}")
+    return kind
+
+
+def path_of_file(table: Path, path: str) -> Path:
+    """Where a data file is. path: of its add action. UnsupportedTable for one that is not on this machine's disk."""
+    if "://" in path:
+        raise UnsupportedTable(f"a data file is at {path}")
+    return table / unquote(path.removeprefix("file:"))
+
+
+def write_rows(table: Path, rows: Any, fields: Sequence[Field]) -> Action:
+    """A data file of rows (an Arrow table with the fields' names and types); its add action."""
+    described = []
+    for field in fields:
+        metadata = None if field.id is None else {"PARQUET:field_id": str(field.id)}
+        described.append(pa.field(field.physical, arrow_type(field), True, metadata))
+    columns = [rows.column(field.name) for field in fields]
+    physical = pa.Table.from_arrays(columns, schema=pa.schema(described))
+    name = f"part-00000-{uuid4()}-c000.snappy.parquet"
+    file = table / name
+    pyarrow.parquet.write_table(physical, file, compression="snappy", store_decimal_as_integer=True)
+    return {
+        "path": name, "partitionValues": {}, "size": file.stat().st_size,
+        "modificationTime": int(time.time() * 1000), "dataChange": True, "stats": json.dumps(_statistics(physical)),
+    }  # fmt: skip
+
+
+def _statistics(rows: Any) -> dict[str, Any]:
+    """numRecords, and the bounds of columns that have some."""
+    bounds: dict[str, dict[str, Any]] = {"min": {}, "max": {}}
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        kinds = pa.types.is_integer, pa.types.is_string, pa.types.is_decimal, pa.types.is_date
+        found = pc.min_max(column).as_py() if any(test(column.type) for test in kinds) else {}
+        if all(map(_is_exact, found.values())):
+            for end, value in found.items():
+                is_date = pa.types.is_date(column.type)
+                bounds[end][name] = str(value) if is_date else float(value) if isinstance(value, Decimal) else value
+    nulls = {name: column.null_count for name, column in zip(rows.column_names, rows.columns, strict=True)}
+    ends = {"minValues": bounds["min"], "maxValues": bounds["max"]}
+    return {"numRecords": len(rows), **ends, "nullCount": nulls, "tightBounds": True}
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether JSON has a bound as it is; a bound that is left out says nothing."""
+    if isinstance(value, Decimal):
+        return len(value.as_tuple().digits) <= _MOST_DIGITS
+    return value is not None and (not isinstance(value, str) or len(value) <= _MOST_LETTERS)

@@ -1,0 +1,134 @@
+"""A micro-batch whose tables are all written without Spark's MERGE: one Spark job decodes it and hands its changes over
+as Arrow's bytes, so that no row of them is one of the JVM's (docs/decisions/0050).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow
+import pyarrow.compute
+from pyspark.sql import DataFrame
+
+from ticdc_bridge.schemas.model.errors import Hint, hint_words, iterate_with_hints
+from ticdc_bridge.schemas.model.table import TableId
+from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
+from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
+from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable, LastChanges
+from ticdc_bridge.spark_jobs.pipeline.job import Job
+from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, TableMerge, TableProgress
+from ticdc_bridge.spark_jobs.spark.session import is_connect
+from ticdc_bridge.spark_jobs.spark.transport import map_messages
+from ticdc_bridge.spark_jobs.streaming.pieces import PieceBatches, pieces_type
+from ticdc_bridge.spark_jobs.streaming.stages import BatchResult, count_rows
+
+pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
+
+_MOST_BYTES = 1 << 29
+"""Bytes of a batch's changes, of all tasks together, that this process takes."""
+_PACKED = (
+    "kind string, tally map<string,bigint>, messages bigint, watermarks map<int,bigint>, offsets map<int,bigint>,"
+    " error struct<code:string,fields:string>, data binary"
+)
+_CHANGE = ("kind", "op", "commit_ts", "db", "table", "before", "after", "flags", "row")
+OpenTable = Callable[[TableId], DirectTable | None]
+"""A table by its name in the changes; None: it is none of the job's. One of REFUSALS where Spark has to merge it."""
+
+
+@dataclass(frozen=True)
+class PackedChanges:
+    """Rows of the input → pieces (`schema`) without what was made of events: change events come as Arrow's bytes
+    (`data`), up to `most` of them; one of kind "many" says that there were more.
+    """
+
+    job: Job
+    schema: Any
+    packed: Any
+    most: int
+    words: Mapping[Hint, str] = field(default_factory=hint_words)
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        return iterate_with_hints(self.words, self._pack(batches))
+
+    def _pack(self, batches: Iterable[Any]) -> Iterator[Any]:
+        changes, size = list[Any](), 0
+        for pieces in PieceBatches(self.job, "change", self.schema)(batches):
+            is_change = pc.equal(pieces.column("kind"), "out")
+            rest, made = pieces.filter(pc.invert(is_change)), pieces.filter(is_change)
+            if len(rest):
+                columns = [rest.column(f.name) for f in self.packed if f.name != "data"]
+                yield pa.RecordBatch.from_arrays([*columns, pa.nulls(len(rest), pa.binary())], schema=self.packed)
+            if len(made) and size <= self.most:
+                size += made.nbytes
+                event = made.column("change")
+                fields = dict(zip((f.name for f in event.type), event.flatten(), strict=True))
+                changes.append(pa.table({n: fields[n] for n in _CHANGE} | {"position": made.column("position")}))
+        if size > self.most:
+            yield pa.RecordBatch.from_pylist([{"kind": "many"}], self.packed)
+        elif changes:
+            sink, table = pa.BufferOutputStream(), pa.concat_tables(changes)
+            with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+                writer.write_table(table)
+            yield pa.RecordBatch.from_pylist([{"kind": "changes", "data": sink.getvalue().to_pybytes()}], self.packed)
+
+
+def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable) -> BatchResult | None:
+    """Decodes a micro-batch and merges it. None: it goes by Spark, also where something of it is written already; the
+    same changes do nothing twice.
+    """
+    most = _MOST_BYTES // max(2, frame.sparkSession.sparkContext.defaultParallelism)
+    run = PackedChanges(job, arrow_schema_of(pieces_type()), arrow_schema(_PACKED), most)
+    rows = map_messages(frame, run, _PACKED).collect()
+    if any(row["kind"] in ("dead", "many") for row in rows):
+        return None
+    result = count_rows([row for row in rows if row["data"] is None], skips_fatal=False)
+    summary, work = result.summary, list[tuple[DirectTable, LastChanges, int]]()
+
+    def merge(item: tuple[DirectTable, LastChanges, int]) -> None:
+        (table, last, count), began = item, time.monotonic()
+        table.merge(last)
+        name, newest = str(table.columns.settings.id), int(last.commit_ts.max())
+        summary.merges[name] = TableMerge(time.monotonic() - began, newest)
+        summary.ways[name, ""] += 1
+        summary.tables.append(TableProgress(name, count, len(last.keys), newest))
+
+    try:
+        for id_, changes in _tables([pa.ipc.open_stream(row["data"]).read_all() for row in rows if row["data"]]):
+            if id_ is None:
+                summary.skipped.update(changes.column("kind").to_pylist())
+            elif (table := open_table(id_)) is None:
+                summary.skipped[OTHER_TABLE] += len(changes)
+            else:
+                work.append((table, table.last_of(changes), len(changes)))
+        with ThreadPoolExecutor(job.at_once, "table") as pool:
+            list(pool.map(merge, work))
+    except REFUSALS:
+        return None
+    summary.out = sum(progress.out for progress in summary.tables)
+    return result
+
+
+def _tables(parts: Sequence[Any]) -> Iterator[tuple[TableId | None, Any]]:
+    """The row changes of each table, by its folded name; None: events that are no rows."""
+    if not parts:
+        return
+    changes, by_id = pa.concat_tables(parts), dict[TableId, list[str]]()
+    is_row = pc.equal(changes.column("kind"), "row")
+    yield None, changes.filter(pc.invert(is_row))
+    changes = changes.filter(is_row)
+    names = pc.binary_join_element_wise(changes.column("db"), changes.column("table"), "\0")
+    for name in pc.unique(names).to_pylist():  # TiDB takes names in any letters
+        by_id.setdefault(TableId(*name.split("\0")).folded, []).append(name)
+    for id_, letters in by_id.items():
+        yield id_, changes.filter(pc.is_in(names, pa.array(letters)))
+
+
+def can_merge_directly(session: Any, job: Job) -> bool:
+    """False for a job whose batches all go by Spark."""
+    is_plain = job.current and job.changelog is None and job.versions is None and job.order == "commit_ts"
+    return job.merge is not None and is_plain and not job.needs_order and not is_connect(session)
