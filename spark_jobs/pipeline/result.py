@@ -46,7 +46,8 @@ class Summary:
     """Counts of one run. `out` are messages (or lines) written; errors are by code, flags by their name.
 
     mismatches: rows that were read without their table's definition, by what does not fit. merges: the last one into
-    each table, by its name. tables: the progress of each, where each has a place of its own.
+    each table, by its name. tables: the progress of each, where each has a place of its own. set_aside: of them those
+    that can't go on while the others do: how many changes wait, and why.
     """
 
     messages: int = 0
@@ -63,6 +64,7 @@ class Summary:
     held: int = 0
     merges: dict[str, TableMerge] = field(default_factory=dict)
     tables: list[TableProgress] = field(default_factory=list)
+    set_aside: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def count(self, result: MessageResult, topic: str | None = None) -> None:
         """Counts one message of a topic and what became of it; what is written is counted by who writes it."""
@@ -100,17 +102,20 @@ class Summary:
         self.messages += other.messages
         self.out += other.out
         self.dropped += other.dropped
-        self.held = other.held
+        self.held, self.set_aside = other.held, other.set_aside
         self.merges |= other.merges
         for name in (*_COUNTERS, "used"):
             getattr(self, name).update(getattr(other, name))
 
     @property
     def exit_code(self) -> int:
-        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs.
+        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs; 2
+        when changes of tables that are set aside are not written.
 
         Messages dropped as asked for (--on-error drop) are counted, and no failure.
         """
+        if self.set_aside:
+            return 2
         return 1 if self.errors.total() > self.dropped or self.checksums["mismatch"] else 0
 
     def lines(self) -> list[str]:
@@ -129,6 +134,7 @@ class Summary:
             lines.append(f"checksums {self.checksums.total()}" + _list_counts(self.checksums))
         if self.flags:
             lines.append(f"flags {self.flags.total()}" + _list_counts(self.flags))
+        lines += [f"set aside {name}: {rows} changes wait: {why}" for name, (rows, why) in self.set_aside.items()]
         return lines
 
     def warnings(self, table: TableId | None = None) -> list[str]:

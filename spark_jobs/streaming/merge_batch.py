@@ -19,7 +19,7 @@ from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_sta
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain, shared_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
-from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind, TableSettings
+from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, TableKind, TableSettings
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
@@ -121,6 +121,12 @@ def targets_of(
         columns = columns_of(_location(job.versions), row_versions.KIND, settings)
         targets.append(row_versions.RowVersions(columns))
     return targets
+
+
+def loaded_ts(session: SparkSession, job: Job, location: TableLocation) -> int:
+    """The TSO of the newest snapshot from which all rows of a place come; -1: there is none."""
+    table = tables.engine_of(session, job.merge or AUTO, location.format)(session, location.name)
+    return int(table.properties().get(LOADED, -1)) if table.exists() else -1
 
 
 def _location(text: str) -> TableLocation:

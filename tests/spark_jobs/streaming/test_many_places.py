@@ -44,7 +44,7 @@ def _write(
 
     job = ManyTables(choice, _RULES, _PLACES, 1, True, Checkpoint(folder, {}))
     try:
-        job.write(changes, 0, (), Summary(), write_table, spark)
+        job.write(changes, 0, (), Summary(), write_table, lambda task: -1, spark)
     except SetupError as error:
         written.append(error.code)
     except KeyboardInterrupt:
