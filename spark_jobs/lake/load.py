@@ -22,7 +22,7 @@ from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 from ticdc_bridge.spark_jobs.arrow.change_schema import SOURCE
 from ticdc_bridge.spark_jobs.lake import changelog, merge, row_versions
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
-from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
+from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues, plain_sql
 from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import APPLIED, LOADED, TableColumns, load_into_new
@@ -74,7 +74,7 @@ class Snapshot:
 
     def text(self, number: int) -> str:
         """SQL: a value in plain form."""
-        return _plain(f"c_{number}", self._kinds[f"c_{number}"], self.columns[number])
+        return plain_sql(f"c_{number}", self._kinds[f"c_{number}"], self.columns[number])
 
     def typed(self, number: int, column: Column, values: ColumnValues) -> SparkColumn:
         """A value as the lake has it; NULL for one that the column can't hold."""
@@ -276,7 +276,7 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
     if "timestamp" in kinds:
         raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load it elsewhere")
     pairs = zip(rows.keys, kinds, strict=True)
-    texts = [F.expr(_plain(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
+    texts = [F.expr(plain_sql(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
     here = snapshot.changes().select(*rows.keys_of("after"))
     gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
     names = ", ".join(sql_literal(column.name) for column in rows.keys)
@@ -286,18 +286,6 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
         f"map_from_arrays(array({names}), array({before})) AS before", "CAST(-1 AS bigint) AS position",
     ).localCheckpoint()  # fmt: skip
     return None if deletes.isEmpty() else deletes
-
-
-def _plain(name: str, kind: str, column: Column) -> str:
-    """SQL: a value of a Spark type in plain form."""
-    if kind == "string":
-        return name
-    if kind == "binary":
-        return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
-    if kind == "timestamp_ntz":
-        fraction = "." + "S" * column.scale if column.scale else ""
-        return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
-    return f"CAST({name} AS string)"
 
 
 def load_past(

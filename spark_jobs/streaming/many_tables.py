@@ -27,7 +27,7 @@ from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
 from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, RenameChain
-from ticdc_bridge.spark_jobs.lake.table_columns import load_again, load_into_new
+from ticdc_bridge.spark_jobs.lake.table_columns import load_again
 from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput, location_by_rule
@@ -51,7 +51,7 @@ class TableTask:
     table that is made, if it is not the job's. changelog, versions: the places of these, None for none. refused: why it
     has no place: then it is not written, as one that fails. key: what its state is kept by. waited: changes of
     earlier batches, of a table that was set aside. read_until: `newest`, or just after a change without one came to
-    Kafka. needs: up to which commit_ts changes are gone, and why; a load of a newer TSO makes up for them. seen: the
+    Kafka. needs: up to which commit_ts changes are gone; a load of a newer TSO makes up for them. seen: the
     TSO of its snapshot and its statements, where these are asked for.
     """
 
@@ -69,7 +69,7 @@ class TableTask:
     key: str = ""
     waited: DataFrame | None = None
     read_until: int = -1
-    needs: tuple[int, str] = (-1, "")
+    needs: int = -1
     seen: list[int] = field(default_factory=list)
     summary: Summary = field(default_factory=Summary)
 
@@ -230,21 +230,17 @@ class ManyTables:
         except SetupError as error:
             return TableTask(chain, "", (), refused=error)
         task = TableTask(chain, str(location["location"]), self._histories.statements_of(chain), layout=layout)
-        task.key, task.needs = self._key(chain), self._needs(name)
+        task.key = self._key(chain)
+        task.needs = self._needs(name, task.key)
         for kind in _BESIDE:
             if self._rule(kind, output) is not None:
                 setattr(task, kind, str(location[kind]))
         return task
 
-    def _needs(self, name: TableId) -> tuple[int, str]:
+    def _needs(self, name: TableId, key: str) -> int:
         """Of a table whose changes the stream read when it was not chosen, or which waited too long: see TableTask."""
-        reasons = [
-            (until, f"an earlier run of this --checkpoint took --tables {choice}, and read its changes without it")
-            for choice, until in self._earlier
-            if not choice.takes(name)
-        ]
-        waited = self._set_aside.needs(str(name.folded)) if self._set_aside else -1
-        return max([*reasons, (waited, "it was set aside for too long, and its older changes are not kept")])
+        left_out = (until for choice, until in self._earlier if not choice.takes(name))
+        return max([self._set_aside.needs(key) if self._set_aside else -1, *left_out])
 
     def _rule(self, kind: str, output: TableOutput | None) -> str | None:
         return (getattr(output, kind) if output else None) or self._rules[kind]
@@ -323,9 +319,8 @@ class ManyTables:
         """True for a table that is set aside, and is not to be tried yet: the changes are kept. Of one that is to be
         tried, those that waited are found; it is refused as long as it lacks changes.
         """
-        tables, (needs, why) = self._set_aside, task.needs
-        is_aside = tables is not None and task.key in tables
-        if needs < 0 and not is_aside:
+        tables, is_aside = self._set_aside, self._set_aside is not None and task.key in self._set_aside
+        if task.needs < 0 and not is_aside:
             return False
         task.seen = [batch.loaded_of(task), task.digest]
         if tables is not None and is_aside:
@@ -333,13 +328,12 @@ class ManyTables:
                 self._keep(tables, task, batch)
                 return True
             task.waited = tables.waiting(task.key, batch.number, batch.session)
-        if task.seen[0] < needs:
-            details = f"{why}, up to commit_ts {needs}: a newer snapshot has them. {load_again(task.id)}"
-            if needs == NEVER_ENDS:
-                details = (
-                    f"{why}: merge it from the beginning with another --checkpoint, and leave it out here. Where the"
-                    f" beginning is gone: {load_into_new(task.id)}"
-                )
+        if task.seen[0] < task.needs:
+            details = "an earlier run of this --checkpoint took other --tables, or changes of it have waited too long"
+            details += f": a snapshot of commit_ts {task.needs} or later has what is gone. {load_again(task.id)}"
+            if task.needs == NEVER_ENDS:
+                details = "an earlier run of this --checkpoint took other --tables, and read its changes without it"
+                details += ": merge it from the beginning with another --checkpoint, and leave it out here"
             task.refused = SetupError("STOPPED", where=str(task.id), details=details)
         return False
 

@@ -15,7 +15,7 @@ from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
-from ticdc_bridge.spark_jobs.lake.column_history import schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, keep_partitions, schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain, shared_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
@@ -57,7 +57,7 @@ def merge_table(
     """
     with DEFINITIONS_LOCK:
         ordered = sort_statements(statements)
-        steps, names = schema_changes(ordered, id_), rename_chain(ordered, id_).names()
+        steps, names = steps_of(ordered, id_, job), rename_chain(ordered, id_).names()
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = definition or (newest_table(job.read, id_) if changes is not None else None)
     if table is not None and changes is not None and not steps and job.read.format == "avro":
@@ -87,6 +87,12 @@ def merge_table(
         if counted.skipped[REPEATED] and number:
             summary.skipped[REPEATED] += counted.skipped[REPEATED]
     return counts[0]
+
+
+def steps_of(statements: Sequence[DdlText], id_: TableId, job: Job) -> list[SchemaChange]:
+    """The effects of statements on one table, in order, as a job has them."""
+    steps = schema_changes((replace(s, zone=s.zone or job.ddl_zone) for s in statements), id_)
+    return keep_partitions(steps) if job.on_partition_drop == "keep" else steps
 
 
 def targets_of(

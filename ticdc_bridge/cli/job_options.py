@@ -94,6 +94,10 @@ TYPES: Final[Any] = option(
     OUTPUT, None, "Temporal columns as text, which holds every value, or as date, timestamp_ntz and timestamp.",
     default="exact",
 )  # fmt: skip
+ON_PARTITION_DROP: Final[Any] = option(
+    OUTPUT, None, "What becomes of the rows of partitions that TiDB drops or truncates: keep is for an archive.",
+    default="remove",
+)  # fmt: skip
 FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each partition.", default="earliest")
 
 

@@ -98,7 +98,7 @@ def test_what_waits_is_bounded(spark: SparkSession, tmp_path: Path, monkeypatch:
     world.broken.clear()
     world.loaded["d.a"] = 4
     assert world.write(job, 4, [("d.b", 8)]) == ["d.a"]
-    assert "up to commit_ts 5: a newer snapshot has them" in world.summary.set_aside["d.a"][1]
+    assert "a snapshot of commit_ts 5 or later has what is gone" in world.summary.set_aside["d.a"][1]
     world.loaded["d.a"] = 5
     assert world.write(job, 5, [("d.b", 9)]) == []
     assert world.merged["d.a"] == {3, 7}
@@ -111,7 +111,9 @@ def test_a_table_that_was_left_out_comes_back(spark: SparkSession, tmp_path: Pat
     job = world.start()
     world.loaded["d.a"] = 1
     assert world.write(job, 1, [("d.a", 3)]) == ["d.a"]
-    assert "took --tables d.*,!d.a, and read its changes without it, up to commit_ts 2" in str(world.summary.set_aside)
+    assert "took other --tables, or changes of it have waited too long: a snapshot of commit_ts 2 or later" in str(
+        world.summary.set_aside
+    )
     world.loaded["d.a"] = 2
     assert world.write(job, 2, [("d.a", 4)]) == []
     assert world.merged["d.a"] == {3, 4}
