@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from ticdc_bridge.schemas.model.names import sanitise_name
+from ticdc_bridge.schemas.model.partitions import Partitioning
 from ticdc_bridge.schemas.model.types import TidbType
 
 # ---- Which columns of two versions of a table are the same one.
@@ -168,12 +169,13 @@ class TableDetails:
     """Facts of a table that change no row, as far as its DDL says them; TiDB refuses statements because of them.
 
     clustered: of the primary key, None where it is not written. partitioned_by: the columns that rows are spread by,
-    None without partitions.
+    None without partitions. partitioning: None where there are none, or they were not read in full.
     """
 
     clustered: bool | None = None
     partitioned_by: tuple[str, ...] | None = None
     foreign_keys: tuple[ForeignKey, ...] = ()
+    partitioning: Partitioning | None = None
 
 
 @dataclass(frozen=True)

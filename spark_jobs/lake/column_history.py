@@ -31,6 +31,7 @@ from ticdc_bridge.schemas.model.event import DdlEvent
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import Kind
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain
+from ticdc_bridge.spark_jobs.lake.partition_sql import RemovedPartitions, Spread, UnknownRows, rows_of
 from ticdc_bridge.spark_jobs.pipeline.same_columns import same_columns
 from ticdc_bridge.spark_jobs.pipeline.table_view import plain_default
 
@@ -41,8 +42,10 @@ class SchemaChange:
 
     renamed: old name → new, other letters of the same name too. emptied: no row from before is the table's (TRUNCATE;
     CREATE, whether or not the DROP before it is known; a DROP alone leaves the copy, which RECOVER TABLE makes right
-    again). unsure: what the statement is called, where it took rows away or brought some back and nothing tells which.
-    unclear: why nobody knows which columns stayed (SHOW CREATE TABLE with others than before).
+    again). unsure: what the statement is called, where it took rows away or brought some back and nothing tells which;
+    why: the reason, if it is known. unclear: why nobody knows which columns stayed (SHOW CREATE TABLE with others than
+    before). removed: partitions whose rows it took away; word: what it is called then; without `removed` the rows stay
+    here.
     """
 
     commit_ts: int
@@ -52,6 +55,9 @@ class SchemaChange:
     emptied: bool = False
     unsure: str = ""
     unclear: str = ""
+    why: str = ""
+    word: str = ""
+    removed: RemovedPartitions | None = None
 
     def old_name(self, name: str) -> str | None:
         """The name that a column had before the statement; None: the statement did not rename it."""
@@ -100,7 +106,9 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
         is_created = isinstance(statement, CreateTable) and not is_shown and after is not None and after != before
         before = None if is_created else before
         again = is_created or (before is None and after is not None and is_gone and not back)
-        unsure = _unclear_change(statement, ddl, id_)
+        unsure, removed, why = _unclear_change(statement, ddl, id_), None, ""
+        if unsure in _DROPPED and before is not None:
+            removed, why = _removed_partitions(statement, ddl, before)
         by_its_name = not isinstance(statement, RecoverTable | FlashbackDatabase) or not statement.new
         if back and before is None and after is not None and not (is_gone and by_its_name):
             unsure = "FLASHBACK" if isinstance(statement, FlashbackDatabase) else "RECOVER or FLASHBACK TABLE"
@@ -118,8 +126,33 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
             column = same_columns(replace(before, created_ts=0), after).unclear
             unclear = f"column {column[0]}: {column[1]}" if column else ""
         if truncated or again or renamed or unsure or before != after:
-            changes.append(SchemaChange(ddl.commit_ts, before, after, renamed, truncated or again, unsure, unclear))
+            word, unsure = (unsure, "") if removed is not None else ("", unsure)
+            emptied = truncated or again
+            change = SchemaChange(ddl.commit_ts, before, after, renamed, emptied, unsure, unclear, why, word, removed)
+            changes.append(change)
     return changes
+
+
+def keep_partitions(steps: Iterable[SchemaChange]) -> list[SchemaChange]:
+    """Steps by which rows of dropped partitions stay."""
+    return [
+        replace(step, unsure="", why="", removed=None, word=step.unsure or step.word)
+        if (step.unsure or step.word) in _OF_PARTITIONS
+        else step
+        for step in steps
+    ]
+
+
+def column_now(steps: Iterable[SchemaChange], commit_ts: int, name: str) -> str | None:
+    """What a column is called at the end; None: it was dropped. name: at the commit_ts, in any letters."""
+    for step in steps:
+        if step.commit_ts > commit_ts and step.after is not None:
+            now = {old.lower(): new for old, new in step.renamed.items()}
+            now = {c.name.lower(): c.name for c in step.after.columns} | now
+            if name.lower() not in now:
+                return None
+            name = now[name.lower()]
+    return name
 
 
 def sort_statements(statements: Iterable[DdlText]) -> list[DdlText]:
@@ -132,7 +165,27 @@ def same_table(name: TableId, other: TableId) -> bool:
     return name.folded == other.folded
 
 
-_OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")
+_DROPPED = ("TRUNCATE PARTITION", "DROP PARTITION")
+_OF_PARTITIONS = (*_DROPPED, "FIRST PARTITION")
+
+
+def _removed_partitions(
+    statement: Statement, ddl: DdlText, before: Table
+) -> tuple[RemovedPartitions | None, str]:  # fmt: skip
+    """The partitions that a statement dropped or emptied; None where nobody can tell their rows, and why."""
+    assert isinstance(statement, AlterTable)
+    change = next(c.partitions for c in statement.clauses if isinstance(c, NoColumnEffect) and c.what in _DROPPED)
+    partitioning = before.details.partitioning if before.details else None
+    removed = RemovedPartitions(partitioning, change.names if change else (), ddl.zone)
+    columns, keys = {c.name.lower(): c for c in before.columns}, {name.lower() for name in before.handle_key}
+    by = partitioning.columns if partitioning and removed.names else ()
+    try:
+        if keys and not {name.lower() for name in by} <= keys:
+            raise UnknownRows("its key does not tell the partition of a row (a global index)")
+        rows_of(removed, lambda name: Spread("c", columns[name.lower()]))
+    except ValueError as error:
+        return None, str(error)
+    return removed, ""
 
 
 def _unclear_change(statement: Statement, ddl: DdlText, id_: TableId) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -10,11 +11,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model import values
+from ticdc_bridge.schemas.model.errors import Hint, SetupError
+from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import EXACT, SparkTypes, spark_type
-from ticdc_bridge.schemas.model.table import Column, TableId
+from ticdc_bridge.schemas.model.table import Column, Table, TableId
 from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, is_added_by, with_defaults
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, column_now, is_added_by, with_defaults
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
+from ticdc_bridge.spark_jobs.lake.partition_sql import Spread, UnknownRows, rows_of
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter, text_converter
 from ticdc_bridge.spark_jobs.pipeline.table_view import READ as PYTHON
 from ticdc_bridge.spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
@@ -74,6 +78,33 @@ class ColumnValues:
             return None
         return self.constant(column, value)
 
+    def removed_rows(
+        self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table, sql_of: Callable[[str], str] = quote_name
+    ) -> str:
+        """SQL: whether a statement took a row away, in a table with the columns to which all steps lead; NULL where
+        nobody can tell. sql_of: a column's value. SetupError STOPPED where nobody can tell of any row.
+        """
+        assert step.removed is not None
+        assert step.before is not None
+        then = {c.name.lower(): c for c in step.before.columns}
+
+        def spread(name: str) -> Spread:
+            column = table.by_name.get(column_now(steps, step.commit_ts, name) or "")
+            if column is None or column.type.kind is not then[name.lower()].type.kind:
+                raise UnknownRows(f"column {name}, by which rows were spread, is not there as it was")
+            value, kind = sql_of(column.name), self.type_of(column)
+            if kind == "timestamp":
+                return Spread(f"unix_seconds({value})", column, None)
+            is_number = column.type.kind in NUMBERS
+            return Spread(value if is_number else plain_sql(value, kind, column), column, self.zone)
+
+        try:
+            return rows_of(step.removed, spread)
+        except ValueError as error:
+            again = f"Load it again, and merge goes on: {str(Hint.LOAD_REPLACE).format(table=self.id)}"
+            details = f"{step.word} at commit_ts {step.commit_ts}: {error}. {again}"
+            raise SetupError("STOPPED", where=str(self.id), details=details) from error
+
     def constant(self, column: Column, value: Any) -> str:
         """A value in plain form as SQL of the column's Spark type; NULL for a zero date that it can't hold."""
         if column.type.kind in self.types.kinds:
@@ -88,3 +119,15 @@ class ColumnValues:
             return f"X'{data.hex()}'"
         text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
         return f"CAST({sql_literal(text)} AS {spark_type(column)})"
+
+
+def plain_sql(name: str, kind: str, column: Column) -> str:
+    """SQL: a value of a Spark type in plain form."""
+    if kind == "string":
+        return name
+    if kind == "binary":
+        return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
+    if kind == "timestamp_ntz":
+        fraction = "." + "S" * column.scale if column.scale else ""
+        return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
+    return f"CAST({name} AS string)"

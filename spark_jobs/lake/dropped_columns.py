@@ -18,13 +18,20 @@ from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
 class ClearingStatement:
     """A statement that took rows away without telling which. word: TRUNCATE, DROP, or the word of an unsure
     SchemaChange; `is_sure`: no row was left. is_first: it is a CREATE, and nothing is known of the table from before:
-    mostly there was none.
+    mostly there was none. step: of dropped partitions, whose rows `removed` has, or which stay; why: see SchemaChange.
     """
 
     commit_ts: int
     word: str
     is_sure: bool
     is_first: bool = False
+    step: SchemaChange | None = None
+    why: str = ""
+
+    @property
+    def ends_rows(self) -> bool:
+        """True if it ended rows, and which is known."""
+        return self.is_sure or (self.step is not None and self.step.removed is not None)
 
 
 @dataclass(slots=True)
@@ -46,7 +53,7 @@ class FullHistory:
     @property
     def unsure(self) -> ClearingStatement | None:
         """The last statement after which nobody can tell which rows are left, unless all were removed since."""
-        unsure = (statement for statement in reversed(self.clearing) if not statement.is_sure)
+        unsure = (s for s in reversed(self.clearing) if not s.is_sure and s.step is None)
         return next((statement for statement in unsure if statement.commit_ts > self.emptied), None)
 
 
@@ -63,7 +70,9 @@ def full_history(table: Table, steps: Sequence[SchemaChange]) -> FullHistory:
             history.clearing.append(ClearingStatement(at, word, True, is_first=again and full_table is None))
             gone_at = 0
         if step.unsure:
-            history.clearing.append(ClearingStatement(step.commit_ts, step.unsure, False))
+            history.clearing.append(ClearingStatement(step.commit_ts, step.unsure, False, why=step.why))
+        if step.word:
+            history.clearing.append(ClearingStatement(step.commit_ts, step.word, False, step=step))
         if step.after is None:
             continue
         if full_table is None:

@@ -14,8 +14,8 @@ from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts
 from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
+from ticdc_bridge.spark_jobs.lake.merge import DROPPED, ROW_MESSAGE
 from ticdc_bridge.spark_jobs.lake.merge import KIND as MERGED
-from ticdc_bridge.spark_jobs.lake.merge import ROW_MESSAGE
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
 from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, load_into_new
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
@@ -53,6 +53,11 @@ def append_inserts(
     bad = rows.bad_column(rows.columns).alias("bad")
     received = changes.select("op", "commit_ts", message_id, *rows.values_after(), bad).dropDuplicates(["message_id"])
     inserted = keep_rows(received, counts.are_few).where("op IN ('c', 'r', 's')")
+    if dropped := rows.dropped_sql(counts.since, counts.first_rows):
+        if not inserted.where(f"({dropped}) IS NULL").isEmpty():
+            raise columns.doubt_error()
+        summary.skipped[DROPPED] += inserted.where(dropped).count()
+        inserted = inserted.where(f"NOT ({dropped})")
     first = inserted.where("bad IS NOT NULL OR message_id IS NULL").select("bad", "commit_ts").first()
     if first is not None:
         raise columns.stopped(

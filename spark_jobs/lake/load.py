@@ -20,6 +20,7 @@ from ticdc_bridge.schemas.model.types import BYTES
 from ticdc_bridge.spark_jobs.arrow.change_schema import SOURCE
 from ticdc_bridge.spark_jobs.lake import changelog, merge, row_versions
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.column_values import plain_sql
 from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
 from ticdc_bridge.spark_jobs.lake.past_rows import COMMIT_TIME
@@ -78,7 +79,7 @@ class Snapshot:
         """The rows as spark_jobs.arrow.change_schema.CHANGES with `position`, inserted at the TSO."""
         names = ", ".join(sql_literal(column.name) for column in self.columns)
         kinds = [kind for _, kind in self.rows.dtypes]
-        texts = ", ".join(_plain(f"c_{n}", kinds[n], column) for n, column in enumerate(self.columns))
+        texts = ", ".join(plain_sql(f"c_{n}", kinds[n], column) for n, column in enumerate(self.columns))
         keys = ", ".join(sql_literal(name) for name in self.table.handle_key)
         # Rows of a table without a key are told apart by where they stand in the snapshot. A delete without a commit_ts
         # that Kafka had later, in this millisecond too, is newer than they are.
@@ -227,7 +228,7 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
     if "timestamp" in kinds:
         raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load it elsewhere")
     pairs = zip(rows.keys, kinds, strict=True)
-    texts = [F.expr(_plain(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
+    texts = [F.expr(plain_sql(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
     changes = snapshot.changes().select("after", "commit_ts")
     if snapshot.left_out is not None:
         changes = changes.unionByName(snapshot.left_out.selectExpr("key AS after", f"{snapshot.tso} AS commit_ts"))
@@ -240,18 +241,6 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
         f"map_from_arrays(array({names}), array({before})) AS before", "CAST(-1 AS bigint) AS position",
     ).localCheckpoint()  # fmt: skip
     return None if deletes.isEmpty() else deletes
-
-
-def _plain(name: str, kind: str, column: Column) -> str:
-    """SQL: a value of a Spark type in plain form."""
-    if kind == "string":
-        return name
-    if kind == "binary":
-        return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
-    if kind == "timestamp_ntz":
-        fraction = "." + "S" * column.scale if column.scale else ""
-        return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
-    return f"CAST({name} AS string)"
 
 
 def load_past(

@@ -37,6 +37,7 @@ from ticdc_bridge.spark_jobs.lake.table_columns import (
     column_names,
     load_again,
     load_into_new,
+    unsure_text,
 )
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since, kafka_position, order_changes
@@ -47,6 +48,8 @@ _TIDY_EVERY = 64
 """Of so many batches one writes the deleted keys anew, that their files don't become too many."""
 ROW_MESSAGE = "_place"
 """Column of a table without a key (spark_jobs.lake.keyless): the message that a row came with."""
+DROPPED = "in a dropped partition"
+"""What rows are counted as that were in a partition which was dropped after them."""
 _DELETE_POSITION = "delete_position"
 """Column of the newest changes, where some deletes have no commit_ts (spark_jobs.lake.untimed_deletes)."""
 
@@ -165,10 +168,7 @@ class CurrentTable:
         if step.unclear:
             details = f"SHOW CREATE TABLE at commit_ts {step.commit_ts}: {step.unclear}"
             return self.columns.stopped(f"{details}. {load_into_new(self.columns.settings.id)}")
-        return self.columns.stopped(
-            f"{step.unsure} at commit_ts {step.commit_ts}: a changefeed does not tell which rows it took away or"
-            f" brought back. {load_again(self.columns.settings.id)}"
-        )
+        return self.columns.stopped(unsure_text(step.unsure, step.commit_ts, step.why, self.columns.settings.id))
 
 
 def changes_of_keys(changes: DataFrame, rows: RowValues, more: Sequence[SparkColumn]) -> DataFrame:
@@ -185,7 +185,8 @@ def changes_of_keys(changes: DataFrame, rows: RowValues, more: Sequence[SparkCol
 
 def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forgotten_ts: int) -> Row:
     """The last changes of the keys: `keys`, how many; `deleted`, of how many keys deletes are to be remembered; `late`,
-    how many are older than the deletes that were forgotten.
+    how many are older than the deletes that were forgotten; `dropped`: of how many the row was in a partition that was
+    dropped after it.
 
     SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became.
     """
@@ -194,17 +195,22 @@ def count_newest(newest: DataFrame, rows: RowValues, columns: TableColumns, forg
         return F.min(F.when(name.isNotNull(), F.struct("commit_ts", name.alias("column"))))
 
     is_deleted = F.col("is_deleted")
+    dropped = F.col("dropped") if "dropped" in newest.columns else F.lit(False)
     row = (
         newest.coalesce(1)
         .agg(
             F.count(F.lit(1)).alias("keys"),
             F.count_if(_has_delete(newest)).alias("deleted"),
             F.count_if(~is_deleted & (F.col("commit_ts") < forgotten_ts)).alias("late"),
+            F.count_if(dropped).alias("dropped"),
+            F.count_if(dropped.isNull()).alias("doubtful"),
             oldest(F.when(~is_deleted, F.col("bad"))).alias("bad"),
             oldest(rows.lacking_key()).alias("lacking"),
         )
         .collect()[0]
     )
+    if row["doubtful"]:
+        raise columns.doubt_error()
     if row["bad"] is not None:
         raise columns.stopped(
             f"column {row['bad']['column']}: the value in the change at commit_ts {row['bad']['commit_ts']} does not"
@@ -221,7 +227,6 @@ def write_by_commit_ts(
     summary: Summary,
 ) -> int:  # fmt: skip
     """A WriteRows: of a key's changes the one with the newest commit_ts counts."""
-    del summary
     null_values, lake_table = columns.settings.null_values, columns.lake_table
     tombstones = columns.tombstones(rows.keys)
     if counts.are_few:
@@ -235,12 +240,17 @@ def write_by_commit_ts(
         older_deletes = F.expr(IS_DELETE) if null_values else F.lit(False)
         changes = changes.where(is_since(counts.since) | older_deletes)
     newest = _newest(columns, changes, rows, tombstones, counts)
+    if dropped := rows.dropped_sql(counts.since, counts.first_rows):  # the key tells the partition: no older change
+        newest = newest.withColumn("dropped", F.expr(f"NOT is_deleted AND ({dropped})"))  # brings it back
+        newest = newest.withColumn("is_deleted", F.col("is_deleted") | F.coalesce("dropped", F.lit(False)))
     # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys, of
     # which each delete would then look like one that was read before (docs/decisions/0031).
     newest = keep_rows(tombstones.mark_late(newest, counts.first_rows), counts.are_few)
     found = count_newest(newest, rows, columns, forgotten_ts)
     if not found["keys"]:
         return 0
+    if found["dropped"]:
+        summary.skipped[DROPPED] += found["dropped"]
     # Before the rows go: a job that is killed between the two finds the deletes again, which change nothing twice;
     # the other way round a late change would bring a row back (docs/decisions/0031, 0042).
     if found["deleted"]:
@@ -266,7 +276,7 @@ def write_by_commit_ts(
     )
     # A row that comes again at its own commit_ts is not written again (docs/decisions/0042).
     update_if = f"NOT s.is_deleted AND s.commit_ts > t.{COMMIT_TS}"
-    upserted = newest.where("NOT late").drop("bad", "deleted_until_ts", "late", "messages", _DELETE_POSITION)
+    upserted = newest.where("NOT late").drop("bad", "deleted_until_ts", "late", "messages", "dropped", _DELETE_POSITION)
     lake_table.merge(upserted, Upsert(rows.key_pairs, values, update_if, "NOT s.is_deleted", delete_if))
     return int(found["keys"])
 

@@ -16,7 +16,12 @@ from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, Table
 from ticdc_bridge.schemas.model.types import NUMBERS
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
+from ticdc_bridge.spark_jobs.lake.column_history import (
+    SchemaChange,
+    added_column,
+    names_over_time,
+    types_over_time,
+)
 from ticdc_bridge.spark_jobs.lake.column_values import ColumnValues
 from ticdc_bridge.spark_jobs.pipeline.conversions import converter
 from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
@@ -61,6 +66,18 @@ class RowValues:
     def stored_keys(self) -> list[SparkColumn]:
         """The key's columns of the table of the lake, by their names in frames."""
         return [F.col(quote_name(column)).alias(name) for column, name in self.key_pairs]
+
+    def dropped_sql(self, since: int, oldest_ts: int | None) -> str:
+        """SQL over the values (v_0 …): whether a row was in a partition that was dropped after `since` and after the
+        row; "" where no such statement is that new. oldest_ts: of the rows, None: there are none.
+        """
+        names, steps = dict(self.value_pairs), (self.steps if oldest_ts is not None else ())
+        return " OR ".join(
+            f"(commit_ts <= {step.commit_ts} AND"
+            f" {self.of_column.removed_rows(step, self.steps, self.table, names.__getitem__)})"
+            for step in steps
+            if step.removed is not None and step.commit_ts >= max(since + 1, oldest_ts or 0)
+        )
 
     # ---- values
     def keys_of(self, image: Image) -> list[SparkColumn]:

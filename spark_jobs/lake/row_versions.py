@@ -8,6 +8,7 @@ that comes later it tells where that ends. Deletes without a commit_ts: spark_jo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from ticdc_bridge.spark_jobs.lake.engines.base import TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.null_values import IS_DELETE, IS_NULL, without_null_values
 from ticdc_bridge.spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, new_clearing, past_history, record_cleared
 from ticdc_bridge.spark_jobs.lake.row_values import RowValues
-from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, TableKind, load_again
+from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, TableKind, unsure_text
 from ticdc_bridge.spark_jobs.lake.tombstones import Tombstones
 from ticdc_bridge.spark_jobs.lake.untimed_deletes import is_since, kafka_position
 from ticdc_bridge.spark_jobs.pipeline.result import Summary
@@ -99,7 +100,7 @@ class RowVersions:
         if not (has_untimed or tombstones.have_positions()):
             stored = self._stored_events(events, rows, history.clearing).where("message IS NULL")
             events = events.unionByName(stored, allowMissingColumns=True).withColumn("message", F.col("stored_message"))
-            count = self._write(_versions(events, names, history.clearing), rows)
+            count = self._write(_versions(events, names, self._end_times(events, rows, history)), rows)
             self._keep_messages(received, rows, tombstones)
             return count
         newest = self._newest_times(rows, history.clearing)
@@ -112,7 +113,8 @@ class RowVersions:
         events = placed.where("ts IS NOT NULL")
         for more in (stored, untimed_ends.earlier_deletes(placed, names)):
             events = events.unionByName(more, allowMissingColumns=True)
-        count = self._write(_versions(untimed_ends.with_messages(events, names), names, history.clearing), rows)
+        events = untimed_ends.with_messages(events, names)
+        count = self._write(_versions(events, names, self._end_times(events, rows, history)), rows)
         # After the versions: a run that is cut off before it finds the same (docs/decisions/0040).
         tombstones.add_deleted(untimed_ends.deletions(placed, names))
         self._keep_messages(received, rows, self.columns.tombstones(rows.keys))
@@ -152,10 +154,7 @@ class RowVersions:
         if not has_rows and lake_table.exists() and int(lake_table.properties().get(CLEARED, -1)) < at:
             has_rows = not lake_table.read().where(f"{FROM_TS} <= {at} AND {TO} IS NULL").isEmpty()
         if has_rows:
-            raise self.columns.stopped(
-                f"{unsure.word} at commit_ts {at}: a changefeed does not tell which rows it took away or brought back."
-                f" {load_again(self.columns.settings.id)}"
-            )
+            raise self.columns.stopped(unsure_text(unsure.word, at, unsure.why, self.columns.settings.id))
 
     # ---- versions
     def _stored_events(self, events: DataFrame, rows: RowValues, clearing: list[ClearingStatement]) -> DataFrame:
@@ -221,20 +220,44 @@ class RowVersions:
         """TRUNCATE and the like end all versions."""
         if history.unsure is not None:
             self._refuse_unsure(history.unsure, has_rows=False)
-        for statement in (statement for statement in new_clearing(self.columns, history) if statement.is_sure):
+        for statement in (statement for statement in new_clearing(self.columns, history) if statement.ends_rows):
             at, time = statement.commit_ts, COMMIT_TIME.format(statement.commit_ts)
+            removed = self._removed(statement, history, quote_name)
+            older = f"{FROM_TS} <= {at} AND {removed}"
+            if removed.startswith("if(") and not self.columns.lake_table.read().where(f"({older}) IS NULL").isEmpty():
+                raise self.columns.doubt_error()
             # Of a row that was deleted by then, nothing tells when but that it was before.
-            self.columns.lake_table.update({TO: time}, f"{FROM_TS} <= {at} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
-            self._keep_later_ends(at, history)
-            open_then = f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
+            self.columns.lake_table.update({TO: time}, f"{older} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
+            self._keep_later_ends(at, older, history)
+            open_then = f"{older} AND {MESSAGE} IS NULL AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
             self.columns.lake_table.update({TO: time, TO_TS: f"CAST({at} AS bigint)"}, open_then)
         record_cleared(self.columns, history)
 
-    def _keep_later_ends(self, at: int, history: FullHistory) -> None:
+    def _removed(self, statement: ClearingStatement, history: FullHistory, sql_of: Callable[[str], str]) -> str:
+        """SQL: whether a statement ended rows like one. sql_of: a column's value."""
+        step = statement.step
+        return self.columns.values.removed_rows(step, history.steps, history.table, sql_of) if step else "true"
+
+    def _end_times(self, events: DataFrame, rows: RowValues, history: FullHistory) -> str:
+        """SQL: when statements ended rows like that of an event. SetupError STOPPED where nobody can tell."""
+        statements = [statement for statement in history.clearing if statement.ends_rows]
+        names, oldest_ts = dict(rows.value_pairs), 0
+        if not all(statement.is_sure for statement in statements):
+            oldest_ts = events.agg(F.min("ts")).collect()[0][0] or 0
+        ended = {
+            s.commit_ts: self._removed(s, history, names.__getitem__) for s in statements if s.commit_ts >= oldest_ts
+        }
+        doubts = [f"(ts <= {at} AND {sql} IS NULL)" for at, sql in ended.items() if sql.startswith("if(")]
+        if doubts and not events.where(f"opens AND ({' OR '.join(doubts)})").isEmpty():
+            raise self.columns.doubt_error()
+        times = (f"if({sql}, CAST({at} AS bigint), NULL)" for at, sql in ended.items())
+        return f"array_compact(CAST(array({', '.join(times)}) AS array<bigint>))"
+
+    def _keep_later_ends(self, at: int, older: str, history: FullHistory) -> None:
         """Where a version that was open at the commit_ts of a TRUNCATE has a later end, that is the end of a row which
-        came in between and is not read yet: rows without duration for them.
+        came in between and is not read yet: rows without duration for them. older: SQL, the rows that it took away.
         """
-        ended = self.columns.lake_table.read().where(f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND {TO_TS} > {at}")
+        ended = self.columns.lake_table.read().where(f"{older} AND {MESSAGE} IS NULL AND {TO_TS} > {at}")
         if ended.isEmpty():
             return
         keys = [c.name for c in history.table.columns if c.handle_key]
@@ -262,9 +285,11 @@ def _events(changes: DataFrame, rows: RowValues) -> DataFrame:
     return opening.unionByName(ending)
 
 
-def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatement]) -> DataFrame:
+def _versions(events: DataFrame, names: list[str], end_times: str) -> DataFrame:
     """The rows of the table that its events make, where they are not there so: ts, time, to_ts, to_time, message (of
     the delete that ended it, where that has no commit_ts), and `is_removed` of those that are there and should not be.
+
+    end_times: SQL over an event, when statements ended rows like its own.
     """
     # At one commit_ts an old row goes before the new one comes; what is there is as it comes again.
     first = Window.partitionBy(*names, "ts").orderBy(
@@ -275,11 +300,11 @@ def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatem
     single = events.withColumn("mark_there", F.coalesce(has_mark, F.lit(False)))
     single = single.withColumn("_n", F.row_number().over(first)).where("_n = 1").drop("_n")
     key = Window.partitionBy(*names).orderBy("ts")
-    times = ", ".join(f"CAST({statement.commit_ts} AS bigint)" for statement in clearing if statement.is_sure)
-    cleared = f"CAST(array({times}) AS array<bigint>)"
-    next_ = {"next_ts": F.lead("ts"), "next_time": F.lead("time"), "opened": F.lag("opens"), "last_ts": F.lag("ts")}
+    single = single.withColumn("ends", F.expr(end_times))
+    next_ = {"next_ts": F.lead("ts"), "next_time": F.lead("time"), "opened": F.lag("opens"), "last_ts": F.lag("ts"),
+             "last_ends": F.lag("ends")}  # fmt: skip
     timed = single.select("*", *(column.over(key).alias(name) for name, column in next_.items()))
-    timed = timed.withColumn("cleared", F.expr(f"array_min(filter({cleared}, at -> at >= ts))"))
+    timed = timed.withColumn("cleared", F.expr("array_min(filter(ends, at -> at >= ts))"))
     timed = timed.withColumn("to_ts", F.least("next_ts", "cleared"))
     by_clearing = F.expr("cleared IS NOT NULL AND (next_ts IS NULL OR cleared < next_ts)")
     timed = timed.withColumn(
@@ -292,7 +317,7 @@ def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatem
         "to_ts": F.when(~is_untimed, F.col("to_ts")),
         "to_time": F.when(is_untimed, message_time).otherwise(F.col("to_time")),
     })  # fmt: skip
-    ends_version = F.expr(f"coalesce(opened, false) AND NOT exists({cleared}, at -> at >= last_ts AND at < ts)")
+    ends_version = F.expr("coalesce(opened, false) AND NOT exists(last_ends, at -> at >= last_ts AND at < ts)")
     is_version = F.expr("opens AND (next_to IS NULL OR next_to > ts)")
     is_mark = ~F.col("opens") & ~ends_version
     timed = timed.withColumns({
@@ -310,4 +335,4 @@ def _versions(events: DataFrame, names: list[str], clearing: list[ClearingStatem
 
 def _is_end_of(clearing: list[ClearingStatement]) -> Any:
     """Whether one of these statements ended a version."""
-    return F.col(TO_TS).isin([statement.commit_ts for statement in clearing if statement.is_sure])
+    return F.col(TO_TS).isin([statement.commit_ts for statement in clearing if statement.ends_rows])

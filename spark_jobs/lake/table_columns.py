@@ -53,6 +53,12 @@ def load_again(id_: TableId | None) -> str:
     return f"Load it again, and merge goes on: {str(Hint.LOAD_REPLACE).format(table=id_)}"
 
 
+def unsure_text(word: str, commit_ts: int, why: str, id_: TableId) -> str:
+    """Of a statement after which nobody can tell which rows are there."""
+    why = why or "a changefeed does not tell which rows it took away or brought back"
+    return f"{word} at commit_ts {commit_ts}: {why}. {load_again(id_)}"
+
+
 class TableKind(NamedTuple):
     """metadata: columns beside those of the table of TiDB; time_column: that of them with a row's commit_ts.
     keeps_past: whether columns and rows that TiDB has not any more stay.
@@ -171,6 +177,10 @@ class TableColumns:
         keys = [c for c in table.columns if c.handle_key]
         tombstones = self.tombstones(keys)
         forgotten, key = [int(properties.get(_FORGOTTEN, -1))], properties.get(_KEY)
+        done = [step for step in steps if step.commit_ts <= applied] if APPLIED not in properties else []
+        for step in (step for step in done if step.removed is not None):  # nothing was followed when they came
+            then = next((s.after for s in reversed(done) if s.after is not None), table)
+            self._remove_partitions(step, done, then)
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
@@ -179,6 +189,8 @@ class TableColumns:
                     tombstones.forget(commit_ts)
                 if step.emptied and step.before is None and step.after is not None:
                     self._begin_anew(step.after)
+                if step.removed is not None and step.before is not None:
+                    self._remove_partitions(step, (), step.before)
                 self._rename(step.renamed, f"{commit_ts}/{number}")
                 if step.after is not None:
                     self._adapt_columns(step.after, step, drop=True)
@@ -201,6 +213,18 @@ class TableColumns:
         if other and self.lake_table.read().isEmpty():
             for name in other:
                 self.lake_table.drop(name)
+
+    def _remove_partitions(self, step: SchemaChange, steps: Sequence[SchemaChange], table: Table) -> None:
+        """The rows of dropped partitions go, but for those that are newer. table: as it is after the steps."""
+        removed, older = self.values.removed_rows(step, steps, table), f"{self.kind.time_column} <= {step.commit_ts}"
+        if removed.startswith("if(") and not self.lake_table.read().where(f"{older} AND {removed} IS NULL").isEmpty():
+            raise self.doubt_error()
+        self.lake_table.delete(f"{older} AND {removed}")
+
+    def doubt_error(self) -> SetupError:
+        """SetupError STOPPED where nobody can tell whether a row was in a dropped partition."""
+        details = "a text by which rows are spread to partitions ends with blanks, which not all servers compare alike"
+        return self.stopped(f"DROP PARTITION: {details}. {load_again(self.settings.id)}")
 
     def _record_forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:

@@ -10,6 +10,7 @@ from ticdc_bridge.spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
 
 WithoutKey = Literal["refuse", "append"]
 Order = Literal["commit_ts", "offset"]
+OnPartitionDrop = Literal["remove", "keep"]
 OnError = Literal["fail", "dead-letter", "drop"]
 
 
@@ -23,7 +24,8 @@ class Job:
     and the row versions are, None for neither. at_once: how many tables of the lake are written at a time. outputs: of
     tables that do not go where the others do. layout: of tables that are made. without_key: what the current
     table does about a table without a key (spark_jobs.lake.keyless). order: what tells which of a key's changes is the
-    last one that merge applies.
+    last one that merge applies. on_partition_drop: what becomes of the rows of dropped partitions. ddl_zone: of the
+    sessions that ran DDL, "" where nobody knows it.
     """
 
     read: CodecConfig
@@ -41,6 +43,8 @@ class Job:
     layout: TableLayout = NO_LAYOUT
     without_key: WithoutKey = "refuse"
     order: Order = "commit_ts"
+    on_partition_drop: OnPartitionDrop = "remove"
+    ddl_zone: str = ""
 
     @property
     def needs_order(self) -> bool:

@@ -117,6 +117,7 @@ def batch_line(command: str, number: int, summary: Summary, lag: int | None, rat
     pieces = [f"in {summary.messages}", f"out {summary.out}", f"dead {summary.errors.total() - summary.dropped}"]
     pieces[-1] += f" ({dead})" if dead else ""
     pieces += [f"skipped {skipped}"] * bool(skipped) + [f"dropped {summary.dropped}"] * bool(summary.dropped)
+    pieces += [f"set aside {len(summary.set_aside)} tables"] * bool(summary.set_aside)
     pieces += [f"held {summary.held}"] * bool(summary.held) + [
         f"lag {'unknown' if lag is None else lag}",
         f"{rate:,.0f}/s",

@@ -48,7 +48,8 @@ class Summary:
 
     mismatches: rows that were read without their table's definition, by what does not fit. merges: the last one into
     each table, by its name. tables: the progress of each, where each has a place of its own. ways: batches of tables
-    with deletion vectors, by table and why Spark merged them; "": they were merged without its MERGE.
+    with deletion vectors, by table and why Spark merged them; "": they were merged without its MERGE. set_aside: of
+    tables those that can't go on while the others do: how many changes wait, and why.
     """
 
     messages: int = 0
@@ -66,6 +67,7 @@ class Summary:
     merges: dict[str, TableMerge] = field(default_factory=dict)
     tables: list[TableProgress] = field(default_factory=list)
     ways: Counter[tuple[str, str]] = field(default_factory=Counter)
+    set_aside: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def count(self, result: MessageResult, topic: str | None = None) -> None:
         """Counts one message of a topic and what became of it; what is written is counted by who writes it."""
@@ -103,17 +105,20 @@ class Summary:
         self.messages += other.messages
         self.out += other.out
         self.dropped += other.dropped
-        self.held = other.held
+        self.held, self.set_aside = other.held, other.set_aside
         self.merges |= other.merges
         for name in (*_COUNTERS, "used", "ways"):
             getattr(self, name).update(getattr(other, name))
 
     @property
     def exit_code(self) -> int:
-        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs.
+        """0 when every message was decoded and written; 1 when some are in the dead letter, or a checksum differs; 2
+        when changes of tables that are set aside are not written.
 
         Messages dropped as asked for (--on-error drop) are counted, and no failure.
         """
+        if self.set_aside:
+            return 2
         return 1 if self.errors.total() > self.dropped or self.checksums["mismatch"] else 0
 
     def lines(self) -> list[str]:
@@ -134,6 +139,7 @@ class Summary:
             lines.append(f"{table} merged by Spark {count} ({why})" if why else f"{table} merged directly {count}")
         if self.flags:
             lines.append(f"flags {self.flags.total()}" + _list_counts(self.flags))
+        lines += [f"set aside {name}: {rows} changes wait: {why}" for name, (rows, why) in self.set_aside.items()]
         return lines
 
     def counts(self) -> dict[str, Any]:

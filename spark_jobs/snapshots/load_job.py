@@ -36,7 +36,7 @@ from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.stage import ChunkWriting, SnapshotTable, Stage, Stages, begun, stage_root
 from ticdc_bridge.spark_jobs.spark.errors import raised_message
 from ticdc_bridge.spark_jobs.spark.session import running_tasks
-from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
+from ticdc_bridge.spark_jobs.streaming.merge_batch import steps_of, targets_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -259,7 +259,7 @@ def _steps(load_job: LoadJob, source: SnapshotTable, state: load.TargetState, is
     if not is_all:
         earlier = (s.commit_ts for s in known if s.commit_ts < tso)
         definition = replace(definition, commit_ts=min(tso - 1, max(state.applied, 0, *earlier)))
-    steps = schema_changes(sort_statements([*known, definition]), source.table.id)
+    steps = steps_of(sort_statements([*known, definition]), source.table.id, load_job.job)
     return [replace(step, unsure="", unclear="") if is_all and step.commit_ts <= tso else step for step in steps]
 
 

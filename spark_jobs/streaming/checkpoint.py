@@ -18,6 +18,7 @@ from ticdc_bridge.schemas.model.event import DdlEvent
 from ticdc_bridge.schemas.model.reasons import reason_of
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, arrow_source, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import spark_location
+from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS
 from ticdc_bridge.spark_jobs.runtime.cache import write_atomically
 
 T = TypeVar("T")
@@ -126,12 +127,32 @@ class Checkpoint:
         """By the folded name: what spark_jobs.streaming.many_tables keeps of each table."""
         return self._read("tables.json", {})
 
-    def table_choices(self, patterns: Iterable[str]) -> list[list[str]]:
-        """The patterns of tables that runs before this one took; this one's are kept with them."""
-        now, earlier = list(patterns), self._read("choices.json", list[list[str]]())
-        if now not in earlier:
-            self._keep("choices.json", [*earlier, now])
-        return earlier
+    def table_choices(self, patterns: Iterable[str]) -> list[tuple[list[str], int]]:
+        """The patterns of tables that runs before this one took, and the largest commit_ts of what they read by them
+        (NEVER_ENDS: nobody knows it); this one's patterns are kept with them.
+        """
+        now, kept = list(patterns), self._read("choices.json", list[Any]())
+        choices = [entry if isinstance(entry, dict) else {"tables": entry, "until": NEVER_ENDS} for entry in kept]
+        if not choices and self.is_new:
+            self._keep("read_until.json", -1)
+        if choices and choices[-1]["tables"] != now:
+            choices[-1].setdefault("until", self._read("read_until.json", NEVER_ENDS))
+        if not choices or choices[-1]["tables"] != now:
+            choices.append({"tables": now})
+            self._keep("choices.json", choices)
+        return [(entry["tables"], entry["until"]) for entry in choices if "until" in entry]
+
+    def keep_read_until(self, commit_ts: int) -> None:
+        """commit_ts: the largest of a micro-batch's rows."""
+        if commit_ts > self._read("read_until.json", NEVER_ENDS):
+            self._keep("read_until.json", commit_ts)
+
+    def set_aside_tables(self) -> dict[str, dict[str, Any]]:
+        """What spark_jobs.streaming.set_aside keeps of each table."""
+        return self._read("set_aside.json", {})
+
+    def keep_set_aside_tables(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
+        self._keep("set_aside.json", tables)
 
     def keep_table_locations(self, locations: dict[str, dict[str, str | int]]) -> None:
         self._keep("tables.json", locations)
@@ -183,8 +204,9 @@ class Checkpoint:
         folders = (self.folder / kind).glob("batch=*")
         return [spark_location(str(p)) for p in folders if int(p.name[6:]) < number and (p / "_SUCCESS").exists()]
 
-    def forget(self, kind: str, number: int) -> None:
-        remove_folder(self.folder / kind / f"batch={number}")
+    def forget(self, kind: str, number: int | None = None) -> None:
+        """number: None: all batches."""
+        remove_folder(self.folder / kind if number is None else self.folder / kind / f"batch={number}")
 
     def _read(self, name: str, default: T) -> T:
         """The content of a JSON file; default: it is not there."""

@@ -1,8 +1,9 @@
 """A micro-batch's changes, each table's to a place of its own: decoded once, then written a few tables at a time.
 
 Only tables that have changes in the batch, or DDL that their places do not follow yet, are opened. Where one fails, the
-others of the batch are written all the same, and the job ends: its next start writes the batch again, which changes
-nothing where it was written.
+others of the batch are written all the same. In a stream, one that can't go on (STOPPED) is set aside then
+(spark_jobs.streaming.set_aside). Else the job ends: its next start writes the batch again, which changes nothing where
+it was written.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from pyspark import inheritable_thread_target
@@ -25,19 +27,22 @@ from ticdc_bridge.schemas.model.errors import BridgeError, SetupError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
-from ticdc_bridge.spark_jobs.lake.name_history import RenameChain
-from ticdc_bridge.spark_jobs.lake.table_columns import load_into_new
+from ticdc_bridge.spark_jobs.lake.name_history import NEVER_ENDS, RenameChain
+from ticdc_bridge.spark_jobs.lake.table_columns import load_again
 from ticdc_bridge.spark_jobs.lake.table_histories import TableHistories
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput, location_by_rule
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 from ticdc_bridge.spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
+from ticdc_bridge.spark_jobs.streaming.set_aside import SetAsideTables
 
 _TABLE = "_of_table"
 _WAITED = 20
 _BESIDE = ("changelog", "versions")
 """Places beside a table's location."""
+_IN_KAFKA = "shiftleft(unix_millis(source.timestamp) + 1, 18)"
+"""SQL: a TSO that is above the commit_ts of a change which has none."""
 
 
 @dataclass
@@ -46,7 +51,10 @@ class TableTask:
 
     statements: its history. rows: read of it; newest: their largest commit_ts; out: keys or rows written. layout: of a
     table that is made, if it is not the job's. changelog, versions: the places of these, None for none. refused: why it
-    has no place: then it is not written, as one that fails.
+    has no place: then it is not written, as one that fails. key: what its state is kept by. waited: changes of
+    earlier batches, of a table that was set aside. read_until: `newest`, or just after a change without one came to
+    Kafka. needs: up to which commit_ts changes are gone; a load of a newer TSO makes up for them. seen: the
+    TSO of its snapshot and its statements, where these are asked for.
     """
 
     chain: RenameChain
@@ -60,6 +68,11 @@ class TableTask:
     changelog: str | None = None
     versions: str | None = None
     refused: SetupError | None = None
+    key: str = ""
+    waited: DataFrame | None = None
+    read_until: int = -1
+    needs: int = -1
+    seen: list[int] = field(default_factory=list)
     summary: Summary = field(default_factory=Summary)
 
     @property
@@ -71,8 +84,25 @@ class TableTask:
         return {location for location in (self.location, self.changelog, self.versions) if location is not None}
 
     @property
+    def all_changes(self) -> DataFrame | None:
+        """With those that waited."""
+        if self.waited is None or self.changes is None:
+            return self.changes if self.waited is None else self.waited
+        return self.waited.unionByName(self.changes, allowMissingColumns=True)
+
+    @property
     def digest(self) -> int:
         return crc32(repr(self.statements).encode("utf-8", "surrogatepass"))
+
+
+class _Batch(NamedTuple):
+    """A micro-batch as ManyTables.write has it."""
+
+    number: int
+    summary: Summary
+    write_table: Callable[[TableTask], int]
+    loaded_of: Callable[[TableTask], int]
+    session: SparkSession
 
 
 class ManyTables:
@@ -89,7 +119,9 @@ class ManyTables:
         self._most, self._follows = most, follows
         self._checkpoint, self.cut_off = checkpoint, threading.Event()
         earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
-        self._earlier = [TableChoice(tuple(patterns)) for patterns in earlier]
+        self._earlier = [(TableChoice(tuple(patterns)), until) for patterns, until in earlier]
+        is_alone = choice.only is not None
+        self._set_aside = SetAsideTables(checkpoint) if checkpoint and follows and not is_alone else None
         self._states = checkpoint.table_locations() if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
         self._histories = TableHistories([])
@@ -114,31 +146,35 @@ class ManyTables:
             raise UnsupportedTable("its place is not known yet, or its name was another table's, too")
         return task
 
+    @property
+    def set_aside(self) -> dict[str, tuple[int, str]]:
+        """The tables that can't go on: how many changes wait, and why."""
+        return self._set_aside.reasons() if self._set_aside else {}
+
     def write(
         self, changes: DataFrame | None, number: int, statements: Sequence[DdlText], summary: Summary,
-        write_table: Callable[[TableTask], int], session: SparkSession,
+        write_table: Callable[[TableTask], int], loaded_of: Callable[[TableTask], int], session: SparkSession,
     ) -> list[TableTask]:  # fmt: skip
         """Changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`; None: there are none) to their
         tables; what was done, by table. number: of the micro-batch. statements: all that are known. write_table: gives
-        the keys or rows written.
+        the keys or rows written. loaded_of: the TSO of the snapshot that a table's places have; -1: one has none.
 
         SetupError as it raises it, or for a table that can't have its place; after the other tables are written.
         """
+        batch = _Batch(number, summary, write_table, loaded_of, session)
         is_new = self._statements != tuple(statements)
         if is_new:
             self._statements = tuple(statements)
             self._histories = TableHistories(statements if self._follows else ())
         if changes is None:
-            return self._write_all(self._only_ddl(()) if is_new else [], summary, write_table, session)
+            return self._write_all(self._without_changes([], is_new), batch)
         # Where a table's rows stand together, Spark leaves out most of what it cached of the others.
         marked = RowOwners(self._checkpoint, number).mark(changes, self._histories.shared)
         marked = marked.withColumn(_TABLE, F.lower(F.concat_ws(".", "db", "table")))
         marked = marked.sortWithinPartitions(_TABLE, "position").persist()
         try:
             tasks = self._with_changes(marked, summary)
-            if is_new:
-                tasks += self._only_ddl({task.id.folded for task in tasks})
-            return self._write_all(tasks, summary, write_table, session)
+            return self._write_all(tasks + self._without_changes(tasks, is_new), batch)
         finally:
             marked.unpersist()
 
@@ -147,7 +183,8 @@ class ManyTables:
         """The tables of the changes; what is of none of them is counted."""
         largest = F.max(F.struct("commit_ts", "db", "table"))
         counts = F.count(F.lit(1)).alias("rows"), F.count_if(IS_ESTIMATED).alias("estimated")
-        groups = changes.groupBy("kind", _TABLE).agg(*counts, largest.alias("newest")).collect()
+        read_until = F.max(F.coalesce("commit_ts", F.expr(_IN_KAFKA), F.lit(NEVER_ENDS))).alias("read_until")
+        groups = changes.groupBy("kind", _TABLE).agg(*counts, largest.alias("newest"), read_until).collect()
         tasks, names, others = dict[TableId, TableTask](), dict[TableId, list[str]](), 0
         for group in groups:
             if group["kind"] != "row":
@@ -162,6 +199,7 @@ class ManyTables:
                     tasks[chain.name.folded] = task
                     names.setdefault(chain.name.folded, []).append(group[_TABLE])
                     task.rows += group["rows"]
+                    task.read_until = max(task.read_until, group["read_until"])
                     task.newest = max((ts for ts in (task.newest, newest["commit_ts"]) if ts is not None), default=None)
             if is_chosen and group["estimated"]:
                 summary.flags[TABLE_ESTIMATED] += group["estimated"]
@@ -174,7 +212,20 @@ class ManyTables:
             others -= task.rows
         if others:
             summary.skipped[OTHER_TABLE] += others
+        if self._checkpoint is not None:
+            of_rows = (group["read_until"] for group in groups if group["kind"] == "row")
+            self._checkpoint.keep_read_until(max(of_rows, default=-1))
         return [task for task in tasks.values() if task.rows]
+
+    def _without_changes(self, others: Sequence[TableTask], is_new: bool) -> list[TableTask]:
+        """Tables, but for the others, whose places do not follow their DDL yet, or that are set aside."""
+        tasks = self._only_ddl({task.id.folded for task in others}) if is_new else []
+        keys = {task.key for task in (*others, *tasks)}
+        for key, id_ in self._set_aside.ids().items() if self._set_aside else ():
+            chains = (chain for chain in self._histories.tables_named(id_) if self._key(chain) == key)
+            task = next(filter(None, map(self._task_of, chains)), None) if key not in keys else None
+            tasks += [task] if task is not None and task.refused is None else []
+        return tasks
 
     def _only_ddl(self, others: Collection[TableId]) -> list[TableTask]:
         """Tables, but for the others, whose places do not follow their DDL yet."""
@@ -191,7 +242,8 @@ class ManyTables:
 
     def _task_of(self, chain: RenameChain) -> TableTask | None:
         """None for a table that is not chosen."""
-        if self._first_name(chain) is None:
+        name = self._first_name(chain)
+        if name is None:
             return None
         output = self._output_for(chain)
         layout = output.layout if output else None
@@ -199,11 +251,18 @@ class ManyTables:
             location = self._locations_of(chain)
         except SetupError as error:
             return TableTask(chain, "", (), refused=error)
-        tasks = TableTask(chain, str(location["location"]), self._histories.statements_of(chain), layout=layout)
+        task = TableTask(chain, str(location["location"]), self._histories.statements_of(chain), layout=layout)
+        task.key = self._key(chain)
+        task.needs = self._needs(name, task.key)
         for kind in _BESIDE:
             if self._rule(kind, output) is not None:
-                setattr(tasks, kind, str(location[kind]))
-        return tasks
+                setattr(task, kind, str(location[kind]))
+        return task
+
+    def _needs(self, name: TableId, key: str) -> int:
+        """Of a table whose changes the stream read when it was not chosen, or which waited too long: see TableTask."""
+        left_out = (until for choice, until in self._earlier if not choice.takes(name))
+        return max([self._set_aside.needs(key) if self._set_aside else -1, *left_out])
 
     def _rule(self, kind: str, output: TableOutput | None) -> str | None:
         return (getattr(output, kind) if output else None) or self._rules[kind]
@@ -218,31 +277,29 @@ class ManyTables:
         """The first of a table's names that is chosen: its place has that, whatever the table is called later."""
         return next((id_ for _, id_ in chain.names() if id_ is not None and self._choice.takes(id_)), None)
 
-    def _locations_of(self, chain: RenameChain) -> dict[str, str | int]:
-        """Where a table is, which a checkpoint keeps: its name may come in other letters later.
-
-        SetupError STOPPED for a table whose earlier changes the stream read when it was not chosen.
-        """
+    def _key(self, chain: RenameChain) -> str:
+        """What a table's state is kept by; "": it is not chosen."""
         name = self._first_name(chain)
+        return str(name.folded) if name else ""
+
+    def _locations_of(self, chain: RenameChain) -> dict[str, str | int]:
+        """Where a table is, which a checkpoint keeps: its name may come in other letters later. One that is set aside
+        goes on in the place that [[table]] gives it now.
+        """
+        name, key = self._first_name(chain), self._key(chain)
         assert name is not None
-        if (choice := next((choice for choice in self._earlier if not choice.takes(name)), None)) is not None:
-            details = (
-                f"an earlier run of this --checkpoint took --tables {choice}, and read its changes"
-                " without it: merge it from the beginning with another --checkpoint, and leave it out here. Where the"
-                f" beginning is gone: {load_into_new(name)}"
-            )
-            raise SetupError("STOPPED", where=str(name), details=details)
-        output, location = self._output_for(chain), self._states.get(str(name.folded), {})
+        output, location = self._output_for(chain), self._states.get(key, {})
+        may_move = self._set_aside is not None and key in self._set_aside
         for kind in ("location", *_BESIDE):
-            if kind not in location and (rule := self._rule(kind, output)) is not None:
+            is_given = may_move and output is not None and getattr(output, kind) is not None
+            if (is_given or kind not in location) and (rule := self._rule(kind, output)) is not None:
                 location[kind] = location_by_rule(rule, name)
-        return self._states.setdefault(str(name.folded), location)
+        return self._states.setdefault(key, location)
 
     # ---- writing them
-    def _write_all(
-        self, tasks: list[TableTask], summary: Summary, write_table: Callable[[TableTask], int],
-        session: SparkSession,
-    ) -> list[TableTask]:  # fmt: skip
+    def _write_all(self, every: list[TableTask], batch: _Batch) -> list[TableTask]:
+        summary = batch.summary
+        tasks = [task for task in every if task.refused or not self._is_waiting(task, batch)]
         errors: dict[TableId, Exception] = {task.id: task.refused for task in tasks if task.refused}
         by_location = dict[str, TableTask]()
         for task, location in [
@@ -257,20 +314,69 @@ class ManyTables:
                 errors[task.id] = errors[other.id] = SetupError("STOPPED", where=str(task.id), details=details)
 
         held, able = summary.held, [task for task in tasks if task.id not in errors]
-        errors |= _run_together(write_table, able, self._most, session, self.cut_off)
+        errors |= _run_together(batch.write_table, able, self._most, batch.session, self.cut_off)
         if self.cut_off.is_set():
             raise WaitInterrupted("stopped while the tables of a batch were written")
-        for task in tasks:
-            if task.id not in errors:
-                self._locations_of(task.chain)["history"] = task.digest
-                summary.merge(task.summary)
-                summary.out += task.out
+        done = [task for task in tasks if task.id not in errors]
+        for task in done:
+            self._locations_of(task.chain)["history"] = task.digest
+            summary.merge(task.summary)
+            summary.out += task.out
+            if self._set_aside is not None and task.key in self._set_aside:
+                task.rows += (waited := self._set_aside.release(task.key))
+                print(f"table {task.id} goes on: {waited} changes that waited are merged", file=sys.stderr)
         summary.held = held
         if self._checkpoint is not None:
             self._checkpoint.keep_table_locations(self._states)
-        if errors:
+        if errors and (self._set_aside is None or any(map(_ends_the_job, errors.values()))):
             _raise_first(errors, len(tasks))
-        return tasks
+        for task in tasks:
+            if task.id in errors:
+                self._put_aside(task, errors[task.id], batch)
+        summary.set_aside = self.set_aside
+        return done
+
+    # ---- tables that are set aside
+    def _is_waiting(self, task: TableTask, batch: _Batch) -> bool:
+        """True for a table that is set aside, and is not to be tried yet: the changes are kept. Of one that is to be
+        tried, those that waited are found; it is refused as long as it lacks changes.
+        """
+        tables, is_aside = self._set_aside, self._set_aside is not None and task.key in self._set_aside
+        if task.needs < 0 and not is_aside:
+            return False
+        task.seen = [batch.loaded_of(task), task.digest]
+        if tables is not None and is_aside:
+            if not tables.is_due(task.key, batch.number, task.seen):
+                self._keep(tables, task, batch)
+                return True
+            task.waited = tables.waiting(task.key, batch.number, batch.session)
+        if task.seen[0] < task.needs:
+            details = "an earlier run of this --checkpoint took other --tables, or changes of it have waited too long"
+            details += f": a snapshot of commit_ts {task.needs} or later has what is gone. {load_again(task.id)}"
+            if task.needs == NEVER_ENDS:
+                details = "an earlier run of this --checkpoint took other --tables, and read its changes without it"
+                details += ": merge it from the beginning with another --checkpoint, and leave it out here"
+            task.refused = SetupError("STOPPED", where=str(task.id), details=details)
+        return False
+
+    def _put_aside(self, task: TableTask, error: Exception, batch: _Batch) -> None:
+        """The others go on without a table."""
+        assert self._set_aside is not None
+        assert isinstance(error, SetupError)
+        self._keep(self._set_aside, task, batch)
+        if self._set_aside.record_try(task.key, batch.number, task.seen, error.detail):
+            text = "is set aside: its changes wait beside the checkpoint, and the other tables go on"
+            print(f"error table {task.id}: {error.detail}\ntable {task.id} {text}", file=sys.stderr)
+
+    def _keep(self, tables: SetAsideTables, task: TableTask, batch: _Batch) -> None:
+        gone = tables.keep(task.key, task.id, batch.number, task.changes, task.rows, task.read_until)
+        if gone:
+            batch.summary.skipped["waited too long"] += gone
+            print(f"table {task.id}: {gone} changes have waited too long, and are not kept any more", file=sys.stderr)
+
+
+def _ends_the_job(error: Exception) -> bool:
+    return not (isinstance(error, SetupError) and error.code == "STOPPED")
 
 
 def _may_exist(location: str) -> bool:

@@ -16,13 +16,13 @@ from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
-from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, schema_changes, sort_statements
+from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, keep_partitions, schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.direct_merge import DirectTable
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain, shared_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
-from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, TableKind, TableSettings
+from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, TableKind, TableSettings
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from ticdc_bridge.spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
@@ -102,7 +102,7 @@ def define_table(job: Job, id_: TableId, statements: Sequence[DdlText], asks_sch
     """asks_schemas: registered schemas are asked where there are no statements."""
     with DEFINITIONS_LOCK:
         ordered = sort_statements(statements)
-        steps, names = schema_changes(ordered, id_), rename_chain(ordered, id_).names()
+        steps, names = steps_of(ordered, id_, job), rename_chain(ordered, id_).names()
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = definition or (newest_table(job.read, id_) if asks_schemas else None)
         return TableDefinition(definition, table, steps, names, shared_names(ordered))
@@ -119,6 +119,12 @@ def open_directly(
     (target,) = targets_of(session, job, id_, location, defined.names, has_key)
     assert isinstance(target, merge.CurrentTable)
     return target.open_directly(defined.table, defined.steps)
+
+
+def steps_of(statements: Sequence[DdlText], id_: TableId, job: Job) -> list[SchemaChange]:
+    """The effects of statements on one table, in order, as a job has them."""
+    steps = schema_changes((replace(s, zone=s.zone or job.ddl_zone) for s in statements), id_)
+    return keep_partitions(steps) if job.on_partition_drop == "keep" else steps
 
 
 def targets_of(
@@ -153,6 +159,12 @@ def targets_of(
         columns = columns_of(_location(job.versions), row_versions.KIND, settings)
         targets.append(row_versions.RowVersions(columns))
     return targets
+
+
+def loaded_ts(session: SparkSession, job: Job, location: TableLocation) -> int:
+    """The TSO of the newest snapshot from which all rows of a place come; -1: there is none."""
+    table = tables.engine_of(session, job.merge or AUTO, location.format)(session, location.name)
+    return int(table.properties().get(LOADED, -1)) if table.exists() else -1
 
 
 def _location(text: str) -> TableLocation:

@@ -77,6 +77,9 @@ class JobMetrics:
             self._of("table_merge_seconds", table).observe(merge.seconds)
             if merge.newest_ts is not None:
                 self._of("table_commit_seconds", table).set(tso_physical_ms(merge.newest_ts) / 1000)
+        self._series["table_set_aside"].clear()
+        for table, (rows, reason) in summary.set_aside.items():
+            self._of("table_set_aside", table, reason).set(rows)
         self._of("held").set(summary.held)
         if rate is not None:
             self._of("rate").set(rate)
@@ -111,6 +114,7 @@ GAUGES: _Series = (
     ("held", "Rows held back until the watermark covers them.", []),
     ("lag", "Messages in the topic that were not read yet.", [TOPIC]),
     ("rate", "Messages a second in the last micro-batch.", []),
+    ("table_set_aside", "Changes that wait of a table that can't go on while the others do.", [TABLE, "reason"]),
     ("table_commit_seconds", "When TiDB committed the newest change merged, in seconds since 1970.", [TABLE]),
 )
 TIMES: _Series = (("table_merge_seconds", "How long merging a batch's changes into a table took.", [TABLE]),)

@@ -114,6 +114,11 @@ class MicroBatchRunner:
         """True if `process` needs the partitions of the topic."""
         return self._job.until_resolved or self._has_commit_facts
 
+    @property
+    def set_aside(self) -> dict[str, tuple[int, str]]:
+        """As Summary.set_aside."""
+        return self._tables.set_aside if self._tables is not None else {}
+
     def cut_off(self) -> None:
         """From another thread: no other table of the micro-batch at hand begins."""
         if self._tables is not None:

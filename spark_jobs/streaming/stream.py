@@ -162,7 +162,7 @@ class _RunningStream:
         locations = stream.out, stream.dead, stream.kafka
         self._runner = MicroBatchRunner(spark, job, *locations, checkpoint, stream.table, stream.statements)
         self._metrics = metrics
-        self.total = Summary()
+        self.total = Summary(set_aside=self._runner.set_aside)
         self._failed: BridgeError | None = None
         self._crashed: Exception | None = None
         self._resolved_at = self._well_at = time.monotonic()

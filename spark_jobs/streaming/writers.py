@@ -14,7 +14,7 @@ from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable
 from ticdc_bridge.spark_jobs.pipeline.result import TableProgress
 from ticdc_bridge.spark_jobs.streaming.direct_batch import merge_directly
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
-from ticdc_bridge.spark_jobs.streaming.merge_batch import merge_table, open_directly, take_table
+from ticdc_bridge.spark_jobs.streaming.merge_batch import loaded_ts, merge_table, open_directly, take_table
 from ticdc_bridge.spark_jobs.streaming.pieces import Form
 from ticdc_bridge.spark_jobs.streaming.row_owners import RowOwners
 from ticdc_bridge.spark_jobs.streaming.sinks import BatchSink, TableSink
@@ -129,14 +129,18 @@ class ManyTablesWriter:
                     job, changelog=task.changelog, versions=task.versions, layout=task.layout or job.layout
                 )
                 return merge_table(
-                    session, table_job, task.id, location, task.changes, task.statements, task.summary, None
+                    session, table_job, task.id, location, task.all_changes, task.statements, task.summary, None
                 )
             assert task.changes is not None
             typed = typed_rows(task.changes.drop("position"), task.id, job.read)
             TableSink(location, batch.checkpoint, dead=False).write(typed.drop("error"), batch.number, False)
             return task.rows
 
+        def loaded_of(task: TableTask) -> int:
+            places = (table_location_of(text) for text in (task.location, task.versions) if text is not None)
+            return min(loaded_ts(session, job, place) for place in places if place is not None)
+
         statements = self.definitions.history() if job.merge else ()
-        done = self.tables.write(changes, batch.number, statements, summary, write_table, session)
+        done = self.tables.write(changes, batch.number, statements, summary, write_table, loaded_of, session)
         summary.tables = [TableProgress(str(task.id), task.rows, task.out, task.newest) for task in done]
         return sum(task.out for task in done)

@@ -48,7 +48,8 @@ class History:
     """`changes` and `statements` in the order of their commits, `rows`: the table after all of them.
 
     split: an update of a key is a delete and an insert, as TiCDC sends it for Avro, and newer versions always. schema:
-    DDL beside CREATE TABLE. swaps: two rows exchange their keys in one transaction, which MySQL can't do.
+    DDL beside CREATE TABLE. swaps: two rows exchange their keys in one transaction, which MySQL can't do. partitions:
+    by HASH or RANGE of the key, which are dropped, truncated and changed. gone: the keys that a statement took away.
     """
 
     seed: str
@@ -61,15 +62,21 @@ class History:
     statements: list[tuple[int, str]] = field(default_factory=list)
     rows: dict[str, Row] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
+    partitions: bool = False
+    gone: dict[int, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._random, self._ts, self._names = random.Random(self.seed), START, 0
         self._key_type = self._random.choice(["int", "varchar(20)"])
+        self._key_type = "int" if self.partitions else self._key_type
         self.columns = {"a": "int", "b": "varchar(10)", "c": "decimal(8,2)"}
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
-        self._ddl(f"CREATE TABLE t (id {self._key_type} PRIMARY KEY, {columns})")
+        parts = f" {self._partition_by()}" if self.partitions else ""
+        self._ddl(f"CREATE TABLE t (id {self._key_type} PRIMARY KEY, {columns}){parts}")
         for _ in range(self.steps):
-            if self.schema and self._random.random() < 0.05:
+            if self.partitions and self._random.random() < 0.05:
+                self._change_partitions()
+            elif self.schema and self._random.random() < 0.05:
                 self._alter(self._random.choice(_DDL_KINDS))
             else:
                 self._transaction()
@@ -111,7 +118,46 @@ class History:
             self._ddl(f"ALTER TABLE t MODIFY COLUMN {pick} {self.columns[pick]}")
         elif kind == "truncate" and self._random.random() < 0.4:
             self._ddl("TRUNCATE TABLE t")
-            self.rows.clear()
+            self._lose(set(self.rows))
+
+    def _lose(self, ids: set[str]) -> None:
+        self.gone[self._ts] = ids
+        for id_ in ids:
+            del self.rows[id_]
+
+    def _partition_by(self) -> str:
+        """_parts: of RANGE the upper bound by name, in order; of HASH the number by name."""
+        if self._random.random() < 0.3:
+            count = self._random.randint(2, 5)
+            self._is_hash, self._parts = True, {f"p{n}": n for n in range(count)}
+            return f"PARTITION BY HASH (id) PARTITIONS {count}"
+        self._is_hash, self._parts = False, {f"p{n}": (n + 1) * self.keys // 4 for n in range(3)} | {"last": 1 << 31}
+        return f"PARTITION BY RANGE (id) ({self._definitions(self._parts)})"
+
+    def _definitions(self, parts: dict[str, int]) -> str:
+        bounds = {name: "MAXVALUE" if bound == 1 << 31 else f"({bound})" for name, bound in parts.items()}
+        return ", ".join(f"PARTITION {name} VALUES LESS THAN {bound}" for name, bound in bounds.items())
+
+    def _change_partitions(self) -> None:
+        names, pick = list(self._parts), self._random.choice(["truncate", "drop", "reorganize", "by"])
+        name = self._random.choice(names)
+        at = names.index(name)
+        if pick == "by":
+            self._ddl(f"ALTER TABLE t {self._partition_by()}")
+        elif pick == "reorganize" and not self._is_hash and at:
+            new = {f"n{self._ts % 9973}": self._parts[name]}
+            self._ddl(f"ALTER TABLE t REORGANIZE PARTITION {names[at - 1]}, {name} INTO ({self._definitions(new)})")
+            kept = [(n, self._parts[n]) for n in names if n not in names[at - 1 : at + 1]]
+            self._parts = dict(sorted([*kept, *new.items()], key=lambda part: part[1]))
+        elif pick in ("truncate", "drop") and (pick == "truncate" or (not self._is_hash and name != names[-1])):
+            self._ddl(f"ALTER TABLE t {pick.upper()} PARTITION {name}")
+            lower = self._parts[names[at - 1]] if at else -(1 << 31)
+            if self._is_hash:
+                self._lose({id_ for id_ in self.rows if int(id_) % len(names) == at})
+            else:
+                self._lose({id_ for id_ in self.rows if lower <= int(id_) < self._parts[name]})
+            if pick == "drop":
+                del self._parts[name]
 
     def _rename(self, names: dict[str, str]) -> None:
         self._ddl("ALTER TABLE t " + ", ".join(f"RENAME COLUMN {a} TO {b}" for a, b in names.items()))

@@ -90,6 +90,10 @@ TYPES: Final[Any] = option(
     default="exact",
 )  # fmt: skip
 AS_JSON: Final[Any] = flag(REPORTS, "--json", "The summary as one JSON object, the last line on stderr.")
+ON_PARTITION_DROP: Final[Any] = option(
+    OUTPUT, None, "What becomes of the rows of partitions that TiDB drops or truncates: keep is for an archive.",
+    default="remove",
+)  # fmt: skip
 FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each partition.", default="earliest")
 
 

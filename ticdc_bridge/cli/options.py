@@ -98,7 +98,7 @@ class BaseCommand:
 
 # ---- options of several commands
 FORMAT_OUT: Final[Any] = option(OUTPUT, None, "For people (text) or programs.", default="text")
-DDL_ZONE: Final[Any] = option(DEFINITIONS, "ZONE", "Time zone of literal TIMESTAMP defaults in DDL.")
+DDL_ZONE: Final[Any] = option(DEFINITIONS, "ZONE", "Time zone of TIMESTAMP defaults and UNIX_TIMESTAMP('…') in DDL.")
 CLAIM_CHECKS: Final[Any] = option(INPUT, "DIR", "Folder of the files that claim-check messages point to.")
 
 

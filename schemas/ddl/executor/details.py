@@ -19,7 +19,7 @@ from ticdc_bridge.schemas.model.table import ForeignKey, Table, TableDetails, Ta
 def details_of_create(s: CreateTable, table: Table) -> TableDetails:
     """Of a CREATE TABLE that gave this table."""
     clustered = next((column.clustered for column in s.columns if column.primary_key), None)
-    details = TableDetails(clustered, _known(s.partitioned_by, table))
+    details = TableDetails(clustered, _known(s.partitioned_by, table), partitioning=s.partitioning)
     for index in s.indexes:
         details = _with_index(details, index, table.id)
     return details
@@ -39,11 +39,15 @@ def details_after(table: Table, clauses: Iterable[Clause]) -> TableDetails | Non
                 details = _with_index(details, clause.index, table.id)
                 if clause.index.kind == "primary":  # one that comes later is never clustered (`CreatePrimaryKey`)
                     details = replace(details, clustered=False)
-            case NoColumnEffect(what="PARTITION BY" | "REMOVE PARTITIONING"):
-                details = replace(details, partitioned_by=_known(clause.partitioned_by, table))
             case NoColumnEffect(what="DROP FOREIGN KEY"):
                 kept = tuple(f for f in details.foreign_keys if f.name.lower() != clause.name.lower())
                 details = replace(details, foreign_keys=kept)
+            case NoColumnEffect(what="PARTITION BY" | "REMOVE PARTITIONING"):
+                by = _known(clause.partitioned_by, table)
+                details = replace(details, partitioned_by=by, partitioning=clause.partitioning)
+            case NoColumnEffect() if details.partitioning is not None:
+                partitioning = details.partitioning.after(clause.what, clause.partitions)
+                details = replace(details, partitioning=partitioning)
     return details
 
 

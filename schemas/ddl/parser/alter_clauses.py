@@ -10,6 +10,7 @@ from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
 from ticdc_bridge.schemas.ddl.parser.default_values import NOW, default_value
 from ticdc_bridge.schemas.ddl.parser.lexer import END, STRING
 from ticdc_bridge.schemas.ddl.parser.partitions import (
+    added,
     exchange,
     interval_end,
     named_partitions,
@@ -65,11 +66,7 @@ def _add(c: Cursor) -> statements.Clause:
     if c.accept("PARTITION"):
         c.accept("IF", "NOT", "EXISTS")
         c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-        if c.accept("PARTITIONS"):
-            c.integer()
-        elif c.upper == "(":
-            c.skip_parentheses()
-        return statements.NoColumnEffect("ADD PARTITION")
+        return added(c)
     if starts_index(c):
         # IF NOT EXISTS stands between INDEX and the name.
         lenient = c.peek().upper == "IF"

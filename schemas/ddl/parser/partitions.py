@@ -1,38 +1,126 @@
 """PARTITION BY and the clauses of ALTER TABLE about partitions (upstream `pkg/parser/parser.y`).
 
-Of what they say only the columns that rows are spread by are kept; definitions in parentheses are not looked at.
+Kept are the columns that rows are spread by and, where all of it is known here, which rows each partition has.
 """
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any, cast
+
 from ticdc_bridge.schemas.ddl.parser.cursor import Cursor
-from ticdc_bridge.schemas.ddl.parser.lexer import QUOTED, WORD
+from ticdc_bridge.schemas.ddl.parser.lexer import QUOTED, STRING, WORD
 from ticdc_bridge.schemas.ddl.parser.statements import Clause, ExchangePartition, NoColumnEffect
 from ticdc_bridge.schemas.ddl.parser.table_elements import table_options
+from ticdc_bridge.schemas.model.partitions import Bound, Limit, Partition, PartitionChange, Partitioning, UnixTime
 
 _METHODS = ("HASH", "KEY", "RANGE", "LIST", "SYSTEM_TIME")
 
 
-def partition_by(c: Cursor) -> tuple[str, ...] | None:
+def partition_by(c: Cursor) -> tuple[tuple[str, ...] | None, Partitioning | None]:
     """PARTITION BY … with its definitions, if it comes.
 
     Returns:
-        The names in its columns or its expression: columns, functions, units. None where there is no PARTITION BY.
+        The names in its columns or its expression: columns, functions, units; None where there is no PARTITION BY. And
+        what it says, None where that is not known.
     """
     if not c.accept("PARTITION", "BY"):
-        return None
-    names = _method(c)
-    if c.accept("PARTITIONS"):
-        c.integer()
-    if c.accept("SUBPARTITION", "BY"):
-        _method(c)
-        if c.accept("SUBPARTITIONS"):
+        return None, None
+    partitioning = c.attempt(_partitioning)
+    if partitioning is not None:
+        names = partitioning.columns
+    else:
+        names = _method(c)
+        if c.accept("PARTITIONS"):
             c.integer()
-    if c.upper == "(":
-        c.skip_parentheses()
+        if c.accept("SUBPARTITION", "BY"):
+            _method(c)
+            if c.accept("SUBPARTITIONS"):
+                c.integer()
+        if c.upper == "(":
+            c.skip_parentheses()
     if c.accept("UPDATE", "INDEXES"):
         c.skip_parentheses()
-    return names
+    return names, partitioning
+
+
+# ---- which rows each partition has; DdlError for what is not known here
+def _partitioning(c: Cursor) -> Partitioning:
+    method = c.accept_any("RANGE", "LIST", "HASH") or c.fail("RANGE", "LIST", "HASH")
+    has_columns, function = c.accept_any("COLUMNS", "FIELDS"), ""
+    c.expect("(")
+    if not has_columns and c.upper in _FUNCTIONS:
+        function = c.advance().upper
+        c.expect("(")
+    columns = c.listed(Cursor.column) if has_columns else [c.column()]
+    c.expect(*(")" * (2 if function else 1)))
+    by = Partitioning(cast(Any, method), function, tuple(columns), ())
+    by = by.with_hash(c.integer() if c.accept("PARTITIONS") else 1)
+    if c.upper == "(":
+        by = by._replace(partitions=_definitions(c))
+    if c.upper in ("INTERVAL", "SUBPARTITION") or (method != "HASH" and not all(part.values for part in by.partitions)):
+        c.fail("(")
+    return by
+
+
+def _definitions(c: Cursor) -> tuple[Partition, ...]:
+    return tuple(c.list_in_parentheses(_definition))
+
+
+def _definition(c: Cursor) -> Partition:
+    c.expect("PARTITION")
+    name, values = c.name("a partition's name"), list[tuple[Bound, ...]]()
+    if c.accept("VALUES", "LESS", "THAN"):
+        values.append((Limit.MAXVALUE,) if c.accept("MAXVALUE") else _row(c))
+    elif c.accept("VALUES", "IN"):
+        values += c.list_in_parentheses(lambda c: _row(c) if c.upper == "(" else (_bound(c),))
+    elif c.accept("DEFAULT"):
+        values.append((Limit.DEFAULT,))
+    table_options(c)
+    return Partition(name, tuple(values))
+
+
+def _row(c: Cursor) -> tuple[Bound, ...]:
+    return tuple(c.list_in_parentheses(_bound))
+
+
+def _bound(c: Cursor) -> Bound:
+    if word := c.accept_any("MAXVALUE", "DEFAULT", "NULL"):
+        return None if word == "NULL" else Limit(word)
+    if word := c.accept_any(*_FUNCTIONS):
+        c.expect("(")
+        text = c.literal()
+        c.expect(")")
+        try:
+            day = datetime.strptime(text, "%Y-%m-%d %H:%M:%S" if " " in text else "%Y-%m-%d")
+        except ValueError:
+            c.fail("a date or time such as '2026-01-31'")
+        if word == "UNIX_TIMESTAMP":
+            return UnixTime(f"{day}")
+        return day.year if word == "YEAR" else day.toordinal() + 365
+    if c.token.kind == STRING or c.is_introducer():
+        text = c.literal()
+        return text if "\\" not in text else c.fail("a text without a backslash")
+    sign = -1 if c.accept("-") else 1
+    return sign * c.integer()
+
+
+_FUNCTIONS = ("TO_DAYS", "YEAR", "UNIX_TIMESTAMP")
+
+
+def added(c: Cursor) -> Clause:
+    """After ADD PARTITION: PARTITIONS n, or definitions in parentheses."""
+    if c.accept("PARTITIONS"):
+        return NoColumnEffect("ADD PARTITION", partitions=PartitionChange(hashed=c.integer()))
+    return NoColumnEffect("ADD PARTITION", partitions=_new_partitions(c) if c.upper == "(" else None)
+
+
+def _new_partitions(c: Cursor, names: tuple[str, ...] = ()) -> PartitionChange | None:
+    """Definitions in parentheses; None where they are not known here. names: of those that become them."""
+    new = c.attempt(_definitions)
+    if new is None:
+        c.skip_parentheses()
+    return None if new is None else PartitionChange(names, new)
 
 
 def _method(c: Cursor) -> tuple[str, ...]:
@@ -46,7 +134,7 @@ def _method(c: Cursor) -> tuple[str, ...]:
     c.accept_any("COLUMNS", "FIELDS")
     at = c.at
     c.skip_parentheses()
-    names = tuple(str(t.value) for t in c.all[at : c.at] if t.kind in (WORD, QUOTED))  # columns, functions, units
+    words = tuple(str(t.value) for t in c.all[at : c.at] if t.kind in (WORD, QUOTED))  # columns, functions, units
     if c.accept("INTERVAL"):
         c.skip_parentheses()
         while c.accept_any("FIRST", "LAST"):
@@ -54,7 +142,7 @@ def _method(c: Cursor) -> tuple[str, ...]:
             _less_than(c)
         c.accept("NULL", "PARTITION")
         c.accept("MAXVALUE", "PARTITION")
-    return names
+    return words
 
 
 def _less_than(c: Cursor) -> None:
@@ -63,10 +151,9 @@ def _less_than(c: Cursor) -> None:
         c.skip_parentheses()
 
 
-def skip_names(c: Cursor) -> None:
-    """name, … or ALL"""
-    if not c.accept("ALL"):
-        c.listed(lambda c: c.name("a partition's name"))
+def names(c: Cursor) -> tuple[str, ...]:
+    """name, …; () for ALL."""
+    return () if c.accept("ALL") else tuple(c.listed(lambda c: c.name("a partition's name")))
 
 
 def split_rule(c: Cursor) -> None:
@@ -97,18 +184,19 @@ def named_partitions(c: Cursor) -> Clause:
     what = c.advance().upper
     c.expect("PARTITION")
     c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
+    change: PartitionChange | None = PartitionChange()
     if what == "COALESCE":
-        c.integer()
+        change = PartitionChange(hashed=c.integer())
     elif what == "REORGANIZE":
         if c.is_name():
-            skip_names(c)
+            old = names(c)
             c.expect("INTO")
-            c.skip_parentheses()
+            change = _new_partitions(c, old)
     else:
         if what == "DROP":
             c.accept("IF", "EXISTS")
-        skip_names(c)
-    return NoColumnEffect(f"{what} PARTITION")
+        change = PartitionChange(names(c))
+    return NoColumnEffect(f"{what} PARTITION", partitions=change)
 
 
 def interval_end(c: Cursor) -> Clause:
@@ -130,9 +218,9 @@ def interval_end(c: Cursor) -> Clause:
 
 def partition(c: Cursor) -> Clause:
     """PARTITION BY … | PARTITION p ATTRIBUTES … | PARTITION p options"""
-    names = partition_by(c)
-    if names is not None:
-        return NoColumnEffect("PARTITION BY", names)
+    columns, partitioning = partition_by(c)
+    if columns is not None:
+        return NoColumnEffect("PARTITION BY", columns, partitioning=partitioning)
     c.expect("PARTITION")
     c.name("a partition's name")
     if c.upper == "ATTRIBUTES":
@@ -153,6 +241,6 @@ def text_or_default(c: Cursor) -> Clause:
 def tablespace(c: Cursor) -> Clause:
     what = c.advance().upper
     if c.accept("PARTITION"):
-        skip_names(c)
+        names(c)
     c.expect("TABLESPACE")
     return NoColumnEffect(f"{what} TABLESPACE")

@@ -127,7 +127,7 @@ def _create_table(c: Cursor, temporary: Temporary) -> statements.Statement:
         return statements.CreateTable(table, like=like, if_not_exists=lenient, temporary=temporary)
     columns, indexes = elements(c) if c.upper == "(" else ((), ())
     options = table_options(c)
-    partition = partitions.partition_by(c)
+    partitioned_by, partitioning = partitions.partition_by(c)
     while c.accept("SPLIT"):
         partitions.split_rule(c)
     from_select = c.upper in _SELECTS or (c.upper == "(" and not columns)
@@ -135,7 +135,9 @@ def _create_table(c: Cursor, temporary: Temporary) -> statements.Statement:
         c.rest()
     else:
         _on_commit(c, temporary)
-    return statements.CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, from_select)
+    return statements.CreateTable(
+        table, columns, indexes, options, None, lenient, temporary, partitioned_by, from_select, partitioning
+    )
 
 
 _SELECTS = ("AS", "SELECT", "WITH", "TABLE", "VALUES", "IGNORE", "REPLACE")
@@ -230,7 +232,7 @@ def _alter(c: Cursor) -> statements.Statement:
     table = c.table()
     if c.accept("COMPACT"):
         if c.accept("PARTITION"):
-            partitions.skip_names(c)
+            partitions.names(c)
         c.accept("TIFLASH", "REPLICA")
         return statements.AlterTable(table, (statements.NoColumnEffect("COMPACT"),))
     if c.upper == "ANALYZE":

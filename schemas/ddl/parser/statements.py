@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from ticdc_bridge.schemas.model.partitions import PartitionChange, Partitioning
 from ticdc_bridge.schemas.model.table import TableId
 
 
@@ -212,13 +213,16 @@ class ExchangePartition:
 
 @dataclass(frozen=True, slots=True)
 class NoColumnEffect:
-    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words. partitioned_by: of
-    PARTITION BY, see CreateTable. name: of a foreign key or an index.
+    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words. partitioned_by,
+    partitioning: of PARTITION BY, see CreateTable. name: of a foreign key or an index. partitions: of ADD PARTITION and
+    the like, None where they were not read in full.
     """
 
     what: str
     partitioned_by: tuple[str, ...] | None = None
     name: str = ""
+    partitioning: Partitioning | None = None
+    partitions: PartitionChange | None = None
 
 
 Clause = (
@@ -260,8 +264,8 @@ class FlashbackDatabase:
 @dataclass(frozen=True, slots=True)
 class CreateTable:
     """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global". partitioned_by:
-    the names in the columns or the expression of PARTITION BY, None where there is none. from_select: it ends in a
-    SELECT, which TiDB parses and does not do.
+    the names in the columns or the expression of PARTITION BY, None where there is none; partitioning: all that it
+    says, None where it was not read in full. from_select: it ends in a SELECT, which TiDB parses and does not do.
     """
 
     table: TableName
@@ -273,6 +277,7 @@ class CreateTable:
     temporary: Literal["", "local", "global"] = ""
     partitioned_by: tuple[str, ...] | None = None
     from_select: bool = False
+    partitioning: Partitioning | None = None
 
 
 @dataclass(frozen=True, slots=True)

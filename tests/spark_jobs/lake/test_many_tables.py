@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.spark_jobs.lake.test_merge import rows
+from tests.support.dumps import write_dump
 from tests.support.golden import Golden
 from tests.support.processes import until
 from tests.support.streams import delta_count, run_while, send
@@ -299,6 +300,60 @@ def test_a_stream_finds_new_tables_and_topics(spark: SparkSession, kafka: Kafka,
     reported = Path("m.prom").read_text()
     assert f'topic="{prefix}_c"' in reported
     assert 'table="crm.orders"' in reported
+
+
+@pytest.mark.slow
+def test_a_table_that_stops_is_set_aside_until_it_is_loaded(
+    spark: SparkSession, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While the stream runs, and over a restart: the load makes up for the statement, and what waited is merged."""
+    del spark
+    ddl((20, "shop", "ALTER TABLE items EXCHANGE PARTITION p WITH TABLE elsewhere"))
+    topic, tso = kafka.create_topic(), 35
+    sent = [
+        found(messages(change("shop.orders", 10, id="1", note="a"), change("shop.items", 11, sku="x", qty="1"))),
+        found(messages(change("shop.items", 30, sku="y", qty="2"), change("shop.items", 40, sku="x", qty="3"))),
+        found(messages(change("shop.orders", 41, id="1", note="b"))),
+        found(messages(change("shop.orders", 42, id="2"))),
+    ]  # fmt: skip
+    send(kafka, topic, [replace(m, partition=0) for m in sent[0]])
+    argv = [
+        *MERGE,
+        "--tables",
+        "shop.*",
+        "--out",
+        OUT,
+        "--versions",
+        "delta:past/{table}",
+        "--stream",
+        "--checkpoint",
+        "cp",
+    ]
+    argv[argv.index("in.jsonl")] = f"kafka:{topic}"
+    argv += ["--bootstrap-servers", kafka.bootstrap_servers, "--metrics", "m.prom", "--stream"]
+    argv += ["--checkpoint", "cp"]
+    assert main([*argv, "--trigger", "now"]) == 2
+    output = capsys.readouterr().err
+    assert "table shop.items is set aside" in output
+    assert "merge: set aside shop.items: 1 changes wait: stopped at shop.items: EXCHANGE PARTITION at" in output
+    assert _delta("lake/shop/orders") == [{"id": 1, "note": "a"}]
+    send(kafka, topic, [replace(m, partition=0) for m in sent[1]])
+
+    def script() -> None:
+        wait_for(lambda: "table_set_aside" in (text := Path("m.prom").read_text()) and 'shop.items"} 3.0' in text)
+        create = f"CREATE TABLE `items` ({TABLES['shop.items']})"
+        dump = write_dump(Path("dump"), tso, create, [["x", "1"], ["z", "9"]], db="shop", table="items")
+        load = ["load", "--source", dump, "--table", "shop.items", "--engine", "deltalake", "--replace"]
+        assert main([*load, "--out", "delta:lake/shop/items", "--versions", "delta:past/items"]) == 0
+        send(kafka, topic, [replace(m, partition=0) for m in sent[2]])
+        wait_for(lambda: "b" in str(_delta("lake/shop/orders")))
+
+    assert run_while([*argv, "--trigger", "1s"], script) == 0
+    assert "table shop.items goes on: 3 changes that waited are merged" in capsys.readouterr().err
+    assert {row["sku"]: row["qty"] for row in _delta("lake/shop/items")} == {"x": 3, "z": 9}
+    send(kafka, topic, [replace(m, partition=0) for m in sent[3]])
+    assert main([*argv, "--trigger", "now"]) == 0
+    assert not list(Path("cp/set_aside").iterdir())
 
 
 def _delta(path: str) -> list[dict[str, Any]]:

@@ -216,8 +216,10 @@ def test_names_in_other_letters(spark: SparkSession, how: str) -> None:
     assert rows(spark, how) == [{"id": 2, "w": 2, "k": Decimal("5.0")}, {"id": 3, "w": 3, "k": Decimal("1.5")}]
 
 
-_PARTS = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN (9))"
-_CUT = [(1, f"CREATE TABLE t (id int primary key, v int) {_PARTS}"), (40, "ALTER TABLE t TRUNCATE PARTITION p0")]
+_CUT = [
+    (1, "CREATE TABLE t (id int primary key, v int) PARTITION BY KEY (id) PARTITIONS 2"),
+    (40, "ALTER TABLE t TRUNCATE PARTITION p0"),
+]  # fmt: skip
 _IN_PART: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
 
 
@@ -225,7 +227,44 @@ _IN_PART: Changes = [{"commit_ts": 10, "after": {"id": "1", "v": "1"}}]
 @pytest.mark.usefixtures("spark")
 def test_statements_that_do_not_tell_which_rows_went(how: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(how, _CUT, _IN_PART, 30) == 2
-    assert "TRUNCATE PARTITION at commit_ts 40" in capsys.readouterr().err
+    assert "TRUNCATE PARTITION at commit_ts 40: which rows its partitions have is not known" in capsys.readouterr().err
+
+
+_DAYS = [
+    (1, "CREATE TABLE t (id int, day date, v int, primary key (id, day)) PARTITION BY RANGE COLUMNS (day) (PARTITION p0"
+        " VALUES LESS THAN ('2026-01-02'), PARTITION p1 VALUES LESS THAN ('2026-01-03'), PARTITION p2 VALUES LESS THAN"
+        " MAXVALUE)"), (20, "ALTER TABLE t TRUNCATE PARTITION p0"), (40, "ALTER TABLE t DROP PARTITION p0, p1"),
+]  # fmt: skip
+_OF_DAYS: Changes = [
+    {"commit_ts": ts, "key": ["id", "day"], "after": {"id": id_, "day": f"2026-01-0{day}", "v": "1"}}
+    for ts, id_, day in ((10, "1", 1), (11, "2", 2), (25, "3", 1), (30, "4", 3), (45, "5", 1))
+]
+
+
+@pytest.mark.slow
+@both(default="fresh")
+def test_rows_of_dropped_partitions_go(spark: SparkSession, how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Newer ones stay."""
+    assert run(how, _DAYS, _OF_DAYS, 30) == 0
+    assert [row["id"] for row in rows(spark, how)] == [4, 5]
+    if how == "fresh":
+        assert "skipped in a dropped partition 3" in capsys.readouterr().err
+    assert merge(_DAYS, _OF_DAYS, "typed", (24, 42), types="typed") == 0
+    assert [row["id"] for row in rows(spark, "typed", by_spark=True)] == [4, 5]
+
+
+@pytest.mark.slow
+def test_an_archive_keeps_the_rows_of_dropped_partitions(spark: SparkSession) -> None:
+    """Versions too; the changelog has a row for each statement all the same."""
+    made = messages([*_DAYS[:-1], (40, "ALTER TABLE t TRUNCATE PARTITION ALL")], _OF_DAYS)
+    argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl", "--time-zone", "UTC"]
+    argv += ["--in", written(made, "in.jsonl"), "--out", "delta:all", "--changelog", "delta:log"]
+    argv += ["--versions", "delta:past", "--engine", "deltalake"]
+    assert main([*argv, "--on-partition-drop", "keep"]) == 0
+    assert [row["id"] for row in rows(spark, "all")] == [1, 2, 3, 4, 5]
+    assert [row["_valid_to"] for row in rows(spark, "past")] == [None] * 5
+    ops = [(row["_tidb_commit_ts"], row["_tidb_op"]) for row in rows(spark, "log") if row["_tidb_op"] != "I"]
+    assert sorted(ops) == [(20, "TRUNCATE PARTITION"), (40, "TRUNCATE PARTITION")]
 
 
 @pytest.mark.slow

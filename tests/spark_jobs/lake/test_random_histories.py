@@ -196,7 +196,7 @@ def _location(spark: SparkSession, engine: str, table: str = "lake") -> str:
 
 def _history(seed: str, format_: str) -> History:
     split = format_ == "avro" or seed.endswith(("0", "3", "6"))
-    return History(seed, split, schema=True, swaps=True)
+    return History(seed, split, schema=True, swaps=True, partitions=seed.endswith(("2", "5", "8")))
 
 
 def _difference(spark: SparkSession, history: History, engine: str) -> str:

@@ -51,7 +51,9 @@ def test_the_past_is_tidbs(spark: SparkSession, monkeypatch: pytest.MonkeyPatch,
     is_avro, with_ddl = format_ == "avro", number % 4 != 2
     seed = f"{SEED}/past/{number}"
     take_as_many(monkeypatch, seed)
-    history = History(seed, is_avro or number % 2 == 0, schema=with_ddl, swaps=True, keys=12, steps=60)
+    history = History(
+        seed, is_avro or number % 2 == 0, schema=with_ddl, swaps=True, keys=12, steps=60, partitions=number % 3 == 1
+    )
     positions = {name: _location(spark, engine, name) for name in ("log", "versions")}
     assert not _merge(history, format_, engine, kills, positions)
     log, versions = (rows_of_any(spark, name, engine) for name in positions)
@@ -96,7 +98,7 @@ def log_difference(history: History, log: list[dict[str, Any]], is_avro: bool) -
         return "a change is in the changelog twice"
     if is_avro:  # a delete that comes again is there twice
         return ""
-    if (existing := _replay(log, "_tidb_commit_ts", columns)) != expected:
+    if (existing := _replay(log, history, columns)) != expected:
         return f"the changelog replays to another table: {_first(existing, expected)}"
     return ""
 
@@ -131,13 +133,14 @@ def versions_difference(
     return ""
 
 
-def _replay(log: list[dict[str, Any]], order: str, columns: list[str]) -> Rows:
-    table = Rows()
+def _replay(log: list[dict[str, Any]], history: History, columns: list[str]) -> Rows:
+    table, order = Rows(), "_tidb_commit_ts"
     by_time = sorted((entry for entry in log if entry[order] is not None), key=lambda entry: int(entry[order]))
-    for _, together in groupby(by_time, key=lambda entry: int(entry[order])):
+    for commit_ts, together in groupby(by_time, key=lambda entry: int(entry[order])):
         changes = list(together)
-        if any(entry["_tidb_op"] == "TRUNCATE" for entry in changes):
-            table.clear()
+        if any(entry["_tidb_op"].startswith(("TRUNCATE", "DROP")) for entry in changes):
+            for id_ in history.gone[commit_ts]:
+                del table[id_]
         for change in changes:
             old = change["_tidb_old_row_identity"]
             if old is not None:
@@ -154,17 +157,16 @@ def _states(history: History) -> dict[int, Rows]:
     steps = defaultdict[int, list[Any]](list)
     for change in history.changes:
         steps[change.commit_ts].append(change)
-    for commit_ts, text in history.statements:
-        if text.startswith("TRUNCATE"):
-            steps[commit_ts].append(None)
+    for commit_ts in history.gone:
+        steps[commit_ts] = []
     for commit_ts, changes in sorted(steps.items()):
+        for id_ in history.gone.get(commit_ts, ()):
+            del table[id_]
         for change in changes:
-            if change is None:
-                table.clear()
-            elif change.before is not None:
+            if change.before is not None:
                 table.pop(str(change.before["id"]), None)
         for change in changes:
-            if change is not None and change.after is not None:
+            if change.after is not None:
                 table[str(change.after["id"])] = {n: comparable(v) for n, v in change.after.items()}
         states[commit_ts] = dict(table)
     return states

@@ -25,7 +25,7 @@ def test_what_takes_rows_away() -> None:
             query,
         ]
         steps = schema_changes([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
-        assert [step.unsure for step in steps] == ["", *([unsure] if unsure else [])], query
+        assert [step.unsure or step.word for step in steps] == ["", *([unsure] if unsure else [])], query
 
 
 _NAMES: list[tuple[list[str], str, list[tuple[int, str | None]]]] = [

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand, table_outputs_of
-from ticdc_bridge.cli.job_options import AS_JSON, READ, TYPES, SchemaOptions, SparkConf, formats, with_retries
+from ticdc_bridge.cli.job_options import (
+    AS_JSON,
+    ON_PARTITION_DROP,
+    READ,
+    TYPES,
+    SchemaOptions,
+    SparkConf,
+    formats,
+    with_retries,
+)
 from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, SPARK, KafkaOptions, choice, flag, option
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
@@ -76,6 +85,7 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
     without_key: Literal["refuse", "append"] = option(
         OUTPUT, None, "Tables without a key: refuse them, or append each row once.", default="refuse"
     )
+    on_partition_drop: Literal["remove", "keep"] = ON_PARTITION_DROP
     types: Literal["exact", "typed"] = TYPES
     replace: bool = flag(OUTPUT, "--replace", "Remove keys that the snapshot lacks and that are not newer.")
     dry_run: bool = flag(OUTPUT, "--dry-run", "Print what would be loaded, and what stands against it.")
@@ -126,7 +136,7 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         job = Job(
             snapshot_side(zone, SparkTypes(self.types), self.on_lossy), merge=self.engine, current=self.out is not None,
             changelog=self.changelog, versions=self.versions, outputs=self.outputs, without_key=self.without_key,
-            layout=TableLayout.of(self.partition_by, self.cluster_by),
+            layout=TableLayout.of(self.partition_by, self.cluster_by), on_partition_drop=self.on_partition_drop,
         )  # fmt: skip
         settings = spark_settings(self, True, self.source.removeprefix("dumpling:"), out, *job.more_locations)
         stages = stages_of(self.source, job, out, self.replace, settings.conf)

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import READ, TYPES, JobOptions, TableSelection, formats, with_retries
+from ticdc_bridge.cli.job_options import (
+    ON_PARTITION_DROP,
+    READ,
+    TYPES,
+    JobOptions,
+    TableSelection,
+    formats,
+    with_retries,
+)
 from ticdc_bridge.cli.options import INPUT, OUTPUT, SPARK, choice, option
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
@@ -70,6 +78,7 @@ class Merge(TableSelection, JobOptions):
         "Kafka.",
         default="commit_ts"
     )  # fmt: skip
+    on_partition_drop: Literal["remove", "keep"] = ON_PARTITION_DROP
     types: Literal["exact", "typed"] = TYPES
     spark: bool = option(None, None, "merge always runs in Spark.", "--spark", default=False, hidden=True)
     master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].", parser=with_retries)
@@ -109,5 +118,6 @@ class Merge(TableSelection, JobOptions):
             read, None, None, self.on_error, merge=self.engine, at_once=self.at_once, current=self.current is not None,
             changelog=self.changelog, versions=self.versions, without_key=self.without_key, outputs=self.outputs,
             order=self.order, layout=TableLayout.of(self.partition_by, self.cluster_by),
+            on_partition_drop=self.on_partition_drop, ddl_zone=self.ddl_time_zone or "",
         )  # fmt: skip
         return run_job(self, job, statements_of(self.ddl, default_database(self)))
