@@ -37,7 +37,9 @@ LOADED = "bridge.loaded_ts"
 """Table property: the TSO of the newest snapshot from which all rows up to it come (docs/decisions/0048)."""
 ORDER = "bridge.order"
 """Table property: "offset" where Kafka's offsets order the changes."""
-_TYPES, _RENAMED, _NAME, _FORGOTTEN = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
+FORGOTTEN = "bridge.unburied_ts"
+"""Table property: the commit_ts up to which deleted keys are not kept any more."""
+_TYPES, _RENAMED, _NAME = "bridge.types", "bridge.renamed", "bridge.name"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
@@ -170,7 +172,7 @@ class TableColumns:
         applied = self._check_columns(table, steps, properties)
         keys = [c for c in table.columns if c.handle_key]
         tombstones = self.tombstones(keys)
-        forgotten, key = [int(properties.get(_FORGOTTEN, -1))], properties.get(_KEY)
+        forgotten, key = [int(properties.get(FORGOTTEN, -1))], properties.get(_KEY)
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
@@ -205,7 +207,7 @@ class TableColumns:
     def _record_forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:
             return -1
-        self.lake_table.set_property(_FORGOTTEN, str(commit_ts))
+        self.lake_table.set_property(FORGOTTEN, str(commit_ts))
         return commit_ts
 
     def _key_conversions(self, step: SchemaChange) -> dict[str, Any]:

@@ -23,7 +23,8 @@ class Job:
     and the row versions are, None for neither. at_once: how many tables of the lake are written at a time. outputs: of
     tables that do not go where the others do. layout: of tables that are made. without_key: what the current
     table does about a table without a key (spark_jobs.lake.keyless). order: what tells which of a key's changes is the
-    last one that merge applies.
+    last one that merge applies. consistent: the table that says which version each table was at a resolved ts; merged
+    tables then go from one resolved ts to the next.
     """
 
     read: CodecConfig
@@ -41,6 +42,7 @@ class Job:
     layout: TableLayout = NO_LAYOUT
     without_key: WithoutKey = "refuse"
     order: Order = "commit_ts"
+    consistent: str | None = None
 
     @property
     def needs_order(self) -> bool:
@@ -48,9 +50,18 @@ class Job:
         return self.dedupe or self.until_resolved
 
     @property
+    def held_by(self) -> str | None:
+        """The option by which rows wait until watermarks cover them; None: none wait."""
+        return "--until-resolved" if self.until_resolved else "--consistent" if self.consistent else None
+
+    @property
     def more_locations(self) -> list[str]:
         """Places in the lake, or rules that name them, beside the job's output."""
         table_locations = (
             output for location in self.outputs for output in (location.location, location.changelog, location.versions)
         )
-        return [location for location in (self.changelog, self.versions, *table_locations) if location is not None]
+        return [
+            location
+            for location in (self.changelog, self.versions, self.consistent, *table_locations)
+            if location is not None
+        ]
