@@ -1,4 +1,4 @@
-"""The summary of a snapshot: what each commit to an Iceberg table says of the changes in it.
+"""The summary of a snapshot: what each commit to a table of the lake says of the changes in it.
 
 TiCDC's own Iceberg sink writes `tidb.committed_resolved_ts`, so one tool reads both; the other keys are ours. A session
 puts them into every snapshot that it commits, so they hold for all tables of a micro-batch.
@@ -12,13 +12,14 @@ from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import SparkSession
 
-from ticdc_bridge.spark_jobs.lake.engines.iceberg_append import APPLICATION, BATCH
+from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import APPLICATION, BATCH
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 
 RESOLVED_TS = "tidb.committed_resolved_ts"
 COMMIT_TS = "bridge.commit_ts"
 OFFSETS = "bridge.offsets"
 _SETTING = "spark.sql.iceberg.snapshot-property."
+_OF_DELTA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def summary_of_commit(
@@ -39,8 +40,11 @@ def summary_of_commit(
 
 @contextmanager
 def with_commit_facts(spark: SparkSession, facts: Mapping[str, str]) -> Iterator[None]:
-    """Snapshots of Iceberg tables that this session commits meanwhile have `facts` in their summary."""
+    """Snapshots of Iceberg tables that this session commits meanwhile have `facts` in their summary; commits of
+    delta-spark have them as JSON in `userMetadata`.
+    """
     with ExitStack() as stack:
         for name, value in facts.items():
             stack.enter_context(set_for_now(spark, _SETTING + name, value))
+        stack.enter_context(set_for_now(spark, _OF_DELTA, json.dumps(facts)))
         yield

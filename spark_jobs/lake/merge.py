@@ -258,15 +258,15 @@ def write_by_commit_ts(
         is_tidy_time = crc32(str(counts.newest_ts).encode()) % _TIDY_EVERY == 0
         tombstones.add_deleted(newest.where(_has_delete(newest)), is_tidy_time)
     if found["late"]:
-        # Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them.
+        # Deleted keys are forgotten by `maintain`, and when the table gets another key: a late row may be one of them.
         stored = lake_table.read().alias("t")
         same = [F.col(f"t.{quote_name(column)}").eqNullSafe(F.col(f"s.{name}")) for column, name in rows.key_pairs]
-        late = newest.where(f"NOT is_deleted AND commit_ts < {forgotten_ts}").alias("s")
+        late = newest.where(f"NOT is_deleted AND NOT late AND commit_ts < {forgotten_ts}").alias("s")
         row = late.join(stored, same, "left_anti").select("commit_ts").first()
         if row is not None:
             raise columns.stopped(
-                f"the change at commit_ts {row['commit_ts']} comes late, and the table has got another key since:"
-                " whether its row was deleted is not known."
+                f"the change at commit_ts {row['commit_ts']} comes late, and the table has another key since, or"
+                " `maintain` removed deleted keys of that time: whether its row was deleted is not known."
                 f" {load_again(columns.settings.id)}"
             )
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]

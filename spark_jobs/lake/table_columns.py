@@ -37,7 +37,9 @@ LOADED = "bridge.loaded_ts"
 """Table property: the TSO of the newest snapshot from which all rows up to it come (docs/decisions/0048)."""
 ORDER = "bridge.order"
 """Table property: "offset" where Kafka's offsets order the changes."""
-_TYPES, _RENAMED, _NAME, _FORGOTTEN = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
+FORGOTTEN = "bridge.unburied_ts"
+"""Table property: the commit_ts up to which deleted keys are not kept any more."""
+_TYPES, _RENAMED, _NAME = "bridge.types", "bridge.renamed", "bridge.name"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
@@ -176,7 +178,7 @@ class TableColumns:
         applied = self._check_columns(table, steps, properties)
         keys = [c for c in table.columns if c.handle_key]
         tombstones = self.tombstones(keys)
-        forgotten, key = [int(properties.get(_FORGOTTEN, -1))], properties.get(_KEY)
+        forgotten, key = [int(properties.get(FORGOTTEN, -1))], properties.get(_KEY)
         done = [step for step in steps if step.commit_ts <= applied] if APPLIED not in properties else []
         for step in (step for step in done if step.removed is not None):  # nothing was followed when they came
             then = next((s.after for s in reversed(done) if s.after is not None), table)
@@ -229,7 +231,7 @@ class TableColumns:
     def _record_forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:
             return -1
-        self.lake_table.set_property(_FORGOTTEN, str(commit_ts))
+        self.lake_table.set_property(FORGOTTEN, str(commit_ts))
         return commit_ts
 
     def _key_conversions(self, step: SchemaChange) -> dict[str, Any]:
@@ -497,7 +499,7 @@ def newest_gap(properties: Mapping[str, str]) -> int:
     """Up to which commit_ts changes need more than a table's rows and deleted keys: a snapshot has them, or deletes of
     then are not known any more. -1: none do.
     """
-    return max(int(properties.get(name, -1)) for name in (LOADED, _FORGOTTEN))
+    return max(int(properties.get(name, -1)) for name in (LOADED, FORGOTTEN))
 
 
 def column_names(table: Table) -> set[str]:

@@ -25,7 +25,8 @@ class Job:
     tables that do not go where the others do. layout: of tables that are made. without_key: what the current
     table does about a table without a key (spark_jobs.lake.keyless). order: what tells which of a key's changes is the
     last one that merge applies. on_partition_drop: what becomes of the rows of dropped partitions. ddl_zone: of the
-    sessions that ran DDL, "" where nobody knows it.
+    sessions that ran DDL, "" where nobody knows it. consistent: the table that says
+    which version each table was at a resolved ts; merged tables then go from one resolved ts to the next.
     """
 
     read: CodecConfig
@@ -45,6 +46,7 @@ class Job:
     order: Order = "commit_ts"
     on_partition_drop: OnPartitionDrop = "remove"
     ddl_zone: str = ""
+    consistent: str | None = None
 
     @property
     def needs_order(self) -> bool:
@@ -52,9 +54,18 @@ class Job:
         return self.dedupe or self.until_resolved
 
     @property
+    def held_by(self) -> str | None:
+        """The option by which rows wait until watermarks cover them; None: none wait."""
+        return "--until-resolved" if self.until_resolved else "--consistent" if self.consistent else None
+
+    @property
     def more_locations(self) -> list[str]:
         """Places in the lake, or rules that name them, beside the job's output."""
         table_locations = (
             output for location in self.outputs for output in (location.location, location.changelog, location.versions)
         )
-        return [location for location in (self.changelog, self.versions, *table_locations) if location is not None]
+        return [
+            location
+            for location in (self.changelog, self.versions, self.consistent, *table_locations)
+            if location is not None
+        ]

@@ -125,6 +125,13 @@ def batch_line(command: str, number: int, summary: Summary, lag: int | None, rat
     return f"{command}: batch {number}: " + ", ".join(pieces)
 
 
+def when_and_age(commit_ts: int) -> str:
+    """A commit_ts for people."""
+    seconds = tso_physical_ms(commit_ts) / 1000
+    when, age = datetime.fromtimestamp(seconds, UTC), max(time.time() - seconds, 0)
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC, {age:,.0f} s ago"
+
+
 def table_lines(command: str, tables: Sequence[TableProgress]) -> list[str]:
     """A line for each table of a batch, those with most rows; of the others how many there are."""
     shown = sorted(tables, key=lambda entry: -entry.rows)[:_MOST_TABLES]
@@ -132,9 +139,7 @@ def table_lines(command: str, tables: Sequence[TableProgress]) -> list[str]:
     for entry in shown:
         lines.append(f"{command}:   {entry.name}: rows {entry.rows}, out {entry.out}")
         if entry.newest_ts is not None:
-            seconds = tso_physical_ms(entry.newest_ts) / 1000
-            when, age = datetime.fromtimestamp(seconds, UTC), max(time.time() - seconds, 0)
-            lines[-1] += f", newest change {when:%Y-%m-%d %H:%M:%S} UTC, {age:,.0f} s ago"
+            lines[-1] += f", newest change {when_and_age(entry.newest_ts)}"
     if len(tables) > len(shown):
         rest = sum(table.rows for table in tables) - sum(entry.rows for entry in shown)
         lines.append(f"{command}:   and {len(tables) - len(shown)} more tables: rows {rest}")

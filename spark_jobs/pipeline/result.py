@@ -132,7 +132,7 @@ class Summary:
         if self.dropped:
             lines.append(f"dropped {self.dropped} of the messages with errors (--on-error drop)")
         if self.held:
-            lines.append(f"held back {self.held} above the watermark (--until-resolved): they are not in the output")
+            lines.append(f"held back {self.held} above the watermark: they are not in the output")
         if self.checksums:
             lines.append(f"checksums {self.checksums.total()}" + _list_counts(self.checksums))
         for (table, why), count in sorted(self.ways.items()):

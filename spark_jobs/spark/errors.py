@@ -19,6 +19,13 @@ def is_worker_death(error: Exception) -> bool:
     return "Python worker exited unexpectedly" in str(error)
 
 
+def is_conflict(error: BaseException | None) -> bool:
+    """True if another job changed a table between the reads and the commit of this one: it is to be done again."""
+    while error is not None and not _CONFLICTS.search(f"{type(error).__name__}: {error}"):
+        error = error.__cause__
+    return error is not None
+
+
 def is_kafka_away(error: Exception) -> bool:
     """True if Kafka was away, rather than that its data are gone, it refuses what it is given, or the job is wrong."""
     text = str(error)
@@ -132,7 +139,8 @@ _STOPPED = {
     "No space left on device": "a disk is full",
 }
 _CONFLICTS = re.compile(
-    r"DELTA_CONCURRENT_\w+|io\.delta\.exceptions\.\w+|CommitFailed(?:Exception|Error)|Found conflicting files"
+    r"DELTA_(?:CONCURRENT_|METADATA_CHANGED|PROTOCOL_CHANGED)\w*|io\.delta\.exceptions\.\w+"
+    r"|CommitFailed(?:Exception|Error)|Found conflicting files|Missing required files to delete"
 )
 _NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Invalid master URL")
 

@@ -157,6 +157,15 @@ class Checkpoint:
     def keep_table_locations(self, locations: dict[str, dict[str, str | int]]) -> None:
         self._keep("tables.json", locations)
 
+    # ---- versions of merged tables
+    def points(self, choice: str) -> dict[str, Any]:
+        """What spark_jobs.streaming.consistent kept for tables that are chosen so; {} for others."""
+        kept = self._read("points.json", dict[str, Any]())
+        return kept if kept.get("choice") == choice else {}
+
+    def keep_points(self, points: dict[str, Any]) -> None:
+        self._keep("points.json", points)
+
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:
         marks = self._read(f"watermarks/{number - 1:012d}.json", dict[str, int]())

@@ -131,4 +131,6 @@ def _tables(parts: Sequence[Any]) -> Iterator[tuple[TableId | None, Any]]:
 def can_merge_directly(session: Any, job: Job) -> bool:
     """False for a job whose batches all go by Spark."""
     is_plain = job.current and job.changelog is None and job.versions is None and job.order == "commit_ts"
-    return job.merge is not None and is_plain and not job.needs_order and not is_connect(session)
+    return (
+        job.merge is not None and is_plain and job.held_by is None and not job.needs_order and not is_connect(session)
+    )

@@ -39,8 +39,8 @@ class KafkaSource:
         self.numbers = self._checkpoint.number_sources(self._counts)
 
     def partitions(self) -> frozenset[int]:
-        """The partitions of the one topic. SetupError KAFKA_UNREACHABLE."""
-        return frozenset(self._ends(self.topics.only)) if self.topics.only else frozenset()
+        """The partitions of the one topic; of several topics the sources' numbers. SetupError KAFKA_UNREACHABLE."""
+        return frozenset(self._ends(self.topics.only) if self.topics.only else range(len(self.numbers or ())))
 
     def count_waiting(self, offsets: Mapping[int, int]) -> dict[str, int]:
         """How many messages wait in the sources that were read, by topic. offsets: the newest that a batch read of each

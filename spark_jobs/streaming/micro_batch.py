@@ -14,12 +14,14 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow import lines
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
-from ticdc_bridge.spark_jobs.io.locations import KafkaClient, table_location_of
+from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, KafkaClient, table_location_of
 from ticdc_bridge.spark_jobs.lake.commit_summary import with_commit_facts
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, is_rule
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+from ticdc_bridge.spark_jobs.streaming.consistent import ConsistentPoints
 from ticdc_bridge.spark_jobs.streaming.direct_batch import can_merge_directly
 from ticdc_bridge.spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables
@@ -56,6 +58,12 @@ class MicroBatchRunner:
     ) -> None:  # fmt: skip
         self._kafka, self._checkpoint = kafka, checkpoint
         self._tables: ManyTables | None = None
+        self._points: ConsistentPoints | None = None
+        if job.consistent is not None:
+            place, choice = table_location_of(job.consistent), str(job.read.chosen or table)
+            assert place is not None
+            assert checkpoint is not None
+            self._points = ConsistentPoints(place, job.merge or AUTO, checkpoint, choice)
         if isinstance(out, str) and table_location_of(out) and is_rule(out):
             rules = {"location": out, "changelog": job.changelog, "versions": job.versions}
             chosen = job.read.chosen or TableChoice()
@@ -63,10 +71,11 @@ class MicroBatchRunner:
             job = replace(job, read=replace(job.read, chosen=None))  # renames may bring others in
         self._job = job
         locations = (*([out] if isinstance(out, str) else []), *job.more_locations)
-        self._has_commit_facts = any(location.startswith("iceberg:") for location in locations)
+        with_facts = TABLE_PREFIXES if job.merge else ("iceberg:",)
+        self._has_commit_facts = any(location.startswith(with_facts) for location in locations)
         self._definitions = DefinitionLearner(job, table, statements, checkpoint)
         self._stages: list[Stage] = [drop_repeats] if job.dedupe else []
-        self._stages.append(release if job.until_resolved else add_held)
+        self._stages.append(release if job.held_by else add_held)
         self._dead = sink_for(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
         self._sender: KafkaSender | None = None
         self._is_direct = can_merge_directly(spark, job)
@@ -92,11 +101,11 @@ class MicroBatchRunner:
             self._topic = sink
             self._sender = KafkaSender(spark.sparkContext, sink.fixed, checkpoint is not None, sink.counts)
         if self._tables is not None:
-            return form, ManyTablesWriter(spark, self._tables, definitions)
+            return form, ManyTablesWriter(spark, self._tables, definitions, self._points)
         if job.merge:
             assert table is not None
             assert location is not None
-            return form, TableMerger(spark, table, location, definitions)
+            return form, TableMerger(spark, table, location, definitions, self._points)
         return form, SinkWriter(sink, form, table)
 
     def _warm_up(self) -> None:
@@ -112,7 +121,7 @@ class MicroBatchRunner:
     @property
     def asks_partitions(self) -> bool:
         """True if `process` needs the partitions of the topic."""
-        return self._job.until_resolved or self._has_commit_facts
+        return self._job.held_by is not None or self._has_commit_facts
 
     @property
     def set_aside(self) -> dict[str, tuple[int, str]]:
@@ -168,6 +177,8 @@ class MicroBatchRunner:
         return True
 
     def _write(self, writer: RowsWriter, rows: DataFrame, batch: MicroBatch) -> None:
+        if batch.ends_at < 0:  # no watermark of some partition yet: all waits
+            return
         count, newest_ts = rows.agg(F.count(F.lit(1)), F.max(_COMMIT_TS[self._form])).collect()[0]
         if count or self._tables is not None:
             self._definitions.forget_newest()
@@ -177,6 +188,8 @@ class MicroBatchRunner:
             facts = with_commit_facts(rows.sparkSession, batch_facts)
         with facts:
             batch.result.summary.out = writer.write(rows, count, batch)
+            if self._points is not None:
+                self._points.record(rows.sparkSession, batch.ends_at)
 
     def _send(self, sender: KafkaSender, frame: DataFrame, batch: MicroBatch) -> BatchResult:
         """The way to Kafka where nothing has to be known of all messages before the first is written."""

@@ -265,7 +265,7 @@ class BatchCounts:
 
     def count(self, result: MessageResult, message: Message, row: dict[str, Any]) -> None:
         self.summary.count(result, message.topic)
-        at = row.get("partition", message.partition)
+        at = row.get("source_number", row.get("partition", message.partition))
         partition = -1 if at is None else at
         if result.error is None:
             newest = result.newest_watermark

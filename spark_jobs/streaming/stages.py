@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.clients.history import HistoryTables
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.schemas.model.event import DdlEvent
+from ticdc_bridge.schemas.model.event import MAX_TSO, DdlEvent
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
@@ -55,6 +55,12 @@ class MicroBatch:
     in_order: bool = False
     result: BatchResult = field(default_factory=BatchResult)
 
+    @property
+    def ends_at(self) -> int:
+        """The commit_ts up to which merged tables follow changes and statements in this batch; -1: nothing yet."""
+        resolved = -1 if self.result.resolved is None else self.result.resolved
+        return resolved if self.job.consistent else MAX_TSO
+
 
 Stage = Callable[[DataFrame, MicroBatch], DataFrame]
 """Rows of pieces (spark_jobs.streaming.pieces) → those that go on."""
@@ -90,10 +96,11 @@ class DefinitionLearner:
                 read = with_newest(read)
         return replace(job, read=read, write=replace(job.write, tables=tables) if job.write else None)
 
-    def history(self) -> list[DdlText]:
-        """All DDL that is known."""
+    def history(self, until: int = MAX_TSO) -> list[DdlText]:
+        """All DDL that is known up to a commit_ts."""
         of_service = self._service.statements() if self._service else []
-        return [*self._statements, *statements_of_events(self._events), *of_service]
+        statements = (*self._statements, *statements_of_events(self._events), *of_service)
+        return [statement for statement in statements if statement.commit_ts <= until]
 
     def forget_newest(self) -> None:
         """After rows that may have had a newer version of their table."""
@@ -147,20 +154,21 @@ def drop_repeats(rows: DataFrame, batch: MicroBatch) -> DataFrame:
 
 
 def release(rows: DataFrame, batch: MicroBatch) -> DataFrame:
-    """--until-resolved: what the watermarks of all partitions cover; the rest is kept for later batches."""
+    """What the watermarks of all partitions cover (Job.held_by); the rest is kept for later batches."""
     checkpoint, number, summary = batch.checkpoint, batch.number, batch.result.summary
+    commit_ts = F.coalesce("commit_ts", "change.commit_ts")  # kernels write the change's alone
     marks = _newest_watermarks(batch)
     partitions = batch.partitions | marks.keys()
     marks = {partition: mark for partition, mark in marks.items() if mark >= 0}
     covered = bool(marks) and partitions <= marks.keys()
     resolved = min(marks.values()) if covered else -1
     batch.result.resolved = resolved if covered else None
-    if rows.where("commit_ts is null and `rank` <= 1").limit(1).count():
-        details = "--until-resolved: a change without commit_ts has no place before or after a watermark"
+    if rows.where(commit_ts.isNull() & (F.col("rank") <= 1)).limit(1).count():
+        details = f"{batch.job.held_by}: a change without commit_ts has no place before or after a watermark"
         raise SetupError("USAGE", details=details)
     if checkpoint is not None and (path := checkpoint.rows("held", number - 1)):
         rows = rows.sparkSession.read.schema(rows.schema).parquet(path).unionByName(rows)
-    rest = rows.where(f"commit_ts > {resolved}")
+    rest = rows.where(commit_ts > resolved)
     if checkpoint is None:
         summary.held = rest.where("part = 0").count()
         if not marks and summary.held:
@@ -172,12 +180,12 @@ def release(rows: DataFrame, batch: MicroBatch) -> DataFrame:
         summary.held = held.where("part = 0").count()
         checkpoint.keep_watermarks(number, marks)
         checkpoint.forget("held", number - 2)
-    return rows.where(f"commit_ts is null or commit_ts <= {resolved}")
+    return rows.where(commit_ts.isNull() | (commit_ts <= resolved))
 
 
 def held_rows(batch: MicroBatch) -> str | None:
-    """Rows that --until-resolved held back in the batch before this one, where this run does without it."""
-    if batch.checkpoint is None or batch.job.until_resolved:
+    """Rows that were held back (Job.held_by) in the batch before this one, where this run holds none back."""
+    if batch.checkpoint is None or batch.job.held_by:
         return None
     batch.checkpoint.forget("held", batch.number)  # of a try with it
     return batch.checkpoint.rows("held", batch.number - 1)
@@ -206,13 +214,15 @@ def commit_facts(batch: MicroBatch, kafka: KafkaClient, commit_ts: int | None) -
     """
     checkpoint, resolved = batch.checkpoint, batch.result.resolved
     topic = kafka.read.only if kafka.read else None
-    if not batch.job.until_resolved and topic is not None:
+    if not batch.job.held_by and topic is not None:
         marks = _newest_watermarks(batch)
         if checkpoint is not None:
             checkpoint.keep_watermarks(batch.number, marks)
         partitions = batch.partitions | batch.result.offsets.keys() | marks.keys()
         resolved = min((marks.get(partition, -1) for partition in partitions), default=-1)
-    is_known = topic is not None and resolved is not None and resolved >= 0 and not kafka.from_offset
+    is_known = (
+        (topic is not None or batch.job.consistent) and resolved is not None and resolved >= 0 and not kafka.from_offset
+    )
     application, number = (checkpoint.id, batch.number) if checkpoint else (None, None)
     resolved = resolved if is_known else None
     return summary_of_commit(application, number, topic, batch.result.offsets, commit_ts, resolved)

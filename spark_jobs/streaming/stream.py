@@ -34,6 +34,7 @@ from ticdc_bridge.spark_jobs.pipeline.result import Summary
 from ticdc_bridge.spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
 from ticdc_bridge.spark_jobs.spark.errors import (
     error_of,
+    is_conflict,
     is_kafka_away,
     is_worker_death,
     java_end,
@@ -109,8 +110,8 @@ def run_stream(stream: StreamJob) -> int:
     }  # fmt: skip
     metrics = JobMetrics(stream.metrics, stream.job_name, stream.metrics_host)
     checkpoint = Checkpoint(path_of(stream.checkpoint), about)
-    if not stream.job.until_resolved and (count := checkpoint.count_held()):
-        text = f"{count} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
+    if not stream.job.held_by and (count := checkpoint.count_held()):
+        text = f"{count} rows that an earlier run held back are written with the next micro-batch"
         print(f"{stream.command}: {text}", file=sys.stderr)
     source = KafkaSource(topics, stream.kafka, checkpoint)
     _wait_for_kafka(stream, source)
@@ -181,8 +182,8 @@ class _RunningStream:
                     raise self._failed
                 if self._stopping.is_set():
                     return
-                if error is None and self._stream.job.until_resolved and self._unresolved:
-                    raise _no_watermark()
+                if error is None and self._unresolved:
+                    raise _no_watermark(self._stream.job)
                 if error is None:
                     return
                 if _is_unreported(error) and self._batches > batches:
@@ -191,10 +192,13 @@ class _RunningStream:
                     self._source.check()
                 if (stopped := _lasting_error(self._crashed or error, str(self._source.topics))) is not None:
                     raise stopped
-                if is_worker_death(self._crashed or error):
+                cause = self._crashed or error
+                if is_worker_death(cause) or is_conflict(cause):
                     deaths = 1 if self._batches > batches else deaths + 1
                     if deaths < _DEATHS:
                         continue
+                    if is_conflict(cause):
+                        raise error_of(cause) or cause
                     details = f"a worker died {deaths} times in a row (out of memory?): {shorten_message(error)}"
                     raise SetupError("STOPPED", where="a micro-batch", details=details)
                 if not is_kafka_away(error) and "kafka" in shorten_message(error).lower() and self._crashed is None:
@@ -259,7 +263,10 @@ class _RunningStream:
                 outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)
         except BridgeError as error:
-            self._failed = error
+            if is_conflict(error):
+                self._crashed = error
+            else:
+                self._failed = error
             raise
         except Exception as error:
             self._crashed = error
@@ -271,12 +278,13 @@ class _RunningStream:
         self._tell(outcome, number, self._well_at - began)
 
     def _check_resolved(self, outcome: BatchResult) -> None:
-        """--until-resolved on a source that sends no watermark would hold everything for ever."""
-        self._unresolved = outcome.resolved is None and outcome.summary.held > 0
-        if not (self._stream.job.until_resolved and self._unresolved):
+        """Where a source sends no watermark, rows would be held for ever (Job.held_by)."""
+        job = self._stream.job
+        self._unresolved = job.held_by is not None and outcome.resolved is None and outcome.summary.held > 0
+        if not self._unresolved:
             self._resolved_at = time.monotonic()
         elif time.monotonic() - self._resolved_at > _UNRESOLVED:
-            raise _no_watermark()
+            raise _no_watermark(job)
 
     def _tell(self, outcome: BatchResult, number: int, took: float) -> None:
         stream, summary = self._stream, outcome.summary
@@ -346,8 +354,8 @@ class _StopRequested(Exception):
     """The stream was told to stop: this micro-batch is left to the next start."""
 
 
-def _no_watermark() -> SetupError:
-    details = "--until-resolved: rows wait, and not every partition of the topic has sent a watermark"
+def _no_watermark(job: Job) -> SetupError:
+    details = f"{job.held_by}: rows wait, and not every partition of the topic has sent a watermark"
     return SetupError("USAGE", details=details)
 
 

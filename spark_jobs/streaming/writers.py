@@ -12,6 +12,7 @@ from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
 from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable
 from ticdc_bridge.spark_jobs.pipeline.result import TableProgress
+from ticdc_bridge.spark_jobs.streaming.consistent import ConsistentPoints
 from ticdc_bridge.spark_jobs.streaming.direct_batch import merge_directly
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
 from ticdc_bridge.spark_jobs.streaming.merge_batch import loaded_ts, merge_table, open_directly, take_table
@@ -70,6 +71,7 @@ class TableMerger:
     table: TableId
     location: TableLocation
     definitions: DefinitionLearner
+    points: ConsistentPoints | None
 
     def merge_directly(self, frame: DataFrame, batch: MicroBatch) -> BatchResult | None:
         """As spark_jobs.streaming.direct_batch has it."""
@@ -86,10 +88,13 @@ class TableMerger:
     def write(self, rows: DataFrame, count: int, batch: MicroBatch) -> int:
         # A micro-batch has a session of its own: its views are not seen from another.
         session, changes = (rows.sparkSession, rows.select("change.*", "position")) if count else (self.spark, None)
-        owners, statements = RowOwners(batch.checkpoint, batch.number), self.definitions.history()
-        return merge_table(
+        owners, statements = RowOwners(batch.checkpoint, batch.number), self.definitions.history(batch.ends_at)
+        written = merge_table(
             session, batch.job, self.table, self.location, changes, statements, batch.result.summary, owners
         )
+        if self.points is not None:
+            self.points.note(session, str(self.table), self.location, batch.ends_at)
+        return written
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,7 @@ class ManyTablesWriter:
     spark: SparkSession
     tables: ManyTables
     definitions: DefinitionLearner
+    points: ConsistentPoints | None
 
     def merge_directly(self, frame: DataFrame, batch: MicroBatch) -> BatchResult | None:
         """As spark_jobs.streaming.direct_batch has it."""
@@ -128,9 +134,12 @@ class ManyTablesWriter:
                 table_job = replace(
                     job, changelog=task.changelog, versions=task.versions, layout=task.layout or job.layout
                 )
-                return merge_table(
+                written = merge_table(
                     session, table_job, task.id, location, task.all_changes, task.statements, task.summary, None
                 )
+                if self.points is not None:
+                    self.points.note(session, str(task.id), location, batch.ends_at)
+                return written
             assert task.changes is not None
             typed = typed_rows(task.changes.drop("position"), task.id, job.read)
             TableSink(location, batch.checkpoint, dead=False).write(typed.drop("error"), batch.number, False)
@@ -140,7 +149,7 @@ class ManyTablesWriter:
             places = (table_location_of(text) for text in (task.location, task.versions) if text is not None)
             return min(loaded_ts(session, job, place) for place in places if place is not None)
 
-        statements = self.definitions.history() if job.merge else ()
+        statements = self.definitions.history(batch.ends_at) if job.merge else ()
         done = self.tables.write(changes, batch.number, statements, summary, write_table, loaded_of, session)
         summary.tables = [TableProgress(str(task.id), task.rows, task.out, task.newest) for task in done]
         return sum(task.out for task in done)

@@ -43,6 +43,11 @@ class Changes:
     def __post_init__(self) -> None:
         self._chance.seed(self.seed)
 
+    @property
+    def newest_ts(self) -> int:
+        """The commit_ts of the newest change, and of the newest watermark."""
+        return self._ts
+
     def ddl(self, path: Path) -> Path:
         """The table's definition as --ddl takes it."""
         path.write_text(json.dumps({"commit_ts": T0, "db": "shop", "query": CREATE.format(self.name)}) + "\n")

@@ -59,6 +59,10 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command(
             "merge", JOBS, "jobs.merge:Merge", "keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL)"
         ),
+        Command("at", JOBS, "jobs.at:At", "say how lake tables are read as they were at one time"),
+        Command(
+            "maintain", JOBS, "jobs.maintain:Maintain", "compact lake tables, and remove what is too old to be needed"
+        ),
     ),
     "Set up and try": (
         Command("demo", JOBS, "jobs.demo:Demo", "run everything on this machine with sample TiCDC messages"),

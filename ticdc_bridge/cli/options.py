@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
+from datetime import UTC, datetime
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, get_type_hints
@@ -167,8 +168,22 @@ def check_zone(option: str, name: str | None) -> str | None:
 
 
 def seconds(text: str | float) -> float:
-    """5s, 500ms, 10m → seconds; without a unit they are seconds. ValueError."""
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m)?", str(text))
+    """5s, 500ms, 10m, 36h, 7d → seconds; without a unit they are seconds. ValueError."""
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m|h|d)?", str(text))
     if not match:
         raise ValueError(f"{text}: 5s, 500ms or 10m is needed")
-    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}[match[2]]
+    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}[match[2]]
+
+
+def milliseconds(option: str, text: str | None) -> int | None:
+    """A time as ms since 1970. SetupError USAGE."""
+    if text is None:
+        return None
+    if re.fullmatch(r"\d{1,15}", text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        details = f"{option} {text}: 2026-11-20T08:00:00Z (UTC without a zone) or ms since 1970 is needed"
+        raise SetupError("USAGE", details=details) from error
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

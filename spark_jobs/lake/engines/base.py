@@ -28,6 +28,16 @@ class TableColumn:
     comment: str = ""
 
 
+class Commit(NamedTuple):
+    """A commit of a table: its version (Delta) or snapshot (Iceberg), when it was made (ms since 1970), and what it
+    says of its changes (spark_jobs.lake.commit_summary).
+    """
+
+    version: int
+    time: int
+    facts: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Upsert:
     """How the rows of a source `s` go into a table `t`.
@@ -70,6 +80,15 @@ class LakeTable(Protocol):
         """The type that a column of this Spark type has in the table. SetupError USAGE where it has none for it."""
 
     def read(self) -> DataFrame: ...
+
+    def version(self) -> int | None:
+        """The newest version (Delta) or snapshot (Iceberg); None: it has none yet."""
+
+    def read_at(self, version: int | None) -> DataFrame:
+        """As it was then; None: as it is."""
+
+    def commits(self) -> list[Commit]:
+        """Those that are kept, the newest first."""
 
     def properties(self) -> dict[str, str]: ...
 
@@ -121,6 +140,15 @@ class LakeTable(Protocol):
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
         """frame: rows that are the same each time they are read (spark_sql.keep_rows)."""
+
+    # ---- upkeep
+    def compact(self) -> None:
+        """Small files become larger ones; rows stay as they are."""
+
+    def expire(self, keep_hours: int) -> None:
+        """Removes versions, or snapshots, that are older, and files that only they need. The number of a stream's last
+        batch stays known.
+        """
 
 
 T = TypeVar("T")

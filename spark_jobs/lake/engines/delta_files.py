@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterable
@@ -54,6 +55,15 @@ def exists(spark: SparkSession, path: str) -> bool:
             return False
         raise
     return True
+
+
+def facts_in(text: str | None) -> dict[str, str]:
+    """What a commit says of its changes, by the `userMetadata` of its log entry; {} for anybody else's text."""
+    try:
+        facts = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def clear_uncreated(spark: SparkSession, path: str) -> None:

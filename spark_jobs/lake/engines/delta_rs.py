@@ -26,7 +26,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
 from ticdc_bridge.spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_location
 from ticdc_bridge.spark_jobs.lake.engines import delta_files
-from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, TableColumn, Upsert, convert_errors
+from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, Upsert, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import set_for_now
 
 if TYPE_CHECKING:
@@ -94,8 +94,18 @@ class Deltalake:
             raise SetupError("STOPPED", where=self.location, details=details)
         return self.properties()
 
+    def version(self) -> int | None:
+        return self._table().version()
+
+    def commits(self) -> list[Commit]:
+        history = self._table().history()
+        return [Commit(e["version"], e["timestamp"], delta_files.facts_in(e.get("userMetadata"))) for e in history]
+
     def read(self) -> DataFrame:
-        table = self._table()
+        return self.read_at(None)
+
+    def read_at(self, version: int | None) -> DataFrame:
+        table = self._table(version)
         schema = StructType.fromJson(json.loads(table.schema().to_json()))
         files = [_spark_file(uri) for uri in table.file_uris()]
         if not files:
@@ -212,6 +222,12 @@ class Deltalake:
             merger = merger.when_matched_update(values, upsert.update)
             merger.when_not_matched_insert(values, upsert.insert).execute()
 
+    def compact(self) -> None:
+        self._table().optimize.compact()
+
+    def expire(self, keep_hours: int) -> None:
+        self._table().vacuum(keep_hours, dry_run=False, enforce_retention_duration=False)
+
     # ---- how
     @property
     def _location(self) -> str:
@@ -226,10 +242,10 @@ class Deltalake:
         endpoint = s3_endpoint() or ""
         return {"allow_http": "true"} if endpoint.startswith("http://") and "://" in self._location else {}
 
-    def _table(self) -> DeltaTable:
+    def _table(self, version: int | None = None) -> DeltaTable:
         from deltalake import DeltaTable
 
-        return DeltaTable(self._location, storage_options=self._options)
+        return DeltaTable(self._location, version, storage_options=self._options)
 
     @contextmanager
     def _rows_of(self, frame: DataFrame) -> Iterator[pa.RecordBatchReader]:

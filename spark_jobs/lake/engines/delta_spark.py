@@ -15,12 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.spark_jobs.lake.engines import delta_features, delta_files
-from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, TableColumn, Upsert
+from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, set_for_now
 from ticdc_bridge.spark_jobs.spark.session import is_connect
 
 _MANY, _merged = 20, Counter[str]()
 """After so many batches into a table in this process (by its path) a warning says what they cost."""
+
+_CHECKS_RETENTION = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,14 @@ class SparkDelta(SqlTable):
 
     def read(self) -> DataFrame:
         return self.spark.read.format("delta").load(delta_files.absolute_path(self.path))
+
+    def version(self) -> int | None:
+        return int(self.spark.sql(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1").collect()[0]["version"])
+
+    def commits(self) -> list[Commit]:
+        history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name}")
+        rows = history.selectExpr("version", "unix_millis(timestamp) AS time", "userMetadata").collect()
+        return [Commit(row["version"], row["time"], delta_files.facts_in(row["userMetadata"])) for row in rows]
 
     def properties(self) -> dict[str, str]:
         return dict(self._details()["properties"])
@@ -162,6 +172,14 @@ class SparkDelta(SqlTable):
         except PySparkException:
             return False
         return True
+
+    def compact(self) -> None:
+        self.spark.sql(f"OPTIMIZE {self._sql_name}")
+
+    def expire(self, keep_hours: int) -> None:
+        """Numbers of batches are in the log, which VACUUM leaves."""
+        with set_for_now(self.spark, _CHECKS_RETENTION, "false"):  # it refuses less than a week
+            self.spark.sql(f"VACUUM {self._sql_name} RETAIN {keep_hours} HOURS")
 
     def _details(self) -> dict[str, Any]:
         return self.spark.sql(f"DESCRIBE DETAIL {self._sql_name}").collect()[0].asDict()

@@ -11,10 +11,8 @@ import re
 from pyspark.sql import DataFrame
 
 from ticdc_bridge.spark_jobs.lake.engines.base import types_error
-from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import ACCEPTS_ROWS, SparkIceberg
+from ticdc_bridge.spark_jobs.lake.engines.iceberg_spark import ACCEPTS_ROWS, APPLICATION, BATCH, SparkIceberg
 
-APPLICATION, BATCH = "bridge.application", "bridge.batch"
-"""Keys of a snapshot's summary."""
 _OPTION = "snapshot-property."
 _OTHER_TYPE = re.compile(r"Cannot change column type: [^\n]+")
 
@@ -30,7 +28,7 @@ def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) 
         table.create_for(frame, dict([ACCEPTS_ROWS]))
     else:
         if once is not None:
-            batches = (int(s.get(BATCH, -1)) for _, s in table.snapshots() if s.get(APPLICATION) == once[0])
+            batches = (int(c.facts.get(BATCH, -1)) for c in table.commits() if c.facts.get(APPLICATION) == once[0])
             if max(batches, default=-1) >= once[1]:
                 return
         if ACCEPTS_ROWS[1] != table.prepare().get(ACCEPTS_ROWS[0]):

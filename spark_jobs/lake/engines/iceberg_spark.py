@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -18,9 +19,12 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.spark_types import widens
 from ticdc_bridge.spark_jobs.io.locations import split_iceberg_name
 from ticdc_bridge.spark_jobs.lake.engines import iceberg_defaults
-from ticdc_bridge.spark_jobs.lake.engines.base import RowFile, TableColumn, convert_errors
+from ticdc_bridge.spark_jobs.lake.engines.base import Commit, RowFile, TableColumn, convert_errors
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import SqlTable, column_sql, property_sql, view_of
+from ticdc_bridge.spark_jobs.spark.sql_expressions import sql_literal
 
+APPLICATION, BATCH = "bridge.application", "bridge.batch"
+"""Keys of a snapshot's summary: the stream that committed it, and the number of its batch."""
 ACCEPTS_ROWS = ("write.spark.accept-any-schema", "true")
 """Table property, and its value, by which Spark leaves it to Iceberg how rows fit a table's columns."""
 _CATALOG = "spark.sql.catalog."
@@ -96,14 +100,19 @@ class SparkIceberg(SqlTable):
     def properties(self) -> dict[str, str]:
         return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self._sql_name}").collect()}
 
-    def snapshots(self) -> list[tuple[int, dict[str, str]]]:
-        """(id, summary) of the snapshots that the table is made of, the newest first."""
-        rows = self.spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {self._sql_name}.snapshots").collect()
+    def version(self) -> int | None:
+        snapshot = self.properties().get("current-snapshot-id", "none")
+        return None if snapshot == "none" else int(snapshot)
+
+    def commits(self) -> list[Commit]:
+        """The snapshots that the table is made of."""
+        columns = "snapshot_id, parent_id, unix_millis(committed_at) AS time, summary"
+        rows = self.spark.sql(f"SELECT {columns} FROM {self._sql_name}.snapshots").collect()
         by_id = {row["snapshot_id"]: row for row in rows}
-        now, chain = self.properties().get("current-snapshot-id", "none"), []
-        at = None if now == "none" else by_id.get(int(now))
+        now, chain = self.version(), []
+        at = None if now is None else by_id.get(now)
         while at is not None:
-            chain.append((at["snapshot_id"], dict(at["summary"])))
+            chain.append(Commit(at["snapshot_id"], at["time"], dict(at["summary"])))
             at = by_id.get(at["parent_id"])
         return chain
 
@@ -194,7 +203,21 @@ class SparkIceberg(SqlTable):
         writer = frame.writeTo(self._sql_name).option("mergeSchema", "true").option("check-ordering", "false")
         writer.options(**options).append()
 
+    def compact(self) -> None:
+        self._call("rewrite_data_files")
+
+    def expire(self, keep_hours: int) -> None:
+        applications = [commit.facts.get(APPLICATION) for commit in self.commits()]
+        newest = max((applications.index(application) for application in {*applications} - {None}), default=0)
+        older = f"TIMESTAMP '{datetime.now(UTC) - timedelta(hours=keep_hours):%Y-%m-%d %H:%M:%S} UTC'"
+        self._call("expire_snapshots", f", older_than => {older}, retain_last => {newest + 1}")
+
     # ---- how
+    def _call(self, procedure: str, arguments: str = "") -> None:
+        catalog, *names = map(quote_name, split_iceberg_name(self.name))
+        table = sql_literal(".".join(names))
+        self.spark.sql(f"CALL {catalog}.system.{procedure}(table => {table}{arguments})")
+
     def _create_namespace(self) -> None:
         namespace = ".".join(map(quote_name, split_iceberg_name(self.name)[:-1]))
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")

@@ -40,6 +40,10 @@ class SqlTable(ABC):
     def _sql_name(self) -> str:
         """The table's name, quoted where it needs it."""
 
+    def read_at(self, version: int | None) -> DataFrame:
+        as_of = "" if version is None else f" VERSION AS OF {version}"
+        return self.spark.sql(f"SELECT * FROM {self._sql_name}{as_of}")
+
     def set_property(self, name: str, value: str) -> None:
         self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
 

@@ -67,6 +67,11 @@ class Merge(TableSelection, JobOptions):
     cluster_by: str | None = option(OUTPUT, "COLUMNS", "Clustering columns of a new table.")
     changelog: str | None = option(OUTPUT, "TABLE", "A table of all changes, appended exactly once.")
     versions: str | None = option(OUTPUT, "TABLE", "A table of all row versions with their validity (SCD type 2).")
+    consistent: str | None = option(
+        OUTPUT, "TABLE",
+        "A table that says which version each table was at a resolved ts; the stream ends micro-batches there. Read it "
+        "with `ticdc-bridge at`.",
+    )  # fmt: skip
     without_key: Literal['refuse', 'append'] = option(
         OUTPUT, None,
         "Tables without a key: refuse them, or append inserts and count updates and deletes.",
@@ -110,6 +115,7 @@ class Merge(TableSelection, JobOptions):
         if self.order == "offset" and (self.versions or any(entry.versions for entry in self.outputs)):
             details = "--versions needs the changes' commit_ts: it can't be given with --order offset"
             raise SetupError("USAGE", details=details)
+        self._check_consistent(outputs)
         self.out = next(iter(outputs.values()))
         chosen = choose_tables(self)
         zoned = self.types == "typed" and format_named(self.format).zone is None
@@ -119,5 +125,25 @@ class Merge(TableSelection, JobOptions):
             changelog=self.changelog, versions=self.versions, without_key=self.without_key, outputs=self.outputs,
             order=self.order, layout=TableLayout.of(self.partition_by, self.cluster_by),
             on_partition_drop=self.on_partition_drop, ddl_zone=self.ddl_time_zone or "",
+            consistent=self.consistent,
         )  # fmt: skip
         return run_job(self, job, statements_of(self.ddl, default_database(self)))
+
+    def _check_consistent(self, outputs: dict[str, str]) -> None:
+        """SetupError USAGE where --consistent does not go with the other options."""
+        from ticdc_bridge.spark_jobs.io.locations import check_different, table_location_of
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import is_rule
+
+        if self.consistent is None:
+            return
+        location, places = table_location_of(self.consistent), [*outputs.values(), *(o.location for o in self.outputs)]
+        details = ""
+        if not self.stream or self.current is None or self.order == "offset":
+            details = "--consistent goes with --stream and --out, and with the order of commit_ts"
+        elif location is None or is_rule(self.consistent):
+            details = f"--consistent {self.consistent}: one delta:PATH or iceberg:CATALOG.DB.TABLE is needed"
+        elif any(place is not None and not place.startswith(location.format) for place in places):
+            details = f"--consistent {self.consistent}: give it the format of the tables"
+        if details:
+            raise SetupError("USAGE", details=details)
+        check_different({**outputs, "--consistent": self.consistent})

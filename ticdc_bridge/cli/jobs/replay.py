@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, ClassVar
 
 from ticdc_bridge.cli.job_options import AS_JSON, FROM_OFFSET, Lineage, SparkConf
-from ticdc_bridge.cli.options import INPUT, OUTPUT, KafkaOptions, option
+from ticdc_bridge.cli.options import INPUT, OUTPUT, KafkaOptions, milliseconds, option
 from ticdc_bridge.schemas.model.errors import ERRORS, SetupError
 
 if TYPE_CHECKING:
@@ -61,7 +59,7 @@ Exit codes:
                 raise SetupError("USAGE", details=details)
         kafka, settings = kafka_of(self), spark_settings(self, table_location_of(self.source) is not None, self.source)
         check_different({"--in": self.source, "--out": self.out})
-        choice = LetterFilter(frozenset(self.reason), _time(self.since), self.max_attempts)
+        choice = LetterFilter(frozenset(self.reason), milliseconds("--since", self.since), self.max_attempts)
         done = replay(_letters(self.source, kafka, settings), choice, message_sink(self.out, kafka))
         edges = [lineage.edge(topic, rows) for topic, rows in sorted(done.topics.items(), key=repr)]
         lineage.tell(
@@ -106,17 +104,3 @@ def _of_table(location: TableLocation, settings: SparkSettings) -> Iterator[Mess
         raise SetupError("USAGE", details=f"--in {location}: no table of dead letters")
     for row in frame.toLocalIterator():
         yield message_of_row(row.asDict(recursive=True))
-
-
-def _time(text: str | None) -> int | None:
-    """A time as ms since 1970. SetupError USAGE."""
-    if text is None:
-        return None
-    if re.fullmatch(r"\d{1,15}", text):
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        details = f"--since {text}: 2026-11-20T08:00:00Z (UTC without a zone) or ms since 1970 is needed"
-        raise SetupError("USAGE", details=details) from error
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,74 @@
+"""`maintain`: small files, old versions, and rows of the lake that nothing asks for any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ticdc_bridge.schemas.model.errors import SetupError
+from ticdc_bridge.schemas.model.event import ms_to_tso, tso_physical_ms
+from ticdc_bridge.spark_jobs.io.locations import TableLocation
+from ticdc_bridge.spark_jobs.lake import changelog, points_in_time, tables
+from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
+from ticdc_bridge.spark_jobs.lake.table_columns import FORGOTTEN
+from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
+from ticdc_bridge.spark_jobs.pipeline.progress import when_and_age
+
+_HOUR = 3_600_000
+
+
+def maintain(
+    spark: SparkSession, engine: str, location: TableLocation, keep_hours: int, keep_changes: int | None
+) -> Iterator[str]:
+    """Does the upkeep of a table, and of its deleted keys; a line for each thing that it did.
+
+    keep_hours: how old versions, and deleted keys behind the newest change, are before they go. keep_changes: days of a
+    changelog, by the commit; None: all. SetupError USAGE where there is no table.
+    """
+    make = tables.engine_of(spark, engine, location.format)
+    place, beside = (make(spark, location.name.rstrip("/") + end) for end in ("", "__tombstones"))
+    if not place.exists():
+        raise SetupError("USAGE", details=f"--table-at {location}: there is no table")
+    columns = {*place.read().columns}
+    if changelog.CHANGE in columns and keep_changes is not None:
+        oldest = date.today() - timedelta(days=keep_changes)
+        place.delete(f"{changelog.DAY} < DATE'{oldest}'")
+        yield f"changes from before {oldest} are removed"
+    if points_in_time.is_table_of_points(columns):
+        newest_ts = place.read().agg(F.max("resolved_ts")).collect()[0][0]
+        # A day less: a version may have been noted a day before the resolved ts (spark_jobs.streaming.consistent).
+        place.delete(f"resolved_ts < {_horizon(newest_ts or 0, keep_hours - 24)}")
+    if COMMIT_TS in columns and (newest_ts := place.read().agg(F.max(COMMIT_TS)).collect()[0][0]) is not None:
+        yield f"newest change {when_and_age(newest_ts)}"
+        if beside.exists():
+            yield from _forget_deletes(spark, place, beside, _horizon(newest_ts, keep_hours))
+    for table in (place, beside):
+        if table.exists():
+            table.compact()
+            table.expire(keep_hours)
+    yield f"files are compacted, versions older than {keep_hours} hours removed"
+
+
+def _horizon(newest_ts: int, keep_hours: int) -> int:
+    """The commit_ts so long before the newest one, or before now."""
+    return ms_to_tso(min(tso_physical_ms(newest_ts), int(time.time() * 1000)) - keep_hours * _HOUR)
+
+
+def _forget_deletes(spark: SparkSession, place: LakeTable, beside: LakeTable, horizon: int) -> Iterator[str]:
+    """Removes deleted keys from up to a commit_ts that no late change of them can have.
+
+    The table says up to where (FORGOTTEN): a later change that is older, and whose row is not there, stops merge. A run
+    removes what an earlier one has marked, as a batch may be at work that did not see the mark of this one.
+    """
+    marked = int(place.properties().get(FORGOTTEN, -1))
+    count = beside.read().where(F.col(COMMIT_TS) <= marked).count()
+    if count:
+        Tombstones(spark, beside, (), ()).forget(marked)
+    old = beside.read().where((F.col(COMMIT_TS) > marked) & (F.col(COMMIT_TS) <= horizon)).count()
+    if old:
+        place.set_property(FORGOTTEN, str(horizon))
+    yield f"deleted keys: {count} removed, {old} marked to be removed by the next run"

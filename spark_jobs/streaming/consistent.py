@@ -1,0 +1,75 @@
+"""`merge --consistent PLACE`: a row for each table at each resolved ts, with the version that the table was then.
+
+A micro-batch ends at a resolved ts that all its topics' partitions have passed: rows and statements above it wait
+(spark_jobs.streaming.stages.release). So each table that it wrote is TiDB's at that ts, and so is each that it did not
+write, at the version that an earlier batch left. Only what brought a table further is waited for: a merge from before
+--consistent, a load.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from itertools import islice
+
+from pyspark.sql import SparkSession
+
+from ticdc_bridge.schemas.model.event import ms_to_tso
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.lake import tables
+from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
+from ticdc_bridge.spark_jobs.lake.engines.delta_files import absolute_path
+from ticdc_bridge.spark_jobs.lake.points_in_time import TablePoint, add_points, point_of
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
+
+_DAY = ms_to_tso(86_400_000)
+_OLD_A_BATCH = 20
+"""So many tables that no change came to are looked at again in a batch, each once a day: somebody may have compacted
+them, and removed the files of the version that is known.
+"""
+
+
+@dataclass
+class ConsistentPoints:
+    """location: of the table of points. engine: of spark_jobs.lake.engines.base.ENGINES. choice: which tables the job
+    takes; what is known of tables is forgotten with it. points: of the batch's tables, by their location.
+    """
+
+    location: TableLocation
+    engine: str
+    checkpoint: Checkpoint
+    choice: str
+    points: dict[str, TablePoint] = field(default_factory=dict)
+
+    def note(self, session: SparkSession, table: str, location: TableLocation, resolved: int) -> None:
+        """Keeps which version a table (DB.TABLE) is, which the batch has written up to `resolved`."""
+        beside = TableLocation(location.format, location.name.rstrip("/") + "__tombstones")
+        point = point_of(table, self._table(session, location), self._table(session, beside), resolved)
+        if point is not None:
+            name = absolute_path(location.name) if location.format == "delta" else location.name
+            self.points[f"{location.format}:{name}"] = point
+
+    def record(self, session: SparkSession, resolved: int) -> None:
+        """Adds the rows of a resolved ts, if it is a new one and no table is further.
+
+        A batch that is tried again finds the rows, or adds them.
+        """
+        kept = self.checkpoint.points(self.choice)
+        points = {location: TablePoint(*point) for location, point in kept.get("tables", {}).items()}
+        old = (n for n, point in points.items() if n not in self.points and resolved - point.noted_ts > _DAY)
+        for name in islice(old, _OLD_A_BATCH):
+            if (location := table_location_of(name)) is not None:
+                self.note(session, points[name].table, location, resolved)
+        points |= self.points
+        self.points = {}
+        newest = max(points.values(), key=lambda point: point.newest_ts, default=None)
+        if newest is not None and newest.newest_ts > resolved:
+            text = f"no row in {self.location} yet: {newest.table} has changes up to {newest.newest_ts}"
+            print(f"merge: {text}, above the resolved ts {resolved}", file=sys.stderr)
+        elif points and resolved > kept.get("resolved_ts", -1):
+            add_points(session, self._table(session, self.location), resolved, points)
+            kept["resolved_ts"] = resolved
+        self.checkpoint.keep_points({**kept, "choice": self.choice, "tables": points})
+
+    def _table(self, session: SparkSession, location: TableLocation) -> LakeTable:
+        return tables.engine_of(session, self.engine, location.format)(session, location.name)
