@@ -72,7 +72,7 @@ def decode(form: bytes, id_: TableId) -> Table:
         id_,
         tuple(map(_intern_column, columns)),
         tuple(
-            Index(name, tuple(pieces), bool(unique), *map(tuple, rest[:1]), *rest[1:])
+            Index(name, tuple(pieces), bool(unique), tuple(*rest[:1]), *rest[1:])
             for name, pieces, unique, *rest in indexes
         ),
         charset,

@@ -18,6 +18,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from ticdc_bridge.schemas.ddl.executor.charsets import collation_weight
 from ticdc_bridge.schemas.model.errors import Hint, SetupError
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
@@ -257,6 +258,7 @@ def write_by_commit_ts(
         # By a hash of what the batch has, so that one that comes again decides the same (docs/decisions/0039).
         is_tidy_time = crc32(str(counts.newest_ts).encode()) % _TIDY_EVERY == 0
         tombstones.add_deleted(newest.where(_has_delete(newest)), is_tidy_time)
+    _refuse_alike_keys(newest, rows, columns)
     if found["late"]:
         # Deleted keys are forgotten by `maintain`, and when the table gets another key: a late row may be one of them.
         stored = lake_table.read().alias("t")
@@ -279,6 +281,31 @@ def write_by_commit_ts(
     upserted = newest.where("NOT late").drop("bad", "deleted_until_ts", "late", "messages", "dropped", _DELETE_POSITION)
     lake_table.merge(upserted, Upsert(rows.key_pairs, values, update_if, "NOT s.is_deleted", delete_if))
     return int(found["keys"])
+
+
+def _refuse_alike_keys(newest: DataFrame, rows: RowValues, columns: TableColumns) -> None:
+    """SetupError STOPPED where a key comes that TiDB's collation takes for that of another row, which stays: the key
+    got other letters, and the old row was not sent.
+    """
+    names, alike = rows.key_names, {n: c for n, c in zip(rows.key_names, rows.keys, strict=True) if "_ci" in c.collate}
+    if not alike or columns.settings.on_lossy != "error":
+        return
+    stays = columns.lake_table.read().select(*rows.stored_keys()).join(newest.select(*names), names, "left_anti")
+    comes = newest.where("NOT is_deleted AND NOT late").select("commit_ts", *names)
+    others = comes.select(*names).union(stays.select(*names)).toDF(*(f"other_{n}" for n in names))
+    # Spark's collation finds what may be the same, and TiDB's decides.
+    forms = {n: f"collate(rtrim({{}}{n}), 'UNICODE_CI_AI')" if n in alike else f"{{}}{n}" for n in names}
+    same = " AND ".join(f"{form.format('')} = {form.format('other_')}" for form in forms.values())
+    pairs = comes.join(others, F.expr(same)).where(" OR ".join(f"{n} <> other_{n}" for n in alike))
+    for row in pairs.orderBy(F.desc("commit_ts")).collect():
+        key, other = ([collation_weight(row[of + n], c.collate) for n, c in alike.items()] for of in ("", "other_"))
+        if key == other:
+            raise columns.stopped(
+                f"the key of the change at commit_ts {row['commit_ts']} is another row's in other letters, and TiDB has"
+                " one of the two: the update was sent without its old row. Let old rows be sent."
+                f" {load_again(columns.settings.id)} If TiDB compares keys by their bytes (no new collations),"
+                f" {Hint.ON_LOSSY_FLAG} keeps both"
+            )
 
 
 def _newest(

@@ -151,6 +151,8 @@ class TableColumns:
             )
             raise self.stopped(details)
         self._create(table, steps)
+        if not self.kind.keeps_past:  # a table that is removed is missed, whether or not it had deletes
+            self.tombstones([c for c in table.columns if c.handle_key]).create()
         return -1
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> int:

@@ -227,9 +227,13 @@ class Tombstones:
                 return None
         return self._forget_all(frame)
 
-    def _forget_all(self, frame: DataFrame) -> int | None:
-        newest = frame.agg(F.max(COMMIT_TS if COMMIT_TS in frame.columns else "commit_ts")).collect()[0][0]
+    def create(self) -> None:
+        """The table anew, without rows."""
         kinds = zip(self.keys, self.types, strict=True)
         columns = [*(f"{quote_name(column.name)} {kind}" for column, kind in kinds), f"{COMMIT_TS} bigint"]
         self.table.overwrite(self.spark.createDataFrame([], ", ".join(columns)))
+
+    def _forget_all(self, frame: DataFrame) -> int | None:
+        newest = frame.agg(F.max(COMMIT_TS if COMMIT_TS in frame.columns else "commit_ts")).collect()[0][0]
+        self.create()
         return None if newest is None else int(newest)

@@ -205,9 +205,9 @@ def _flag_damaged_floats(data: bytes, row_events: Sequence[Part], events: Sequen
         return
     slots = list(_slots(data, row_events, events))
     overwritten = [
-        bool(slot.code == FLOAT and after and slot.content[_OVERWRITTEN:].startswith(after.content[:_OVERWRITTEN]))
-        for slot, after in pairwise([*slots, None])
-    ]
+        slot.code == FLOAT and slot.content[_OVERWRITTEN:].startswith(after.content[:_OVERWRITTEN])
+        for slot, after in pairwise(slots)
+    ] + [False] * bool(slots)
     if mode == "auto" and not any(overwritten):
         return
     is_sound = mode == "auto" and not any(_may_be_damaged(slots, overwritten, start) for start in range(0, _BLOCK, 2))

@@ -5,6 +5,7 @@ the same error: the rows that TiDB shows, or none.
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark_jobs.lake.test_merge import ENGINES, rows
+from tests.support.table import check_rows
 from tests.ticdc_bridge.cli.test_encode import found, row, written
 from ticdc_bridge.cli import main
 from ticdc_bridge.schemas.model.event import Message
@@ -483,3 +485,58 @@ def test_columns_in_other_letters(spark: SparkSession, engine: str) -> None:
         {"id": 1, "v": "a", "W": 1, "n": None}, {"id": 2, "v": "b", "W": 2, "n": 1}, {"id": 3, "v": "c", "W": 3, "n": 2}
     ]  # fmt: skip
     assert rows(spark, "t", by_spark=True) == expected
+
+
+_KEYS = [
+    # what, the key's column, the old row of the update was sent, the second key, keys in the table (None: STOPPED)
+    ("other letters", "COLLATE utf8mb4_general_ci", False, "A", None),
+    ("an accent and a space", "COLLATE utf8mb4_unicode_ci", False, "á ", None),
+    ("the old row is sent", "COLLATE utf8mb4_general_ci", True, "A", ["A"]),
+    ("another key", "COLLATE utf8mb4_general_ci", False, "ab", ["a", "ab"]),
+    ("by bytes", "COLLATE utf8mb4_bin", False, "A", ["A", "a"]),
+]
+
+
+@pytest.mark.slow
+@ENGINES
+@pytest.mark.parametrize("together", [True, False])
+def test_keys_that_are_one_to_tidb(
+    spark: SparkSession, engine: str, together: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An update that gives a key other letters takes the old one away, which nothing tells without the old row."""
+
+    def check(case: tuple[str, str, bool, str, list[str] | None]) -> None:
+        what, collate, is_sent, new, keys = case
+        place = what.replace(" ", "_")
+        old = {"id": "a", "v": "x"}
+        changes: Changes = [
+            {"commit_ts": 15, "after": old},
+            {"commit_ts": 25, "op": "u", "before": old if is_sent else None, "after": {"id": new, "v": "y"}},
+        ]
+        code = merge([(1, f"CREATE TABLE t (id VARCHAR(9) {collate} PRIMARY KEY, v VARCHAR(9))")], changes, place,
+                     () if together else (20,), engine=engine)  # fmt: skip
+        if keys is None:
+            assert code == 2
+            assert "STOPPED: stopped at d.t: the key of the change at commit_ts 25 is" in capsys.readouterr().err
+        else:
+            assert (code, sorted(r["id"] for r in rows(spark, place))) == (0, keys)
+
+    check_rows(_KEYS, check, lambda case: case[0])
+
+
+@pytest.mark.slow
+@ENGINES
+def test_a_table_that_is_removed_is_missed(
+    spark: SparkSession, engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that had no deletes: the next changes alone do not make it."""
+    ddl = [(1, "CREATE TABLE t (id int primary key, v varchar(9))")]
+    changes: Changes = [{"commit_ts": n, "after": {"id": str(n), "v": "x"}} for n in (5, 15)]
+    assert merge(ddl, changes[:1], "t", (), engine=engine) == 0
+    place = next(path for path in (Path("t"), Path("warehouse/db/t")) if path.exists())
+    shutil.rmtree(place)
+    assert merge(ddl, changes[1:], "t", (), engine=engine) == 2
+    assert "somebody removed it" in capsys.readouterr().err
+    shutil.rmtree(place.with_name("t__tombstones"))
+    assert merge(ddl, changes[1:], "t", (), engine=engine) == 0
+    assert [r["id"] for r in rows(spark, "t")] == [15]
