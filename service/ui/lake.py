@@ -37,7 +37,7 @@ async def show(request: Request) -> Response:
         lags += _lags(job["name"], reported, ends)
     compared = max((edge for edge in edges if edge["reconciled"]), key=lambda edge: edge["reconciled"], default=None)
     feeds = await api.need("history", "changefeeds")
-    values = {
+    values: dict[str, Any] = {
         "db": db, "table": table, "jobs": jobs, "topics": topics, "lags": lags, "compared": compared,
         "verdict": _verdict(jobs, lags, (compared or {}).get("different") or 0),
         "targets": sorted({edge["target"].replace("{schema}", db).replace("{table}", table) for edge in edges}),

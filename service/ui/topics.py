@@ -49,7 +49,8 @@ async def _list(request: Request, dead: bool) -> Response:
     answer = await ask_kafka(
         ApiClient(request), "topics", name=text or None, deadLetters=dead, offset=start, limit=_PAGE
     )
-    listed, path = answer.value if answer.is_ok else {"topics": [], "total": 0}, _DEAD if dead else "/ui/topics"
+    listed: dict[str, Any] = answer.value if answer.is_ok else {"topics": [], "total": 0}
+    path = _DEAD if dead else "/ui/topics"
     values = {
         "rows": listed["topics"], "pages": page_links(path, {"q": text}, start, _PAGE, listed["total"]), "path": path,
         "dead": dead, "q": text, "asked": answer.is_ok, "said": problem_of(answer),

@@ -171,6 +171,9 @@ BODIES: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
         form({"value": f"00{number:08x}02", "writing": "hex", "format": "avro", "topic": "t"}) for number in (4, 5, 6)
     ),
     ("POST", "/ui/server/{what}"): (form({"to": "NONE"}),),
+    ("POST", "/ui/server/register"): tuple(
+        form({"subject": name, "schema": schema["schema"]}) for name in (HIDDEN, ALIAS) for schema in SCHEMAS
+    ),
     ("POST", "/ui/subjects/{subject}/check"): tuple(
         form({"schema": schema["schema"], "kind": "AVRO", "against": "latest"}) for schema in SCHEMAS
     ),
@@ -197,7 +200,7 @@ IN_QUERY: Final[dict[str, tuple[str, ...]]] = {
     "offset": ("0",), "limit": ("1000",), "changefeed": ("default",),
     "keyspace": ("default",), "ddl_time_zone": ("UTC",), "db": ("shop",), "table": ("orders",), "from": ("1",),
     "to": (str(TS + 1),), "at": (str(TS + 1),),
-    "last": ("1",), "partition": ("0",), "messageFormat": ("auto",),
+    "last": ("1",), "partition": ("0",), "messageFormat": ("auto",), "before": ("0:1",), "beforeTime": ("1",),
     "name": ("zq7",), "id": ("5",), "column": ("zq7_column",), "job": ("j",), "topic": ("t",),
 }  # fmt: skip
 
@@ -208,7 +211,8 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
     "/ui/subjects": ("q=zq7", "q=zq7&deleted=1", "q=5&by=id", "q=zq7_column&by=column"),
     "/ui/subjects/{subject}/diff": ("from=1&to=2&whole=1",),
     "/ui/subjects/{subject}/delete": ("version=1",),
-    "/ui/tables/{db}/{table}/at": (f"when={TS + 1}",),
+    "/ui/tables/{db}/{table}": (f"when={TS + 1}",),
+    "/ui/subjects/{subject}": ("version=1",),
 }
 
 LEFT_OUT: Final = frozenset({"fetchMaxId", "deletedOnly"})

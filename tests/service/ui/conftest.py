@@ -66,8 +66,8 @@ def tell(client: Client) -> None:
     failed = {"failed": 3, "errors": {"LOSSY_VALUE": 2, EVIL: 1}, "dead_letter": "kafka:orders_dead"}
     assert client.send("POST", "/lineage", {**head, **failed, "tables": [merged, beside]}).status == 200
     compared = {**table, "topic": None, "rows": 7, "reconciled": 463316727805509642, "different": 2}
-    head |= {"job": "reconcile", "command": "reconcile", "source": "mysql://tidb:4000", "tables": [compared]}
-    assert client.send("POST", "/lineage", head).status == 200
+    head |= {"job": "reconcile", "command": "reconcile", "source": "mysql://tidb:4000"}
+    assert client.send("POST", "/lineage", {**head, "tables": [compared]}).status == 200
 
 
 @pytest.fixture(scope="module")

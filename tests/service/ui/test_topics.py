@@ -172,7 +172,10 @@ def test_a_topic_page_by_page(url: str, topic: str) -> None:
 
 def test_key_value_and_headers_are_in_the_list(url: str, kafka: Kafka) -> None:
     name, table = kafka.create_topic(kafka.topic_name("listed")), {"ts": T0, "scm": "d", "tbl": "t", "t": 1}
-    columns = {"id": {"t": 3, "h": True, "f": 11, "v": 41}, "name": {"t": 15, "f": 64, "v": EVIL}}
+    columns: dict[str, dict[str, object]] = {
+        "id": {"t": 3, "h": True, "f": 11, "v": 41},
+        "name": {"t": 15, "f": 64, "v": EVIL},
+    }
     row = Message(*framed(table, json.dumps({"u": columns}).encode()), name, headers=(("traced", EVIL.encode()),))
     other = Message(*framed(table, json.dumps({"u": {**columns, "id": {**columns["id"], "v": 4}}}).encode()), name)
     send(kafka, [row, other])

@@ -146,7 +146,7 @@ def test_metrics_and_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
         argv = ["transcode", "--from", "avro", "--to", "open", "--schemas", str(AVRO.meta_file), "--on-error", "drop"]
         assert main([*argv, "--in", source, "--out", "o", "--lineage", url, "--job", "none"]) == 0
         [nothing] = _get(f"{url}/lineage?job=none")
-        job, summary = Job(CodecConfig("avro", FileSchemas({}), Options.of({}))), Summary(errors=Counter(A=1))
+        job, summary = Job(CodecConfig("avro", FileSchemas([]), Options.of({}))), Summary(errors=Counter(A=1))
         head = (url, "stream", "merge", "kafka:t", "delta:x", job)
         lineage.post(*head, summary, {"t": 4}, {"t": {0: 7}}, errors_before=Counter(A=2, B=1))
         [stream_edge] = _get(f"{url}/lineage?job=stream")
