@@ -255,7 +255,7 @@ def _before(tso: int) -> int:
 
 def unfit_text(column: Column) -> str:
     """Of a value that its column can't hold."""
-    return f"column {column.name}: a value of the snapshot does not fit its type {column.type.name}"
+    return f"column {column.name}: a value of the snapshot is none of its type {column.type.name}"
 
 
 def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[SchemaChange]) -> DataFrame | None:

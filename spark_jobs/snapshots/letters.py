@@ -32,7 +32,7 @@ def without_unfit(
             details = f"{unfit_text(column)}, and it is in the key: with --replace, its row can't be told"
             raise SetupError("STOPPED", where=str(snapshot.id), details=details)
         value = row["texts"][row["unfit"]]
-        details = f"{value!r} is no value of its type {column.type.name}"
+        details = f"{value!r} is none of its type {column.type.name}"
         error = WireError("INVALID_VALUE", column=column.name, details=details)
         line = {
             "code": error.code, "detail": error.detail, "db": snapshot.id.db, "table": snapshot.id.table,

@@ -136,7 +136,7 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     assert rows_in(spark, tmp_path / "lake" / "t") == [(1, 1), (4, -1)]
     first, second = map(json.loads, letters.read_text().splitlines())
     assert first == {
-        "code": "INVALID_VALUE", "detail": "column n: '1x' is no value of its type tinyint", "db": "shop", "table": "t",
+        "code": "INVALID_VALUE", "detail": "column n: '1x' is none of its type tinyint", "db": "shop", "table": "t",
         "commit_ts": TSO, "file": str(tmp_path / "dump" / "shop.t.000000000.sql"), "row": 2, "key": {"id": "2"},
         "column": "n", "value": "1x",
     }  # fmt: skip
