@@ -238,8 +238,8 @@ def write_by_commit_ts(
         row = late.join(stored, same, "left_anti").select("commit_ts").first()
         if row is not None:
             raise columns.stopped(
-                f"the change at commit_ts {row['commit_ts']} comes late, and the table has got another key since:"
-                " whether its row was deleted is not known."
+                f"the change at commit_ts {row['commit_ts']} comes late, and the table has another key since: nobody"
+                " can tell whether its row was deleted."
                 f" {load_again(columns.settings.id)}"
             )
     values = [*rows.value_pairs, (COMMIT_TS, "commit_ts")]
