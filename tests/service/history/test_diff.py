@@ -152,7 +152,7 @@ def lines(history: HistoryStore, row: Row, **more: str | None) -> list[str]:
     Row("described after it was not understood", ["CREATE TABLE t (k INT)"],
         ["ALTER TABLE t DROP COLUMN nope", "SHOW:CREATE TABLE `t` (`l` int)"], [
         "~ table d.t changed", "    - column k int NULL", "    + column l int NULL",
-        "    note: a DDL in between was not understood: columns of the same name are taken for the same"]),
+        "    note: a DDL in between was not understood: columns of the same name count as the same"]),
     Row("databases", ["CREATE DATABASE e CHARACTER SET latin1", "CREATE DATABASE g"],
         ["CREATE DATABASE f CHARACTER SET utf8", "ALTER DATABASE e CHARACTER SET utf8mb4", "DROP DATABASE g"], [
         "~ database e changed: latin1 latin1_bin → utf8mb4 utf8mb4_bin",
