@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ticdc_bridge.schemas.codec.compression import UNREADABLE
-from ticdc_bridge.schemas.ddl.executor.versions import versions
+from ticdc_bridge.schemas.ddl.executor.versions import DdlText, versions
 from ticdc_bridge.schemas.ddl.parser.lexer import SHOW
 from ticdc_bridge.schemas.inputs.live_tables import unescape
-from ticdc_bridge.schemas.inputs.sql_files import sql_statements
 from ticdc_bridge.schemas.model.errors import DdlError, SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO
 from ticdc_bridge.schemas.model.table import TableId
@@ -34,6 +32,7 @@ _OTHER: Final = re.compile(
     + r"\Z"
 )
 _DEFAULT_NAME: Final = re.compile(r"(?P<db>[^./]+)\.(?P<table>[^./]+)\.\d{9,}\Z")
+_CREATE: Final = re.compile(r"^(CREATE [^`]*TABLE .*?)[;\s]*\Z", re.MULTILINE | re.DOTALL)
 _POSITION: Final = re.compile(r"^\s*Log:[ \t]*(\S*)\s*^\s*Pos:[ \t]*(\S[^\n]*?)[ \t\r]*$", re.MULTILINE)
 _LOG: Final = "tidb-binlog"
 _MOST: Final = 16 << 20
@@ -119,8 +118,10 @@ def _definition(id_: TableId, path: Path, tso: int, location: str) -> DumpTable:
             data = file.read(_MOST + 1)
         if len(data) > _MOST:
             raise ValueError(f"it has more than {_MOST} bytes, and is no definition")
-        texts = sql_statements(data.decode(), id_.db)
-        shown = replace(texts[-1], commit_ts=tso - 1, mode=SHOW)
+        found = _CREATE.search(data.decode())
+        if found is None:
+            raise ValueError("it has no CREATE TABLE")
+        shown = DdlText(tso - 1, id_.db, found[1], SHOW, where=path.name)
         table = versions([shown])[-1].table
     except (DdlError, ValueError, *UNREADABLE) as error:
         details = error.detail if isinstance(error, DdlError) else error

@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.spark_jobs.arrow.arrow_types import ddl_of
+from ticdc_bridge.spark_jobs.arrow.arrow_types import spark_schema_of
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name
 from ticdc_bridge.spark_jobs.io.message_files import finish, partial_path_of
@@ -185,10 +185,10 @@ class Stage:
             if len(self._chunks()) < len(chunks):
                 why = "what Spark's workers write there is not seen here: take a place that all of them can reach"
                 raise SetupError("USAGE", details=f"{self.folder}: {why}")
-        schema = writing.schema
-        frame = spark.createDataFrame([], ddl_of(schema)).withColumns({FILE: F.lit(0), LINE: F.lit(0)})
+        schema = spark_schema_of(writing.schema)
+        frame = spark.createDataFrame([], schema).withColumns({FILE: F.lit(0), LINE: F.lit(0)})
         if paths := [spark_location(file.path) for file in self.files()]:
-            frame = spark.read.schema(ddl_of(schema)).parquet(*paths)
+            frame = spark.read.schema(schema).parquet(*paths)
             file = frame.metadataColumn("_metadata")
             number = F.substring_index(file["file_name"], ".", 1).cast("int")
             frame = frame.select("*", number.alias(FILE), file["row_index"].alias(LINE))

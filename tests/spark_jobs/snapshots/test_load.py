@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.dumps import DUMPS, ZONE, rows_of
+from tests.support.dumps import DUMPS, ZONE, rows_of, write_dump
 from ticdc_bridge.cli import main
 
 pytestmark = pytest.mark.usefixtures("spark")  # the session of the tests, which the commands use too
@@ -58,3 +58,17 @@ def test_a_dump_of_each_kind(tmp_path: Path, name: str, capsys: pytest.CaptureFi
                 assert value is None or "-00" in value, column
     assert load(*words) == 0
     assert "load: written 0\n" in capsys.readouterr().err
+
+
+def test_odd_names(tmp_path: Path) -> None:
+    """Of columns: quoted, dotted, reserved, and such as Delta has by column mapping alone."""
+    names = ["select", "a`b", "a.b", "file", "表"]
+    for more in ([], ["x y;{}=()"]):
+        columns = ", ".join(f"`{name.replace('`', '``')}` int NOT NULL" for name in names + more)
+        row = [str(n) for n, _ in enumerate(names + more)]
+        source = write_dump(
+            tmp_path / f"dump{len(more)}", 1 << 60, f"CREATE TABLE `t` ({columns}, PRIMARY KEY (`select`))", [row]
+        )
+        assert load("--source", source, "--table", "d.t", "--out", f"delta:{tmp_path}/{len(more)}") == 0
+        (found,) = read(tmp_path / str(len(more)))
+        assert texts(found) == dict(zip(names + more, row, strict=True))
