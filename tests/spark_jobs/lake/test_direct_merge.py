@@ -253,7 +253,7 @@ def test_two_writers(spark: SparkSession, vectors: None, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_many_tables_in_one_job(spark: SparkSession, vectors: None) -> None:
-    """After the first batch, whose deletes make tables of deleted keys; a table that is not taken stands beside them."""
+    """After the first batch, whose deletes make the tables of deleted keys; rows of a table that is not taken too."""
     query = "CREATE TABLE {} (id INT PRIMARY KEY, a VARCHAR(9))"
     names = [f"t{n}" for n in range(4)]
     lines = [{"commit_ts": n + 1, "db": "d", "query": query.format(name)} for n, name in enumerate(names)]
