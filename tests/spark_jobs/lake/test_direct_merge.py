@@ -270,15 +270,9 @@ def test_many_tables_in_one_job(spark: SparkSession, vectors: None) -> None:
             for id_ in range(number, 40 + number):
                 row = {"id": str(id_), "a": f"{number}"}
                 op, before, after = ("d", row, None) if id_ % 7 == number else ("u", row, row)
-                change = {
-                    "kind": "row",
-                    "format": "open",
-                    "db": "d",
-                    "table": table,
-                    "op": op,
-                    "key": ["id"],
-                    "flags": [],
-                }
+                change: dict[str, Any] = {
+                    "kind": "row", "format": "open", "db": "d", "table": table, "op": op, "key": ["id"], "flags": [],
+                }  # fmt: skip
                 ts = 1000 + 100 * number + id_
                 change |= {"commit_ts": ts, "schema_id": None, "table_version": None, "before": before, "after": after}
                 messages += encoder.encode({**change, "topic": "t"})
