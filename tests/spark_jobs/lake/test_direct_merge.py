@@ -52,7 +52,7 @@ _VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
 _COLUMNS = "a INT, b DECIMAL(12,2) UNSIGNED, c VARBINARY(9), d DATETIME, e BIGINT UNSIGNED, f FLOAT, `g h` TEXT"
 
 
-@pytest.fixture(params=[FULL, {_VECTORS: "true"}], ids=["full", "vectors"])
+@pytest.fixture(params=[FULL, pytest.param({_VECTORS: "true"}, marks=pytest.mark.slow)], ids=["full", "vectors"])
 def vectors(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
     """New tables have deletion vectors, with Delta's other features or without."""
     for name, value in request.param.items():
@@ -227,6 +227,7 @@ def test_histories_in_both_ways(
     assert known == expected, f"{seed} {format_}: after {kills.of}"
 
 
+@pytest.mark.slow
 def test_two_writers(spark: SparkSession, vectors: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer's commit comes between the reading and the commit; the rows are looked for again."""
     batches = _Batches()
