@@ -241,7 +241,7 @@ def _has_many_files(snapshot: Snapshot) -> bool:
     """Whether it is time to join small files, in tables where Delta's own writer does so."""
     if snapshot.configuration.get("delta.autoOptimize.autoCompact") != "true":
         return False
-    return sum(add["size"] < _SMALL_FILE for add in snapshot.files.values()) >= _MANY_FILES
+    return sum(int(add["size"] < _SMALL_FILE) for add in snapshot.files.values()) >= _MANY_FILES
 
 
 def _append(log: TransactionLog, snapshot: Snapshot, rows: Any) -> Made:
@@ -281,5 +281,6 @@ def _with_vector(log: TransactionLog, add: Action, descriptor: Action) -> Action
 
 
 def _removal(add: Action) -> Action:
-    kept = {name: add[name] for name in ("path", "partitionValues", "size", "tags", "deletionVector") if name in add}
+    names = "path", "partitionValues", "size", "tags", "deletionVector"
+    kept: Action = {name: add[name] for name in names if name in add}
     return {**kept, "deletionTimestamp": int(time.time() * 1000), "dataChange": True, "extendedFileMetadata": True}

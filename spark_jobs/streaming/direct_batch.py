@@ -81,7 +81,8 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable) -> BatchRe
     """Decodes a micro-batch and merges it. None: it goes by Spark, also where something of it is written already; the
     same changes do nothing twice.
     """
-    most = _MOST_BYTES // max(2, frame.sparkSession.sparkContext.defaultParallelism)
+    query: Any = frame._jdf
+    most = _MOST_BYTES // max(1, query.queryExecution().toRdd().getNumPartitions())
     run = PackedChanges(job, arrow_schema_of(pieces_type()), arrow_schema(_PACKED), most)
     rows = map_messages(frame, run, _PACKED).collect()
     if any(row["kind"] in ("dead", "many") for row in rows):

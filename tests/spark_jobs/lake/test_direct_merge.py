@@ -52,7 +52,7 @@ _VECTORS = "spark.databricks.delta.properties.defaults.enableDeletionVectors"
 _COLUMNS = "a INT, b DECIMAL(12,2) UNSIGNED, c VARBINARY(9), d DATETIME, e BIGINT UNSIGNED, f FLOAT, `g h` TEXT"
 
 
-@pytest.fixture(params=[FULL, {_VECTORS: "true"}], ids=["full", "vectors"])
+@pytest.fixture(params=[FULL, pytest.param({_VECTORS: "true"}, marks=pytest.mark.slow)], ids=["full", "vectors"])
 def vectors(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
     """New tables have deletion vectors, with Delta's other features or without."""
     for name, value in request.param.items():
@@ -227,6 +227,7 @@ def test_histories_in_both_ways(
     assert known == expected, f"{seed} {format_}: after {kills.of}"
 
 
+@pytest.mark.slow
 def test_two_writers(spark: SparkSession, vectors: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer's commit comes between the reading and the commit; the rows are looked for again."""
     batches = _Batches()
@@ -253,7 +254,7 @@ def test_two_writers(spark: SparkSession, vectors: None, monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_many_tables_in_one_job(spark: SparkSession, vectors: None) -> None:
-    """After the first batch, whose deletes make tables of deleted keys; a table beside them is not taken."""
+    """After the first batch, whose deletes make the tables of deleted keys; rows of a table that is not taken too."""
     query = "CREATE TABLE {} (id INT PRIMARY KEY, a VARCHAR(9))"
     names = [f"t{n}" for n in range(4)]
     lines = [{"commit_ts": n + 1, "db": "d", "query": query.format(name)} for n, name in enumerate(names)]
@@ -270,15 +271,9 @@ def test_many_tables_in_one_job(spark: SparkSession, vectors: None) -> None:
             for id_ in range(number, 40 + number):
                 row = {"id": str(id_), "a": f"{number}"}
                 op, before, after = ("d", row, None) if id_ % 7 == number else ("u", row, row)
-                change = {
-                    "kind": "row",
-                    "format": "open",
-                    "db": "d",
-                    "table": table,
-                    "op": op,
-                    "key": ["id"],
-                    "flags": [],
-                }
+                change: dict[str, Any] = {
+                    "kind": "row", "format": "open", "db": "d", "table": table, "op": op, "key": ["id"], "flags": [],
+                }  # fmt: skip
                 ts = 1000 + 100 * number + id_
                 change |= {"commit_ts": ts, "schema_id": None, "table_version": None, "before": before, "after": after}
                 messages += encoder.encode({**change, "topic": "t"})
