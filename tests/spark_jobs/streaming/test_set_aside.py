@@ -87,6 +87,7 @@ def test_a_table_waits_and_comes_back(spark: SparkSession, tmp_path: Path, capsy
     assert list((tmp_path / "set_aside").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_waits_is_bounded(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Older changes go, and are counted: only a snapshot that has them brings the table back."""
     monkeypatch.setattr(set_aside, "MOST_ROWS", 2)
@@ -104,6 +105,7 @@ def test_what_waits_is_bounded(spark: SparkSession, tmp_path: Path, monkeypatch:
     assert world.merged["d.a"] == {3, 7}
 
 
+@pytest.mark.slow
 def test_a_table_that_was_left_out_comes_back(spark: SparkSession, tmp_path: Path) -> None:
     """With a snapshot that is newer than what was read without it, and at every later start; left out again, again."""
     world = _World(spark, tmp_path)
