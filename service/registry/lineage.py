@@ -22,10 +22,11 @@ RUN_FIELDS: Final = ("job", "command", "from", "to", "source", "target")
 TABLE_FIELDS: Final = (
     ("topic", str, False), ("db", str, True), ("table", str, True), ("table_version", int, False),
     ("schema_id", int, False), ("rows", int, True), ("newest_commit_ts", int, False), ("waiting", int, False),
+    ("set_aside", str, False),
 )  # fmt: skip
 NEWEST_RUN: Final = (("failed", int, False), ("dead_letter", str, False))
 """Of the newest run: how many messages failed in it so far, and where they went."""
-_PROGRESS: Final = ("newest_commit_ts", "waiting", *(name for name, _, _ in NEWEST_RUN))
+_PROGRESS: Final = ("newest_commit_ts", "waiting", "set_aside", *(name for name, _, _ in NEWEST_RUN))
 """How far a job is: told anew each time, so that it is no part of what an edge is."""
 
 
