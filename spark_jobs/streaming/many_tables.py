@@ -120,8 +120,9 @@ class ManyTables:
         self._checkpoint, self.cut_off = checkpoint, threading.Event()
         earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
         self._earlier = [(TableChoice(tuple(patterns)), until) for patterns, until in earlier]
-        is_alone = choice.only is not None
-        self._set_aside = SetAsideTables(checkpoint) if checkpoint and follows and not is_alone else None
+        self._set_aside = SetAsideTables(checkpoint) if checkpoint and follows else None
+        if self._set_aside is not None and choice.only is not None and not self._set_aside.ids():
+            self._set_aside = None  # a table alone ends the job
         self._states = checkpoint.table_locations() if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
         self._histories = TableHistories([])
@@ -148,8 +149,10 @@ class ManyTables:
 
     @property
     def set_aside(self) -> dict[str, tuple[int, str]]:
-        """The tables that can't go on: how many changes wait, and why."""
-        return self._set_aside.reasons() if self._set_aside else {}
+        """The chosen tables that can't go on, by name: how many changes wait, and why."""
+        tables = self._set_aside
+        chosen = {key: id_ for key, id_ in tables.ids().items() if self._choice.takes(id_)} if tables else {}
+        return {str(id_): tables.reason(key) for key, id_ in chosen.items() if tables}
 
     def write(
         self, changes: DataFrame | None, number: int, statements: Sequence[DdlText], summary: Summary,
@@ -369,7 +372,8 @@ class ManyTables:
             print(f"error table {task.id}: {error.detail}\ntable {task.id} {text}", file=sys.stderr)
 
     def _keep(self, tables: SetAsideTables, task: TableTask, batch: _Batch) -> None:
-        gone = tables.keep(task.key, task.id, batch.number, task.changes, task.rows, task.read_until)
+        id_ = self._first_name(task.chain) or task.id
+        gone = tables.keep(task.key, id_, batch.number, task.changes, task.rows, task.read_until)
         if gone:
             batch.summary.skipped["waited too long"] += gone
             print(f"table {task.id}: {gone} changes have waited too long, and are not kept any more", file=sys.stderr)

@@ -35,9 +35,9 @@ class SetAsideTables:
     def ids(self) -> dict[str, TableId]:
         return {key: TableId(table["db"], table["table"]) for key, table in self._tables.items()}
 
-    def reasons(self) -> dict[str, tuple[int, str]]:
-        """By the tables' names: how many changes wait, and why."""
-        return {f"{t['db']}.{t['table']}": (_rows(t["batches"]), t["reason"]) for t in self._tables.values()}
+    def reason(self, key: str) -> tuple[int, str]:
+        """How many changes wait, and why."""
+        return _rows(self._tables[key]["batches"]), self._tables[key]["reason"]
 
     def needs(self, key: str) -> int:
         """Up to which commit_ts changes are gone that waited too long; -1: none are."""

@@ -36,6 +36,9 @@ def test_progress_is_that_of_the_newest_call(client: Client) -> None:
     ]  # fmt: skip
     page = client.get("/ui/lineage").body.decode()
     assert "Messages waiting" in page
+    stopped = {**EDGE, "set_aside": "stopped at shop.orders: why"}
+    assert client.send("POST", "/lineage", {**TOLD, "tables": [stopped]}).status == 200
+    assert "set aside:</strong> stopped at shop.orders: why" in client.get("/ui/lineage").body.decode()
 
 
 def test_the_failed_messages_of_the_newest_run(client: Client) -> None:

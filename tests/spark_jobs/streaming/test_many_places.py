@@ -59,9 +59,7 @@ def test_tables_that_can_have_no_place(spark: SparkSession, tmp_path: Path, caps
     assert _write(spark, tmp_path, _EVERY, _TABLES) == ["crm.other", "STOPPED"]
     output = capsys.readouterr().err
     assert "error table shop.my table: --out iceberg:lake.{schema}.{table}: 'my table' can't be a name there" in output
-    assert (
-        "error table crm.left: stopped at crm.left: an earlier run of this --checkpoint took other" in output
-    )
+    assert "error table crm.left: stopped at crm.left: an earlier run of this --checkpoint took other" in output
     assert output.count("would go to iceberg:lake.shop.orders too") == 2
     assert "1 of 5 tables of the batch are written; they are not written twice, 4 failed" in output
 

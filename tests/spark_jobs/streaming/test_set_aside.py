@@ -87,6 +87,7 @@ def test_a_table_waits_and_comes_back(spark: SparkSession, tmp_path: Path, capsy
     assert list((tmp_path / "set_aside").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_waits_is_bounded(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Older changes go, and are counted: only a snapshot that has them brings the table back."""
     monkeypatch.setattr(set_aside, "MOST_ROWS", 2)
@@ -104,6 +105,7 @@ def test_what_waits_is_bounded(spark: SparkSession, tmp_path: Path, monkeypatch:
     assert world.merged["d.a"] == {3, 7}
 
 
+@pytest.mark.slow
 def test_a_table_that_was_left_out_comes_back(spark: SparkSession, tmp_path: Path) -> None:
     """With a snapshot that is newer than what was read without it, and at every later start; left out again, again."""
     world = _World(spark, tmp_path)
@@ -123,9 +125,16 @@ def test_a_table_that_was_left_out_comes_back(spark: SparkSession, tmp_path: Pat
 
 
 def test_one_table_alone_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    """But for one whose changes wait already; one that is left out is told of no more."""
     world = _World(spark, tmp_path, broken={"d.a"})
     with pytest.raises(SetupError, match="broken"):
         world.write(world.start("d.a"), 0, [("d.a", 1)])
+    assert world.write(world.start(), 0, [("d.a", 1)]) == ["d.a"]
+    assert world.start("d.*", "!d.a").set_aside == {}
+    world.broken.clear()
+    world.loaded["d.a"] = 1
+    assert world.write(world.start("d.a"), 1, [("d.a", 2)]) == []
+    assert world.merged["d.a"] == {1, 2}
 
 
 @pytest.mark.slow
