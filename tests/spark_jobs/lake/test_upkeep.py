@@ -118,7 +118,7 @@ def test_a_batch_that_lost_a_conflict_is_done_again(
     times: int, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Once, and so often that the stream gives up."""
-    changes, topic, lost = Changes(), kafka.create_topic(partitions=2), []
+    changes, topic, lost = Changes(), kafka.create_topic(partitions=2), list[int]()
 
     def merge_table(*arguments: Any) -> int:
         if len(lost) < times:
