@@ -27,14 +27,15 @@ FAR = T0 + (1 << 50)
 
 
 class Feed:
-    """Two tables, each on a topic of two partitions, into a place each. lake: a rule; points: --consistent."""
+    """Two tables, each on a topic of two partitions, into a place each. lake: a rule of places."""
 
-    def __init__(self, kafka: Kafka, lake: str, points: str, *more: str) -> None:
-        self.kafka, self.points, self.more = kafka, points, more
+    def __init__(self, kafka: Kafka, lake: str, *more: str) -> None:
+        self.kafka = kafka
         self.tables = {name: Changes(name=name, seed=name) for name in ("orders", "items")}
         self.topics = {name: kafka.create_topic(partitions=2) for name in self.tables}
         lines = [{"commit_ts": T0, "db": "shop", "query": CREATE.format(name)} for name in self.tables]
-        lines.append({"commit_ts": FAR, "db": "shop", "query": "TRUNCATE TABLE orders"})
+        if "--consistent" in more:
+            lines.append({"commit_ts": FAR, "db": "shop", "query": "TRUNCATE TABLE orders"})
         Path("ddl.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         self.argv = [
             "merge", "--format", "open", "--in", "kafka:" + ",".join(self.topics.values()), "--ddl", "ddl.jsonl",
@@ -72,21 +73,19 @@ def totals(rows: list[Any]) -> dict[int, str]:
 
 
 def test_a_batch_ends_at_a_resolved_ts(kafka: Kafka, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rows above the least watermark wait, and a second start finds them; what is written can be read as it was."""
-    feed = Feed(kafka, "delta:lake/{schema}/{table}", "delta:points", "--engine", "deltalake")
-    stamps = []
-    for _ in range(2):
-        feed.send(5)
-        assert feed.merge("--consistent", "delta:points") == 0
-        stamps.append(min(changes.newest_ts for changes in feed.tables.values()))
-    for commit_ts in stamps:
-        for reading in at(capsys, "--consistent", "delta:points", "--commit-ts", str(commit_ts)):
-            assert reading["commit_ts"] == commit_ts
-            table = DeltaTable(reading["location"].partition(":")[2], reading["version"])
-            truth = feed.rows_at(reading["table"].partition(".")[2], commit_ts)
-            assert totals(table.to_pyarrow_table().to_pylist()) == truth
-    assert main(["at", "--consistent", "delta:points", "--commit-ts", "7"]) == 2
-    assert "its oldest resolved ts is" in capsys.readouterr().err
+    """Rows above the least watermark wait; what is written can be read as it was."""
+    del spark
+    feed = Feed(kafka, "delta:lake/{schema}/{table}", "--engine", "deltalake", "--consistent", "delta:points")
+    feed.send(9)
+    assert feed.merge() == 0
+    commit_ts = min(changes.newest_ts for changes in feed.tables.values())
+    for reading in at(capsys, "--consistent", "delta:points"):
+        assert reading["commit_ts"] == commit_ts
+        table = DeltaTable(reading["location"].partition(":")[2], reading["version"])
+        truth = feed.rows_at(reading["table"].partition(".")[2], commit_ts)
+        assert totals(table.to_pyarrow_table().to_pylist()) == truth
+    assert main([word for word in feed.argv if word != "--stream"]) == 2
+    assert "--consistent goes with --stream" in capsys.readouterr().err
 
 
 PLACES = {
@@ -104,7 +103,7 @@ def test_each_table_is_tidbs_at_each_resolved_ts(
     """Micro-batches that end in the middle; one whose rows of PLACE were not written is done again."""
     catalog = new_catalog(spark)
     lake, points = (text.replace("CATALOG", catalog) for text in PLACES[engine])
-    feed = Feed(kafka, lake, points, "--consistent", points, "--engine", engine, "--max-per-batch", "21")
+    feed = Feed(kafka, lake, "--consistent", points, "--engine", engine, "--max-per-batch", "21")
     feed.send(20)
     assert feed.merge() == 0
     feed.send(20)
@@ -122,12 +121,15 @@ def test_each_table_is_tidbs_at_each_resolved_ts(
     assert len(stamps) >= 2
     for commit_ts in (*stamps, FAR):
         readings = at(capsys, "--consistent", points, "--commit-ts", str(commit_ts), "--tables", "shop.*")
+        assert {reading["commit_ts"] for reading in readings} == {min(commit_ts, newest)}
         for reading in readings:
             truth = feed.rows_at(reading["table"].partition(".")[2], min(commit_ts, newest))
             assert totals(spark.sql(reading["sql"]["spark"]).collect()) == truth
             assert [column["name"] for column in reading["columns"]] == ["id", "total", "note", "_commit_ts"]
             if "delta" in points:
                 assert totals(query_duckdb(reading["sql"]["duckdb"], [], ("delta",))) == truth
+    assert main(["at", "--consistent", points, "--commit-ts", "7"]) == 2
+    assert "its oldest resolved ts is" in capsys.readouterr().err
     if engine == "deltalake":
         return
     (reading,) = at(capsys, "--lake", lake.format(schema="shop", table="items"), "--commit-ts", str(stamps[0] + 1))
@@ -140,7 +142,7 @@ def test_tables_that_are_further_are_waited_for(
     kafka: Kafka, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A merge without --consistent wrote the tables, and read the whole topics: earlier resolved ts get no row."""
-    feed = Feed(kafka, "delta:lake/{schema}/{table}", "delta:points", "--engine", "deltalake")
+    feed = Feed(kafka, "delta:lake/{schema}/{table}", "--engine", "deltalake")
     feed.send(12)
     assert feed.merge(checkpoint="before") == 0
     merged = max(ts for changes in feed.tables.values() for ts, *_ in changes.made)
@@ -159,7 +161,7 @@ def test_tables_that_are_further_are_waited_for(
 def test_row_versions_and_changelogs_by_their_rows(
     kafka: Kafka, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    feed = Feed(kafka, "delta:lake/{schema}/{table}", "", "--engine", "delta-spark")
+    feed = Feed(kafka, "delta:lake/{schema}/{table}", "--engine", "delta-spark")
     feed.send(30)
     more = ["--versions", "delta:past/{schema}/{table}", "--changelog", "delta:log/{schema}/{table}"]
     assert feed.merge(*more) == 0
