@@ -22,8 +22,7 @@ RUN_FIELDS: Final = ("job", "command", "from", "to", "source", "target")
 TABLE_FIELDS: Final = (
     ("topic", str, False), ("db", str, True), ("table", str, True), ("table_version", int, False),
     ("schema_id", int, False), ("rows", int, True), ("newest_commit_ts", int, False), ("waiting", int, False),
-<<<<<<< HEAD
-    ("positions", dict, False), ("reconciled", int, False), ("different", int, False),
+    ("positions", dict, False), ("reconciled", int, False), ("different", int, False), ("set_aside", str, False),
 )  # fmt: skip
 """positions: partition → the offset that is read next, of an edge without a table. reconciled: the TSO at which the
 rows were compared with TiDB's, and different: how many of them are missing, extra or different."""
@@ -32,13 +31,6 @@ NEWEST_RUN: Final = (
 )  # fmt: skip
 """Of the newest run: how many messages failed, where they went, how many by code, and the error that ended it."""
 _PROGRESS: Final = tuple(name for name, _, _ in (*TABLE_FIELDS[6:], *NEWEST_RUN))
-=======
-    ("set_aside", str, False),
-)  # fmt: skip
-NEWEST_RUN: Final = (("failed", int, False), ("dead_letter", str, False))
-"""Of the newest run: how many messages failed in it so far, and where they went."""
-_PROGRESS: Final = ("newest_commit_ts", "waiting", "set_aside", *(name for name, _, _ in NEWEST_RUN))
->>>>>>> part5
 """How far a job is: told anew each time, so that it is no part of what an edge is."""
 
 

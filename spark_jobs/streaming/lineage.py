@@ -32,19 +32,15 @@ def post(
     newest |= {progress.name: progress.newest_ts for progress in summary.tables}
     known = {name.lower(): commit_ts for name, commit_ts in newest.items() if commit_ts is not None}
     tables = tables_of(summary.used, known, waiting)
-<<<<<<< HEAD
     # Of each topic an edge without a table: a job that reads on is to be seen where no row comes, too.
     tables += [
         {**edge(topic, 0), "positions": offsets, "waiting": (waiting or {}).get(topic)}
         for topic, offsets in (positions or {}).items()
     ]
-    if errors and not tables:
-=======
     why = {name.lower(): reason[:_LONGEST] for name, (_, reason) in summary.set_aside.items()}
     for table in tables:
         table |= {"set_aside": reason} if (reason := why.get(f"{table['db']}.{table['table']}".lower())) else {}
-    if failed and not tables:  # a job from which no row comes is to be seen, too
->>>>>>> part5
+    if errors and not tables:
         tables = [edge(None, 0)]
     counts = {"messages": summary.messages, "written": summary.out, "failed": errors.total(), "errors": errors}
     tell(url, {**head_of(job_name, command, source, out, job), "tables": tables, **counts, "dead_letter": dead_letter})
