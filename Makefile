@@ -43,7 +43,7 @@ fuzz: setup-dev ## damage messages: 1,000,000 a decoder (BRIDGE_FUZZ=…), or fo
 	$(if $(SECONDS),$(VENV)/python -m tests.fuzzing --seconds $(SECONDS) $(ARGS),BRIDGE_FUZZ=$${BRIDGE_FUZZ:-1000000} $(VENV)/pytest --timeout=0 tests/schemas/*/test_bad_*.py tests/schemas/formats/*/test_bad_*.py tests/spark_jobs/arrow/test_bad_craft.py $(ARGS))
 
 soak: setup-dev ## kill and restart service, database and jobs under load for long: 500 rounds of the service (BRIDGE_SOAK=… for others), 20 of a job; every golden case by Spark's own Avro plans; merge by deltalake; 200 random histories with a load
-	BRIDGE_SOAK=$${BRIDGE_SOAK:-500} $(VENV)/pytest --timeout=0 tests/service/store/test_durability.py tests/service/api/test_store_outage.py tests/service/store/test_processes.py tests/survival tests/e2e/test_kills.py tests/e2e/test_outages.py tests/spark_jobs/spark/test_same_as_codec.py tests/spark_jobs/lake/test_merge_delta_rs.py $(ARGS)
+	BRIDGE_SOAK=$${BRIDGE_SOAK:-500} $(VENV)/pytest --timeout=0 tests/service/store/test_durability.py tests/service/api/test_store_outage.py tests/service/store/test_processes.py tests/survival tests/e2e/test_kills.py tests/e2e/test_outages.py tests/spark_jobs/spark/test_same_as_codec.py tests/spark_jobs/lake/test_merge_delta_rs.py tests/spark_jobs/lake/test_direct_merge.py $(ARGS)
 	BRIDGE_SOAK=$${BRIDGE_SOAK:-200} $(VENV)/pytest --timeout=0 tests/spark_jobs/snapshots/test_random_loads.py $(ARGS)
 
 zip: setup ## dist/ticdc_bridge.zip and dist/bridge.py, for spark-submit

@@ -35,6 +35,7 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import (
     UnsupportedTable,
     log_of,
 )
+from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, find_lag, newest_gap
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 
@@ -81,6 +82,16 @@ class LastChanges:
         return LastChanges(keys, ts[last], is_deleted[last], rows, np.flatnonzero(~is_deleted[last]))
 
 
+def open_log(lake_table: LakeTable) -> tuple[TransactionLog, Snapshot]:
+    """Of a Delta table with deletion vectors that can be written from here. UnsupportedTable for any other."""
+    folder = getattr(lake_table, "log_folder", None)
+    log = log_of(folder or "")
+    snapshot = log.snapshot() if folder else None
+    if snapshot is None or snapshot.configuration.get("delta.enableDeletionVectors") != "true":
+        raise UnsupportedTable(NO_VECTORS)
+    return log, snapshot
+
+
 @dataclass(frozen=True)
 class DirectTable:
     """A table and that of its deleted keys, as they were when they were looked at (`deleted` None: not there yet), and
@@ -97,20 +108,14 @@ class DirectTable:
     @staticmethod
     def of(columns: TableColumns, table: Table, steps: Sequence[SchemaChange]) -> DirectTable:
         """UnsupportedTable for a table that is not written so, or not yet. steps: its history."""
-        folders = [getattr(each, "log_folder", None) for each in (columns.lake_table, columns.tombstone_table)]
-        log, tombstones = (log_of(folder or "") for folder in folders)
-        snapshot = log.snapshot() if all(folders) else None
-        if snapshot is None or snapshot.configuration.get("delta.enableDeletionVectors") != "true":
-            raise UnsupportedTable(NO_VECTORS)
+        log, snapshot = open_log(columns.lake_table)
+        tombstones = log_of(getattr(columns.tombstone_table, "log_folder", ""))
         if columns.settings.null_values:
             raise UnsupportedTable("its messages have null values after deletes")
         if not all(map(find_spec, ("deltalake", "pyroaring"))):
             raise UnsupportedTable("deltalake and pyroaring are not installed")
-        deleted, settings, fields = (
-            tombstones.snapshot() if tombstones.exists() else None,
-            columns.settings,
-            snapshot.fields,
-        )
+        deleted = tombstones.snapshot() if tombstones.exists() else None
+        settings, fields = columns.settings, snapshot.fields
         for each in filter(None, (snapshot, deleted)):
             each.refuse_others()
         types = {name: (field.kind, field.comment) for name, field in fields.items()}

@@ -18,7 +18,7 @@ from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_o
 from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, keep_partitions, schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
-from ticdc_bridge.spark_jobs.lake.direct_merge import DirectTable
+from ticdc_bridge.spark_jobs.lake.direct_merge import DirectTable, open_log
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.lake.name_history import rename_chain, shared_names
 from ticdc_bridge.spark_jobs.lake.null_values import FORMATS as NULL_VALUES
@@ -112,6 +112,7 @@ def open_directly(
     session: SparkSession, job: Job, id_: TableId, location: TableLocation, statements: Sequence[DdlText]
 ) -> DirectTable:
     """The current table of a name that no other table had. UnsupportedTable where Spark has to merge its changes."""
+    open_log(tables.engine_of(session, job.merge or AUTO, location.format)(session, location.name))
     defined = define_table(job, id_, statements, asks_schemas=True)
     if defined.table is None or len(defined.names) > 1 or defined.shared or job.changelog or job.versions:
         raise UnsupportedTable("there is more to do than to write one table")
