@@ -19,7 +19,7 @@ RESOLVED_TS = "tidb.committed_resolved_ts"
 COMMIT_TS = "bridge.commit_ts"
 OFFSETS = "bridge.offsets"
 _SETTING = "spark.sql.iceberg.snapshot-property."
-_OF_DELTA = "spark.databricks.delta.commitInfo.userMetadata"
+FACTS_OF_DELTA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def summary_of_commit(
@@ -46,5 +46,5 @@ def with_commit_facts(spark: SparkSession, facts: Mapping[str, str]) -> Iterator
     with ExitStack() as stack:
         for name, value in facts.items():
             stack.enter_context(set_for_now(spark, _SETTING + name, value))
-        stack.enter_context(set_for_now(spark, _OF_DELTA, json.dumps(facts)))
+        stack.enter_context(set_for_now(spark, FACTS_OF_DELTA, json.dumps(facts)))
         yield

@@ -25,6 +25,7 @@ from ticdc_bridge.schemas.model.types import BYTES
 from ticdc_bridge.spark_jobs.arrow.typed_changes import ORDER, ColumnShape, TableShape, UnusualChanges, typed_changes
 from ticdc_bridge.spark_jobs.lake.change_checks import INEXACT_FLAGS
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange
+from ticdc_bridge.spark_jobs.lake.commit_summary import FACTS_OF_DELTA
 from ticdc_bridge.spark_jobs.lake.delta_protocol.data_file import arrow_type, path_of_file, write_rows
 from ticdc_bridge.spark_jobs.lake.delta_protocol.deletion_vector import read_vector, write_vectors
 from ticdc_bridge.spark_jobs.lake.delta_protocol.key_search import FoundRows, check_key, find_rows
@@ -123,6 +124,8 @@ class DirectTable:
             raise UnsupportedTable(lag)
         stored = [c for c in table.columns if not c.virtual]
         key = [c.name for c in stored if c.handle_key]
+        if settings.on_lossy == "error" and any(c.handle_key and "_ci" in c.collate for c in stored):
+            raise UnsupportedTable("its key's collation takes other letters for the same")
         for name in key:
             check_key(fields[name])
         if deleted is not None and {f.name: f.kind for f in deleted.fields.values()} != {
@@ -156,13 +159,14 @@ class DirectTable:
         that is newer than its row. Deletes are remembered first (docs/decisions/0031); the table gets one commit. After
         a commit of somebody else the rows are looked for again.
         """
+        facts = self.columns.spark.conf.get(FACTS_OF_DELTA, None)
         if changes.is_deleted.any():
             if self.deleted is None:
                 raise UnusualChanges("the first deletes")
             mask = pa.array(changes.is_deleted)
             rows = changes.keys.filter(mask).append_column(COMMIT_TS, pa.array(changes.commit_ts[changes.is_deleted]))
-            _commit(self.tombstones, self.deleted, lambda snapshot: _append(self.tombstones, snapshot, rows))
-        _commit(self.log, self.snapshot, lambda snapshot: self._replace(snapshot, changes))
+            _commit(self.tombstones, self.deleted, lambda snapshot: _append(self.tombstones, snapshot, rows), facts)
+        _commit(self.log, self.snapshot, lambda snapshot: self._replace(snapshot, changes), facts)
         for lake_table, log in ((self.columns.lake_table, self.log), (self.columns.tombstone_table, self.tombstones)):
             if log.exists() and _has_many_files(log.snapshot()):
                 lake_table.join_files(_SMALL_FILE)  # type: ignore[attr-defined]  # it has log_folder, too
@@ -208,8 +212,10 @@ class Made(NamedTuple):
     files: list[Path]
 
 
-def _commit(log: TransactionLog, first: Snapshot, make: Callable[[Snapshot], Made]) -> None:
-    """Commits what is made of the newest snapshot. UnsupportedTable where the table is another one than at first."""
+def _commit(log: TransactionLog, first: Snapshot, make: Callable[[Snapshot], Made], facts: str | None) -> None:
+    """Commits what is made of the newest snapshot. facts: what the commit says of its changes, as JSON.
+    UnsupportedTable where the table is another one than at first.
+    """
     for _ in range(_TRIES):
         snapshot = log.snapshot()
         if (snapshot.metadata, snapshot.protocol) != (first.metadata, first.protocol):
@@ -222,7 +228,7 @@ def _commit(log: TransactionLog, first: Snapshot, make: Callable[[Snapshot], Mad
             "readVersion": snapshot.version, "isolationLevel": "Serializable",
             "isBlindAppend": made.operation == "WRITE",
             "operationMetrics": {name: str(count) for name, count in made.metrics.items()},
-            "engineInfo": "ticdc-bridge", "txnId": str(uuid4()),
+            "engineInfo": "ticdc-bridge", "txnId": str(uuid4()), **({"userMetadata": facts} if facts else {}),
         }  # fmt: skip
         if log.commit(snapshot.version + 1, [{"commitInfo": info}, *made.actions]):
             if (snapshot.version + 1) % _CHECKPOINT_EVERY == 0:

@@ -147,9 +147,11 @@ def load_current(
     Raises:
         SetupError: as CurrentTable.merge.
     """
-    columns, lake_table = target.columns, target.columns.lake_table
+    columns, lake_table, deleted = target.columns, target.columns.lake_table, target.columns.tombstone_table
     target.check_key(columns, table, lake_table.exists())
-    is_new = not lake_table.exists() or (lake_table.read().isEmpty() and not columns.tombstone_table.exists())
+    is_new = not lake_table.exists() or (
+        lake_table.read().isEmpty() and not (deleted.exists() and not deleted.read().isEmpty())
+    )
     rows, of_snapshot = snapshot.count, f"{COMMIT_TS} = {snapshot.tso}"
     # Later statements may give the columns other names and values: merge follows them.
     if is_new and all(step.commit_ts < snapshot.tso for step in steps):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,8 @@ _PACKED = (
     " error struct<code:string,fields:string>, data binary"
 )
 _CHANGE = ("kind", "op", "commit_ts", "db", "table", "before", "after", "flags", "row")
+BeginMerge = Callable[[BatchResult, int], AbstractContextManager[None]]
+"""What is known of a batch, and the newest commit_ts of all its rows → what its commits are made in."""
 OpenTable = Callable[[TableId], DirectTable | None]
 """A table by its name in the changes; None: it is none of the job's. One of REFUSALS where Spark has to merge it."""
 
@@ -77,9 +80,9 @@ class PackedChanges:
             yield pa.RecordBatch.from_pylist([{"kind": "changes", "data": sink.getvalue().to_pybytes()}], self.packed)
 
 
-def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable) -> BatchResult | None:
+def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable, begin: BeginMerge) -> BatchResult | None:
     """Decodes a micro-batch and merges it. None: it goes by Spark, also where something of it is written already; the
-    same changes do nothing twice.
+    same changes do nothing twice. begin: is called before the first table is written.
     """
     query: Any = frame._jdf
     most = _MOST_BYTES // max(1, query.queryExecution().toRdd().getNumPartitions())
@@ -88,7 +91,7 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable) -> BatchRe
     if any(row["kind"] in ("dead", "many") for row in rows):
         return None
     result = count_rows([row for row in rows if row["data"] is None], skips_fatal=False)
-    summary, work = result.summary, list[tuple[DirectTable, LastChanges, int]]()
+    summary, work, newest_ts = result.summary, list[tuple[DirectTable, LastChanges, int]](), -1
 
     def merge(item: tuple[DirectTable, LastChanges, int]) -> None:
         (table, last, count), began = item, time.monotonic()
@@ -102,11 +105,15 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable) -> BatchRe
         for id_, changes in _tables([pa.ipc.open_stream(row["data"]).read_all() for row in rows if row["data"]]):
             if id_ is None:
                 summary.skipped.update(changes.column("kind").to_pylist())
-            elif (table := open_table(id_)) is None:
+                continue
+            if changes.column("commit_ts").null_count:
+                return None
+            newest_ts = max(newest_ts, pc.max(changes.column("commit_ts")).as_py())
+            if (table := open_table(id_)) is None:
                 summary.skipped[OTHER_TABLE] += len(changes)
             else:
                 work.append((table, table.last_of(changes), len(changes)))
-        with ThreadPoolExecutor(job.at_once, "table") as pool:
+        with begin(result, newest_ts), ThreadPoolExecutor(job.at_once, "table") as pool:
             list(pool.map(merge, work))
     except REFUSALS:
         return None

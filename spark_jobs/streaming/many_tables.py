@@ -133,7 +133,12 @@ class ManyTables:
         seldom after one with a table that Spark had to merge.
         """
         self._waited = 0 if self.was_direct else (self._waited + 1) % _WAITED
-        return self._statements == tuple(statements) and not self._waited
+        return self._statements == tuple(statements) and not self._waited and not self.set_aside
+
+    def keep_read_until(self, newest_ts: int) -> None:
+        """For a later run with other tables: changes up to this commit_ts were read, of all tables."""
+        if self._checkpoint is not None:
+            self._checkpoint.keep_read_until(newest_ts)
 
     def task_of_name(self, id_: TableId) -> TableTask | None:
         """The table of a name, None for one that is not taken. UnsupportedTable where a batch by Spark comes first."""
@@ -215,9 +220,7 @@ class ManyTables:
             others -= task.rows
         if others:
             summary.skipped[OTHER_TABLE] += others
-        if self._checkpoint is not None:
-            of_rows = (group["read_until"] for group in groups if group["kind"] == "row")
-            self._checkpoint.keep_read_until(max(of_rows, default=-1))
+        self.keep_read_until(max((group["read_until"] for group in groups if group["kind"] == "row"), default=-1))
         return [task for task in tasks.values() if task.rows]
 
     def _without_changes(self, others: Sequence[TableTask], is_new: bool) -> list[TableTask]:

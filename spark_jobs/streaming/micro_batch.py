@@ -168,10 +168,13 @@ class MicroBatchRunner:
     def _merge_directly(self, frame: DataFrame, batch: MicroBatch) -> bool:
         """False: the batch goes by Spark."""
         assert isinstance(self._out, TableMerger | ManyTablesWriter)
-        result = self._out.merge_directly(frame, batch)
-        if result is None:
+
+        def begin(result: BatchResult, newest_ts: int) -> AbstractContextManager[None]:
+            batch.result = result
+            return self._commit_facts(frame.sparkSession, batch, newest_ts)
+
+        if self._out.merge_directly(frame, batch, begin) is None:
             return False
-        batch.result = result
         self._definitions.forget_newest()
         self._write_dead(frame, 0, batch)
         return True
@@ -182,14 +185,18 @@ class MicroBatchRunner:
         count, newest_ts = rows.agg(F.count(F.lit(1)), F.max(_COMMIT_TS[self._form])).collect()[0]
         if count or self._tables is not None:
             self._definitions.forget_newest()
-        facts: AbstractContextManager[None] = nullcontext()
-        if self._has_commit_facts:
-            batch_facts = commit_facts(batch, self._kafka, newest_ts)
-            facts = with_commit_facts(rows.sparkSession, batch_facts)
-        with facts:
+        with self._commit_facts(rows.sparkSession, batch, newest_ts):
             batch.result.summary.out = writer.write(rows, count, batch)
             if self._points is not None:
                 self._points.record(rows.sparkSession, batch.ends_at)
+
+    def _commit_facts(
+        self, session: SparkSession, batch: MicroBatch, newest_ts: int | None
+    ) -> AbstractContextManager[None]:
+        """What commits to tables of the lake are made in. newest_ts: of the batch's changes."""
+        if not self._has_commit_facts:
+            return nullcontext()
+        return with_commit_facts(session, commit_facts(batch, self._kafka, newest_ts))
 
     def _send(self, sender: KafkaSender, frame: DataFrame, batch: MicroBatch) -> BatchResult:
         """The way to Kafka where nothing has to be known of all messages before the first is written."""

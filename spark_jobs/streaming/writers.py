@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,10 +12,12 @@ from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable
+from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.result import TableProgress
 from ticdc_bridge.spark_jobs.streaming.consistent import ConsistentPoints
-from ticdc_bridge.spark_jobs.streaming.direct_batch import merge_directly
+from ticdc_bridge.spark_jobs.streaming.direct_batch import BeginMerge, merge_directly
 from ticdc_bridge.spark_jobs.streaming.many_tables import ManyTables, TableTask
 from ticdc_bridge.spark_jobs.streaming.merge_batch import loaded_ts, merge_table, open_directly, take_table
 from ticdc_bridge.spark_jobs.streaming.pieces import Form
@@ -73,14 +77,14 @@ class TableMerger:
     definitions: DefinitionLearner
     points: ConsistentPoints | None
 
-    def merge_directly(self, frame: DataFrame, batch: MicroBatch) -> BatchResult | None:
+    def merge_directly(self, frame: DataFrame, batch: MicroBatch, begin: BeginMerge) -> BatchResult | None:
         """As spark_jobs.streaming.direct_batch has it."""
         job, statements, is_own = batch.job, self.definitions.history(), self.table.folded.__eq__
         try:
             table = open_directly(frame.sparkSession, job, self.table, self.location, statements)
         except REFUSALS:
             return None
-        result = merge_directly(frame, job, lambda id_: table if is_own(id_) else None)
+        result = merge_directly(frame, job, lambda id_: table if is_own(id_) else None, begin)
         if result is not None:
             result.summary.tables.clear()
         return result
@@ -106,12 +110,18 @@ class ManyTablesWriter:
     definitions: DefinitionLearner
     points: ConsistentPoints | None
 
-    def merge_directly(self, frame: DataFrame, batch: MicroBatch) -> BatchResult | None:
+    def merge_directly(self, frame: DataFrame, batch: MicroBatch, begin: BeginMerge) -> BatchResult | None:
         """As spark_jobs.streaming.direct_batch has it."""
+
+        def begin_tables(result: BatchResult, newest_ts: int) -> AbstractContextManager[None]:
+            self.tables.keep_read_until(newest_ts)
+            return begin(result, newest_ts)
 
         def open_table(id_: TableId) -> DirectTable | None:
             if (task := self.tables.task_of_name(id_)) is None:
                 return None
+            if task.needs >= 0 and _loaded_ts(frame.sparkSession, batch.job, task) < task.needs:
+                raise UnsupportedTable("it lacks changes")
             job = replace(batch.job, changelog=task.changelog, versions=task.versions)
             location = table_location_of(task.location)
             assert location is not None
@@ -119,7 +129,7 @@ class ManyTablesWriter:
 
         if not self.tables.tries_directly(self.definitions.history()):
             return None
-        result = merge_directly(frame, batch.job, open_table)
+        result = merge_directly(frame, batch.job, open_table, begin_tables)
         self.tables.was_direct = result is not None
         return result
 
@@ -145,11 +155,15 @@ class ManyTablesWriter:
             TableSink(location, batch.checkpoint, dead=False).write(typed.drop("error"), batch.number, False)
             return task.rows
 
-        def loaded_of(task: TableTask) -> int:
-            places = (table_location_of(text) for text in (task.location, task.versions) if text is not None)
-            return min(loaded_ts(session, job, place) for place in places if place is not None)
-
         statements = self.definitions.history(batch.ends_at) if job.merge else ()
-        done = self.tables.write(changes, batch.number, statements, summary, write_table, loaded_of, session)
+        done = self.tables.write(
+            changes, batch.number, statements, summary, write_table, partial(_loaded_ts, session, job), session
+        )
         summary.tables = [TableProgress(str(task.id), task.rows, task.out, task.newest) for task in done]
         return sum(task.out for task in done)
+
+
+def _loaded_ts(session: SparkSession, job: Job, task: TableTask) -> int:
+    """The TSO of the snapshot that a table's places have; -1: one has none."""
+    places = (table_location_of(text) for text in (task.location, task.versions) if text is not None)
+    return min(loaded_ts(session, job, place) for place in places if place is not None)
