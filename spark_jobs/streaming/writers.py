@@ -156,9 +156,8 @@ class ManyTablesWriter:
             return task.rows
 
         statements = self.definitions.history(batch.ends_at) if job.merge else ()
-        done = self.tables.write(
-            changes, batch.number, statements, summary, write_table, partial(_loaded_ts, session, job), session
-        )
+        loaded_of = partial(_loaded_ts, session, job)
+        done = self.tables.write(changes, batch.number, statements, summary, write_table, loaded_of, session)
         summary.tables = [TableProgress(str(task.id), task.rows, task.out, task.newest) for task in done]
         return sum(task.out for task in done)
 
