@@ -74,7 +74,7 @@ class Snapshot:
 
     def text(self, number: int) -> str:
         """SQL: a value in plain form."""
-        return _plain(f"c_{number}", self._kinds[f"c_{number}"], self.columns[number])
+        return plain_text(f"c_{number}", self._kinds[f"c_{number}"], self.columns[number])
 
     def typed(self, number: int, column: Column, values: ColumnValues) -> SparkColumn:
         """A value as the lake has it; NULL for one that the column can't hold."""
@@ -276,7 +276,7 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
     if "timestamp" in kinds:
         raise columns.stopped("--replace: the key has a TIMESTAMP of Spark's type: load it elsewhere")
     pairs = zip(rows.keys, kinds, strict=True)
-    texts = [F.expr(_plain(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
+    texts = [F.expr(plain_text(quote_name(c.name), kind, c)).alias(f"t_{n}") for n, (c, kind) in enumerate(pairs)]
     here = snapshot.changes().select(*rows.keys_of("after"))
     gone = known.select(*rows.stored_keys(), *texts).join(here, rows.key_names, "left_anti")
     names = ", ".join(sql_literal(column.name) for column in rows.keys)
@@ -288,7 +288,7 @@ def missing_keys(target: Target, snapshot: Snapshot, table: Table, steps: list[S
     return None if deletes.isEmpty() else deletes
 
 
-def _plain(name: str, kind: str, column: Column) -> str:
+def plain_text(name: str, kind: str, column: Column) -> str:
     """SQL: a value of a Spark type in plain form."""
     if kind == "string":
         return name

@@ -37,7 +37,9 @@ LOADED = "bridge.loaded_ts"
 """Table property: the TSO of the newest snapshot from which all rows up to it come (docs/decisions/0048)."""
 ORDER = "bridge.order"
 """Table property: "offset" where Kafka's offsets order the changes."""
-_TYPES, _RENAMED, _NAME, _FORGOTTEN = "bridge.types", "bridge.renamed", "bridge.name", "bridge.unburied_ts"
+TYPES = "bridge.types"
+"""Table property: --types of the job that made it."""
+_RENAMED, _NAME, _FORGOTTEN = "bridge.renamed", "bridge.name", "bridge.unburied_ts"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
@@ -151,7 +153,7 @@ class TableColumns:
         Deletes up to this commit_ts are not kept by key any more; -1: all are.
         """
         properties = self.lake_table.prepare()
-        types = properties.get(_TYPES, "exact")
+        types = properties.get(TYPES, "exact")
         if types != self.settings.types.types:
             wanted = self.settings.types.types
             details = (
@@ -337,7 +339,7 @@ class TableColumns:
 
     def _create(self, table: Table, steps: list[SchemaChange]) -> None:
         columns = [self._lake_column(c) for c in table.columns if not c.virtual]
-        properties = {"bridge.table": str(self.settings.id), _TYPES: self.settings.types.types, _KEY: _key_text(table)}
+        properties = {"bridge.table": str(self.settings.id), TYPES: self.settings.types.types, _KEY: _key_text(table)}
         if steps:
             properties[APPLIED] = str(max(s.commit_ts for s in steps))
         if self.settings.names:

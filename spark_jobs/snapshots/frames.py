@@ -25,7 +25,7 @@ from ticdc_bridge.spark_jobs.io.object_paths import arrow_source, path_of
 from ticdc_bridge.spark_jobs.io.stores import spark_location
 from ticdc_bridge.spark_jobs.lake.load import SourceError
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import FileHead, arrow_rows, head_rows
-from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, Stage
+from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, Stage, read_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,20 +95,25 @@ class DumpTable(SnapshotTable):
 
     def rows(self, spark: SparkSession, stage: Stage) -> tuple[DataFrame, int]:
         """SetupError STOPPED for Parquet that is no table's."""
+        if self.kind != "parquet":
+            return super().rows(spark, stage)
+        return self.read_anew(spark), self.estimate().rows
+
+    def read_anew(self, spark: SparkSession) -> DataFrame:
+        """The rows, read whenever they are asked for. SetupError as of `rows`."""
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
         if self.kind != "parquet":
-            return super().rows(spark, stage)
+            return read_rows(spark, self.columns, self.read, self.files)
         columns = [F.col(quote_name(column.name)).alias(f"c_{n}") for n, column in enumerate(self.columns)]
         try:
             frame = spark.read.parquet(*map(spark_location, self.files))
             paths = F.lit(sorted(frame.inputFiles(), key=unquote))  # in the order of `files`
             number = (F.array_position(paths, F.col("_metadata.file_path")) - 1).cast("int").alias("file")
-            rows = frame.select(*columns, number, F.col("_metadata.row_index").alias("line"))
+            return frame.select(*columns, number, F.col("_metadata.row_index").alias("line"))
         except PySparkException as error:
             raise self._damaged(error) from error
-        return rows, self.estimate().rows
 
     def losses(self) -> list[str]:
         """Generated columns that are stored, which no dump has; dates of Parquet, where NULL may be a zero date."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -72,7 +72,7 @@ def stages_of(source: str, job: Job, out: str, replace: bool, given: str | None,
     places = (out, job.changelog, job.versions, job.outputs, replace, job.read.options.time_zone, job.current)
     return Stages(
         repr((source.rpartition("@")[2], *places)),
-        lambda id_: stage_root(_locations(job, out, id_)[0], id_, given, conf),
+        lambda id_: stage_root(locations_of(job, out, id_)[0], id_, given, conf),
     )
 
 
@@ -82,7 +82,7 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     SetupError as merge raises it; the tables before are loaded then.
     """
     total, tables = load.Loaded(0, 0), load_job.tables
-    for losses in [_check_losses(load_job, table) for table in tables]:
+    for losses in [check_losses(table, load_job.is_lossy) for table in tables]:
         tell_lines("load: flag", losses)
     stages = [load_job.stages.of(table, load_job.tso) for table in tables]
     with begun(stages), ExitStack() as stack:
@@ -92,15 +92,8 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
             stack.callback(letters.abandon)
         for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):
             id_, count = table.table.id, f"{number} of {len(stages)}"
-            with report_slow_steps(f"load: {id_} ({count})", 10, partial(_so_far, stage, spark)):
-                try:
-                    done = _load_table(load_job, table, stage, letters, spark)
-                except Exception as error:
-                    found = _OF_SOURCE.search(str(error))
-                    details = found[1] if found else raised_message(error)
-                    if isinstance(error, SetupError) or details is None:
-                        raise
-                    raise SetupError("STOPPED", where=str(id_), details=details) from error
+            with report_slow_steps(f"load: {id_} ({count})", 10, partial(_so_far, stage, spark)), errors_of_source(id_):
+                done = _load_table(load_job, table, stage, letters, spark)
             if not done.errors:  # else it is loaded again: its dead letters are needed
                 stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
@@ -110,6 +103,19 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
         elif load_job.letters is not None:
             path_of(load_job.letters).unlink(missing_ok=True)
     return total
+
+
+@contextmanager
+def errors_of_source(id_: TableId) -> Iterator[None]:
+    """What Spark's workers say of a source is SetupError STOPPED of the table."""
+    try:
+        yield
+    except Exception as error:
+        found = _OF_SOURCE.search(str(error))
+        details = found[1] if found else raised_message(error)
+        if isinstance(error, SetupError) or details is None:
+            raise
+        raise SetupError("STOPPED", where=str(id_), details=details) from error
 
 
 def _so_far(stage: Stage, spark: SparkSession) -> str:
@@ -133,7 +139,7 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
             obstacles.append(f"table {id_}: {error.detail}")
             continue
         rows += estimate.rows
-        places = ", ".join(str(place) for place in _locations(load_job.job, load_job.out, id_)[:3] if place)
+        places = ", ".join(str(place) for place in locations_of(load_job.job, load_job.out, id_)[:3] if place)
         about = "" if estimate.is_exact else "about "
         lines.append(
             f"{id_} -> {places}: {about}{estimate.rows:,} rows, {estimate.chunks:,} chunks, {estimate.size:,} bytes,"
@@ -148,9 +154,10 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
     return lines, obstacles + load_job.tables[0].obstacles(rows)
 
 
-def _check_losses(load_job: LoadJob, table: SnapshotTable) -> list[str]:
+def check_losses(table: SnapshotTable, is_lossy: bool) -> list[str]:
+    """What the source does not hold exactly, a sentence each. SetupError STOPPED where that is not accepted."""
     losses = table.losses()
-    if losses and not load_job.is_lossy:
+    if losses and not is_lossy:
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
         raise SetupError("STOPPED", where=str(table.table.id), details=details)
     return [f"{table.table.id}: {text}" for text in losses]
@@ -163,7 +170,7 @@ def _load_table(
     read = load_job.job.read
     assert read.view is not None
     read = replace(read, view=replace(read.view, table=Table(id_, ())))
-    out, changes_at, versions, layout = _locations(load_job.job, load_job.out, id_)
+    out, changes_at, versions, layout = locations_of(load_job.job, load_job.out, id_)
     job = replace(load_job.job, read=read, changelog=changes_at, versions=versions, layout=layout)
     statements = sort_statements([*load_job.statements, source.definition])
     names = rename_chain(statements, id_).names()
@@ -189,7 +196,7 @@ def _load_table(
     if letters is not None:
         exact, errors = without_unfit(snapshot, targets[0].columns.values, letters, source, load_job.replace)
     zones = load_job.source_zone, read.options.time_zone
-    snapshot, exact = _in_zone(snapshot, *zones), _in_zone(exact, *zones)
+    snapshot, exact = in_zone(snapshot, *zones), in_zone(exact, *zones)
     living = [p for p in states if p[1].loaded <= load_job.tso and not isinstance(p[0], changelog.Changelog)]
     if load_job.replace and living:
         target, state = living[0]
@@ -234,7 +241,7 @@ def _steps(load_job: LoadJob, source: SnapshotTable, state: load.TargetState, is
     return [replace(step, unsure="", unclear="") if is_all and step.commit_ts <= tso else step for step in steps]
 
 
-def _locations(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:
+def locations_of(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:
     """Where a table goes: the current one (or the first that is asked for), the changelog, the versions, the layout."""
     given = next((entry for entry in job.outputs if entry.tables.takes(id_)), None)
     rules = [out, job.changelog, job.versions]
@@ -247,7 +254,7 @@ def _locations(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | N
     return location, changelog, versions, (given and given.layout) or job.layout
 
 
-def _in_zone(snapshot: load.Snapshot, source: str, target: str) -> load.Snapshot:
+def in_zone(snapshot: load.Snapshot, source: str, target: str) -> load.Snapshot:
     """TIMESTAMP values of the source's zone as text in the target's."""
     if source == target:
         return snapshot

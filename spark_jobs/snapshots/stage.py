@@ -258,8 +258,7 @@ class _ChunkWriter:
     def _write(self, number: int, chunk: str) -> int:
         from pyarrow.parquet import ParquetWriter
 
-        kinds = {"binary": pa.binary(), "string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
-        schema = pa.schema([(name, kinds[kind]) for name, kind in _fields_of(self.table.columns).items()])
+        schema = _schema_of(self.table.columns)
         folder = path_of(self.folder)
         # Its own name for each try: an older one may be writing still.
         is_object = isinstance(folder, ObjectPath)
@@ -267,11 +266,9 @@ class _ChunkWriter:
         rows, size, held = 0, 0, list[Any]()
         try:
             with ParquetWriter(partial, schema, use_dictionary=False, write_statistics=False) as file:  # half the CPU
-                for arrays in self.table.read(chunk):
-                    count = len(arrays[0])
-                    arrays += [pa.repeat(pa.scalar(number, pa.int32()), count), pa.array(np.arange(rows, rows + count))]
-                    held.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-                    rows, size = rows + count, size + held[-1].nbytes
+                for batch in _numbered(self.table.read(chunk), number, schema):
+                    held.append(batch)
+                    rows, size = rows + batch.num_rows, size + batch.nbytes
                     if size >= _GROUP:
                         file.write_table(pa.Table.from_batches(held))
                         size, held = 0, []
@@ -283,6 +280,48 @@ class _ChunkWriter:
             partial.unlink(missing_ok=True)
             raise
         return rows
+
+
+@dataclass(frozen=True)
+class _ChunkReader:
+    """In Spark's workers: numbers of `chunks` → their rows, which `read` reads."""
+
+    read: Callable[[str], Iterator[list[Any]]]
+    columns: Sequence[Column]
+    chunks: Sequence[str]
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        schema = _schema_of(self.columns)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from _numbered(self.read(self.chunks[number]), number, schema)
+
+
+def read_rows(
+    spark: SparkSession, columns: Sequence[Column], read: Callable[[str], Iterator[list[Any]]], chunks: Sequence[str]
+) -> DataFrame:
+    """Rows as Stage.rows has them, read whenever they are asked for. read: as of SnapshotTable."""
+    schema = ", ".join(f"{name} {kind}" for name, kind in _fields_of(columns).items())
+    if not chunks:
+        return spark.createDataFrame([], schema)
+    reader = _ChunkReader(read, columns, chunks)
+    return spark.range(0, len(chunks), 1, len(chunks)).mapInArrow(reader, schema)
+
+
+def _numbered(rows: Iterable[list[Any]], number: int, schema: Any) -> Iterator[Any]:
+    """Batches of a chunk's rows, with the columns `file` and `line`."""
+    line = 0
+    for arrays in rows:
+        count = len(arrays[0])
+        lines = pa.array(np.arange(line, line + count))
+        arrays = [*arrays, pa.repeat(pa.scalar(number, pa.int32()), count), lines]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        line += count
+
+
+def _schema_of(columns: Sequence[Column]) -> Any:
+    kinds = {"binary": pa.binary(), "string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
+    return pa.schema([(name, kinds[kind]) for name, kind in _fields_of(columns).items()])
 
 
 def _fields_of(columns: Sequence[Column]) -> dict[str, str]:

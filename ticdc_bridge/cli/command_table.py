@@ -59,6 +59,9 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command(
             "merge", JOBS, "jobs.merge:Merge", "keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL)"
         ),
+        Command(
+            "reconcile", JOBS, "jobs.reconcile:Reconcile", "find, and mend, rows of lake tables that are not TiDB's"
+        ),
     ),
     "Set up and try": (
         Command("demo", JOBS, "jobs.demo:Demo", "run everything on this machine with sample TiCDC messages"),

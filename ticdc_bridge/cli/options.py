@@ -167,8 +167,8 @@ def check_zone(option: str, name: str | None) -> str | None:
 
 
 def seconds(text: str | float) -> float:
-    """5s, 500ms, 10m → seconds; without a unit they are seconds. ValueError."""
-    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m)?", str(text))
+    """5s, 500ms, 10m, 1h → seconds; without a unit they are seconds. ValueError."""
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m|h)?", str(text))
     if not match:
         raise ValueError(f"{text}: 5s, 500ms or 10m is needed")
-    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}[match[2]]
+    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}[match[2]]
