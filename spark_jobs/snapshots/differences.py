@@ -83,9 +83,10 @@ class LakeRows:
         ).withColumn("_turn", F.row_number().over(first))
         tidb = snapshot.rows.select(
             *(snapshot.typed(n, c, values).alias(f"t_{n}") for n, c in enumerate(self.columns)),
-            *(F.coalesce(self._is_unfit(n, snapshot), F.lit(False)).alias(f"u_{n}") for n in range(len(self.columns))),
+            *((F.lit(False) if unfit is None else F.coalesce(unfit, F.lit(False))).alias(f"u_{n}")
+              for n, unfit in enumerate(snapshot.is_unfit(n, c, values) for n, c in enumerate(self.columns))),
             F.array(*(F.expr(snapshot.text(n)) for n in range(len(self.columns)))).alias("tidb"),
-        )
+        )  # fmt: skip
         same_key = reduce(lambda a, b: a & b, (F.col(f"l_{n}") == F.col(f"t_{n}") for n in keys))
         both = lake.join(tidb, same_key & (F.col("_turn") == 1), "full_outer")
         for n in keys:
@@ -100,26 +101,19 @@ class LakeRows:
             .when(reduce(or_, differs), DIFFERENT)
         )
         names = (F.when(differ, F.lit(c.name)) for differ, c in zip(differs, self.columns, strict=True))
-        found = both.withColumn("kind", kind).where("kind IS NOT NULL")
-        found = found.withColumn("key", self._texts("k", keys)).select(
-            "kind", "key", F.coalesce("_turn", F.lit(1)).alias("turn"),
+        return both.withColumn("kind", kind).where("kind IS NOT NULL").select(
+            "kind", self._texts("k", keys).alias("key"), F.coalesce("_turn", F.lit(1)).alias("turn"),
             F.when(F.col("kind") == DIFFERENT, F.array_compact(F.array(*names))).alias("columns"),
             F.when(has_lake, self._texts("l", range(len(self.columns)))).alias("lake"), "tidb",
         )  # fmt: skip
-        return found
 
     def _differs(self, number: int, snapshot: Snapshot) -> SparkColumn:
         ours, theirs = F.col(f"l_{number}"), F.col(f"t_{number}")
         differs = ~ours.eqNullSafe(theirs) | F.col(f"u_{number}")
-        if (
-            snapshot.rows.schema[f"c_{number}"].dataType.typeName().startswith("timestamp")
-        ):  # Parquet: NULL for zero too
-            return differs & ~(theirs.isNull() & F.coalesce(ours.cast("string").rlike("^0000|-00"), F.lit(True)))
+        if snapshot.rows.schema[f"c_{number}"].dataType.typeName().startswith("timestamp"):
+            # Parquet's NULL may be a zero date.
+            differs &= ~(theirs.isNull() & F.coalesce(ours.cast("string").rlike("^0000|-00"), F.lit(True)))
         return differs
-
-    def _is_unfit(self, number: int, snapshot: Snapshot) -> SparkColumn:
-        is_unfit = snapshot.is_unfit(number, self.columns[number], self.target.columns.values)
-        return F.lit(False) if is_unfit is None else is_unfit
 
     def _with_deletes(self, both: DataFrame) -> DataFrame:
         """With `_deleted`: when the lake's newest delete of a key was committed that it has no row of."""
@@ -134,16 +128,17 @@ class LakeRows:
 
     def with_keys(self, rows: DataFrame, keys: DataFrame) -> DataFrame:
         """The rows whose keys are some of `differences`. keys: of it, `key` alone."""
-        named = rows.withColumns({f"k_{n}": F.col(quote_name(self.columns[n].name)) for n in self.keys})
-        keyed = named.withColumn("key", self._texts("k", self.keys)).select("key", *rows.columns)
-        return keyed.join(F.broadcast(keys), "key", "left_semi").drop("key")
+        return self._with_keys(rows, {f"k_{n}": F.col(quote_name(self.columns[n].name)) for n in self.keys}, keys)
 
     def of_keys(self, snapshot: Snapshot, keys: DataFrame) -> DataFrame:
         """The snapshot's rows of keys, which are as `with_keys` has them."""
-        typed = {f"k_{n}": snapshot.typed(n, self.columns[n], self.target.columns.values) for n in self.keys}
-        return snapshot.rows.withColumns(typed).withColumn("key", self._texts("k", self.keys)).join(
-            F.broadcast(keys), "key", "left_semi"
-        ).drop("key", *typed)  # fmt: skip
+        values = self.target.columns.values
+        typed = {f"k_{n}": snapshot.typed(n, self.columns[n], values) for n in self.keys}
+        return self._with_keys(snapshot.rows, typed, keys)
+
+    def _with_keys(self, rows: DataFrame, typed: dict[str, SparkColumn], keys: DataFrame) -> DataFrame:
+        keyed = rows.withColumns(typed).withColumn("key", self._texts("k", self.keys))
+        return keyed.join(F.broadcast(keys), "key", "left_semi").select(*map(quote_name, rows.columns))
 
     def _texts(self, of: str, numbers: Iterable[int]) -> SparkColumn:
         """The texts of columns OF_N, which have the lake's types."""
