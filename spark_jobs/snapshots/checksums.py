@@ -82,8 +82,8 @@ _LAKE_TEXT: Final[Mapping[str, Callable[[str, Column], str]]] = {
 """Spark's SQL by the column's type in the lake. Its session has ANSI casts and the table's time zone."""
 
 
-def _tidb_row(columns: Sequence[Column]) -> str:
-    """TiDB's SQL: the text of a row, in bytes."""
+def _tidb_hash(columns: Sequence[Column]) -> str:
+    """TiDB's SQL: the MD5 of a row's text."""
     texts = list[str]()
     for column in columns:
         name, kind = quote_name(column.name), column.type.kind
@@ -94,21 +94,21 @@ def _tidb_row(columns: Sequence[Column]) -> str:
             texts += [size or f"IFNULL(LENGTH({value}), 'N')", "':'", f"IFNULL({value}, '')"]
         else:
             texts += [f"IFNULL(CONCAT({_TEXT_OF.get(kind, '{0}').format(name)}), 'N')", "','"]
-    return f"CONCAT({', '.join(texts)})"
+    return f"IFNULL(MD5(CONCAT({', '.join(texts)})), '')"  # NULL is one over max_allowed_packet
 
 
-def _lake_row(columns: Sequence[Column], types: Mapping[str, str]) -> str:
+def _lake_hash(columns: Sequence[Column], types: Mapping[str, str]) -> str:
     """Spark's SQL: the same."""
     texts = list[str]()
-    for column in columns:
-        name = quote_name(column.name)
+    for n, column in enumerate(columns):
+        name = f"l_{n}"
         value = _LAKE_TEXT[types[column.name].partition("(")[0]](name, column)
         if column.type.kind in _BYTES_OF:
             size = f"coalesce(CAST(octet_length({name}) AS string), 'N')"
             texts += [f"concat({size}, ':')", f"coalesce({value}, {_EMPTY[types[column.name]]})"]
         else:
             texts += [f"concat(coalesce({value}, 'N'), ',')"]
-    return f"concat({', '.join(f'CAST({text} AS binary)' for text in texts)})"
+    return f"md5(concat({', '.join(f'CAST({text} AS binary)' for text in texts)}))"
 
 
 _EMPTY: Final = {"string": "''", "binary": "X''"}
@@ -117,11 +117,14 @@ _EMPTY: Final = {"string": "''", "binary": "X''"}
 # ---- ranges and groups
 @dataclass(frozen=True)
 class Groups:
-    """How the rows of a table of TiDB's are grouped. types: of the columns in the lake, by name. sample: ranges (first
-    and last key) that are compared; (): all rows.
+    """How the rows of a table of TiDB's are grouped.
 
     A table whose clustered key begins with an integer has ranges of it. Other keys are not compared here: TiDB orders
     texts by their collation. Such a table is read in chunks all the same, and each group has rows of all of them.
+
+    Args:
+        types: of the columns in the lake, by name; they are called l_N there.
+        sample: ranges (first and last key) that are compared; (): all rows.
     """
 
     table: TidbTable
@@ -148,12 +151,12 @@ class Groups:
 
     @cached_property
     def ranges(self) -> list[str]:
-        """Conditions, which Spark takes too."""
+        """TiDB's conditions."""
         if self.first is None:
             return ["TRUE"]
         name = quote_name(self.first.name)
         if self.sample:
-            return [f"{name} >= {first} AND {name} <= {last}" for first, last in self.sample]
+            return [f"{name} BETWEEN {first} AND {last}" for first, last in self.sample]
         after = ["", *(f"{name} > {cut}" for cut in self._cuts)]
         until = [*(f"{name} <= {cut}" for cut in self._cuts), ""]
         return [" AND ".join(filter(None, ends)) or "TRUE" for ends in zip(after, until, strict=True)]
@@ -182,7 +185,7 @@ class Groups:
     def _sums(self, source: tuple[int, str]) -> tuple[int, list[list[int]]]:
         number, rows = source
         halves = "CRC32(LEFT(m, 16)) a, CRC32(RIGHT(m, 16)) b"
-        hashes = f"SELECT {halves} FROM (SELECT MD5({_tidb_row(self.columns)}) m FROM {rows}) h"
+        hashes = f"SELECT {halves} FROM (SELECT {_tidb_hash(self.columns)} m FROM {rows}) h"
         with self.table.server.cursor() as cursor:
             cursor.execute(f"SELECT a % {self._count}, COUNT(*), SUM(a), SUM(b) FROM ({hashes}) s GROUP BY 1")
             return number, [[int(value) for value in row] for row in cursor.fetchall()]
@@ -196,7 +199,7 @@ class Groups:
         found = list[str]()
         for number, numbers in wanted.items():
             if len(numbers) * 2 < self._count:
-                row = f"CRC32(LEFT(MD5({_tidb_row(self.columns)}), 16)) % {self._count}"
+                row = f"CRC32(LEFT({_tidb_hash(self.columns)}, 16)) % {self._count}"
                 found.append(f"WHERE {self.ranges[number]} AND {row} IN ({', '.join(numbers)})")
             elif self.first is None:
                 found += map(self.table.chunk_query, self.table.chunks())
@@ -217,7 +220,7 @@ class Groups:
 
     def with_numbers(self, rows: DataFrame) -> DataFrame:
         """Rows with `_a` and `_b`: the numbers of their texts."""
-        hashed = rows.withColumn("_m", F.expr(f"md5({_lake_row(self.columns, self.types)})"))
+        hashed = rows.withColumn("_m", F.expr(_lake_hash(self.columns, self.types)))
         halves = {"_a": "substring(_m, 1, 16)", "_b": "substring(_m, 17)"}
         return hashed.withColumns({name: F.expr(f"crc32(CAST({half} AS binary))") for name, half in halves.items()})
 
@@ -225,7 +228,7 @@ class Groups:
         """Spark's SQL: the number of a key's range."""
         if self.first is None:
             return "0"
-        name, kind = quote_name(self.first.name), self.types[self.first.name]
+        name, kind = f"l_{self.columns.index(self.first)}", self.types[self.first.name]
 
         def find(low: int, high: int) -> str:
             if low == high:

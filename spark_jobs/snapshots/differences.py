@@ -40,7 +40,7 @@ class LakeRows:
     columns: Sequence[Column]
 
     def read(self) -> DataFrame:
-        """Those of now. SetupError STOPPED where the table has other columns, or no commit_ts."""
+        """Those of now: l_N for each of `columns`, and `_ts`. SetupError STOPPED where the table has other columns."""
         settings, rows = self.target.columns, self.target.columns.lake_table.read()
         have = {field.name.lower(): field.dataType.simpleString() for field in rows.schema.fields}
         needed = {c.name.lower(): settings.values.type_of(c) for c in self.table.columns if not c.virtual}
@@ -56,8 +56,8 @@ class LakeRows:
                 f" Wait until merge has followed the DDL ({Hint.DDL}), or give a TSO (--at) of its columns"
             )
             raise settings.stopped(details)
-        names = [quote_name(column.name) for column in self.columns]
-        return rows.select(*names, COMMIT_TS)
+        names = [F.col(quote_name(c.name)).alias(f"l_{n}") for n, c in enumerate(self.columns)]
+        return rows.select(*names, F.coalesce(COMMIT_TS, F.lit(-1)).alias("_ts"))
 
     def types(self) -> dict[str, str]:
         return {column.name: self.target.columns.values.type_of(column) for column in self.columns}
@@ -77,10 +77,7 @@ class LakeRows:
         """
         values, keys = self.target.columns.values, self.keys
         first = Window.partitionBy(*(f"l_{n}" for n in keys)).orderBy(F.desc("_ts"))
-        lake = rows.select(
-            *(F.col(quote_name(c.name)).alias(f"l_{n}") for n, c in enumerate(self.columns)),
-            F.coalesce(COMMIT_TS, F.lit(-1)).alias("_ts"),
-        ).withColumn("_turn", F.row_number().over(first))
+        lake = rows.withColumn("_turn", F.row_number().over(first))
         tidb = snapshot.rows.select(
             *(snapshot.typed(n, c, values).alias(f"t_{n}") for n, c in enumerate(self.columns)),
             *((F.lit(False) if unfit is None else F.coalesce(unfit, F.lit(False))).alias(f"u_{n}")
@@ -128,17 +125,14 @@ class LakeRows:
 
     def with_keys(self, rows: DataFrame, keys: DataFrame) -> DataFrame:
         """The rows whose keys are some of `differences`. keys: of it, `key` alone."""
-        return self._with_keys(rows, {f"k_{n}": F.col(quote_name(self.columns[n].name)) for n in self.keys}, keys)
+        return rows.join(F.broadcast(keys), self._texts("l", self.keys) == keys["key"], "left_semi")
 
     def of_keys(self, snapshot: Snapshot, keys: DataFrame) -> DataFrame:
         """The snapshot's rows of keys, which are as `with_keys` has them."""
         values = self.target.columns.values
         typed = {f"k_{n}": snapshot.typed(n, self.columns[n], values) for n in self.keys}
-        return self._with_keys(snapshot.rows, typed, keys)
-
-    def _with_keys(self, rows: DataFrame, typed: dict[str, SparkColumn], keys: DataFrame) -> DataFrame:
-        keyed = rows.withColumns(typed).withColumn("key", self._texts("k", self.keys))
-        return keyed.join(F.broadcast(keys), "key", "left_semi").select(*map(quote_name, rows.columns))
+        same = self._texts("k", self.keys) == keys["key"]
+        return snapshot.rows.withColumns(typed).join(F.broadcast(keys), same, "left_semi").drop(*typed)
 
     def _texts(self, of: str, numbers: Iterable[int]) -> SparkColumn:
         """The texts of columns OF_N, which have the lake's types."""

@@ -25,7 +25,7 @@ from ticdc_bridge.spark_jobs.runtime.spark_settings import SparkSettings
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options as options_of
 from ticdc_bridge.spark_jobs.snapshots.frames import PREFIX
 from ticdc_bridge.spark_jobs.snapshots.load_job import check_losses, errors_of_source, snapshot_side
-from ticdc_bridge.spark_jobs.snapshots.reconciled_table import MOST, Checked, ReconciledTable, ReconcileJob
+from ticdc_bridge.spark_jobs.snapshots.reconciled_table import Checked, ReconciledTable, ReconcileJob
 from ticdc_bridge.spark_jobs.snapshots.source import read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable
 from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics
@@ -91,7 +91,7 @@ def _reconcile(
     for row in rows:
         if writer is not None:
             writer.write({**named, **table.lake.line(row)})
-        kept += [row] if job.mends and len(kept) <= MOST else []
+        kept += [row] if job.mends else []
     if not kept:
         return table, checked
     print(f"reconcile: {source.table.id}: repaired {table.repair(kept)}", file=sys.stderr)

@@ -25,7 +25,6 @@ from ticdc_bridge.spark_jobs.lake.load import Snapshot, Target
 from ticdc_bridge.spark_jobs.lake.merge import CurrentTable
 from ticdc_bridge.spark_jobs.lake.table_columns import ORDER, TYPES, load_again
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
-from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 from ticdc_bridge.spark_jobs.pipeline.job import Job
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice
 from ticdc_bridge.spark_jobs.snapshots.checksums import NEWER as NEWER_ROWS
@@ -39,7 +38,7 @@ from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable, read_rows
 from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbTable, literal
 from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
 
-MOST: Final = 10_000
+_MOST: Final = 10_000
 """Keys that are asked for again by their values, and mended; of more, all rows are compared again."""
 _KEYS: Final = 500
 """Keys of one statement."""
@@ -129,11 +128,11 @@ def lake_targets(spark: SparkSession, job: Job, out: str, source: SnapshotTable)
 
 
 class ReconciledTable:
-    """A table at one TSO after the other."""
+    """A table at one TSO after the other. tso: of all rows that were compared last."""
 
     def __init__(self, job: ReconcileJob, source: SnapshotTable, spark: SparkSession, tso: int) -> None:
         """SetupError as of `lake_targets`."""
-        self._job, self._source, self._spark, self.tso = job, source, spark, tso
+        self._job, self._source, self._spark, self.tso, self._now = job, source, spark, tso, tso
         self._targets = lake_targets(spark, job.job, job.lake, source)
         assert isinstance(self._targets[0], CurrentTable)
         self.lake = LakeRows(self._targets[0], source.table, source.columns)
@@ -142,11 +141,14 @@ class ReconciledTable:
     def find(self) -> tuple[Checked, Iterable[Row]]:
         """What is found and stays until --wait has passed, and these rows of LakeRows.differences."""
         checked, found = self._compare()
-        if checked.judged > MOST and self._job.wait:
+        if checked.judged > _MOST and self._job.mends:
+            details = f"more than {_MOST:,} rows differ. {load_again(self._source.table.id)}"
+            raise self.lake.target.columns.stopped(details)
+        if checked.judged > _MOST and self._job.wait:
             time.sleep(self._job.wait)
             self._go_on()
             return self._compare()
-        if checked.judged > MOST:
+        if checked.judged > _MOST:
             return checked, found
         before = [*found]
         rows, newer = self._ask_again(before) if before and self._job.wait else (before, 0)
@@ -157,10 +159,7 @@ class ReconciledTable:
         return checked, rows
 
     def repair(self, rows: Sequence[Row]) -> int:
-        """Loads the rows of some differences as they are now; how many. SetupError STOPPED where they are too many."""
-        if len(rows) > MOST:
-            details = f"more than {MOST:,} rows differ. {load_again(self._source.table.id)}"
-            raise self.lake.target.columns.stopped(details)
+        """Loads the rows of some differences as they are now; how many."""
         self._go_on()
         snapshot, here = self._rows_of(rows), self.lake.with_keys(self.lake.read(), self._keys(rows))
         left = self.lake.differences(here, snapshot).collect()
@@ -175,12 +174,12 @@ class ReconciledTable:
             (table,) = newest.tables([self._source.table.id], self._source.chunk_rows)
             if table.table != self._source.table:
                 raise self.lake.target.columns.stopped("its definition was changed meanwhile: reconcile again")
-            self._source, self.tso = table, newest.tso
+            self._source, self._now = table, newest.tso
 
     # ---- all rows
     def _compare(self) -> tuple[Checked, Iterable[Row]]:
-        rows, is_newer = self.lake.read(), f"coalesce({COMMIT_TS} > {self.tso}, false)"
-        source = self._source
+        rows, source, self.tso = self.lake.read(), self._source, self._now
+        is_newer = f"_ts > {self.tso}"
         if isinstance(source, DumpTable):
             snapshot = self._snapshot(source.read_anew(self._spark))
             count, newer = snapshot.rows.count(), rows.where(is_newer).count()
@@ -188,7 +187,9 @@ class ReconciledTable:
         assert isinstance(source, TidbTable)
         groups = Groups(source, self.lake.types(), self._sample(source, rows))
         if groups.sample:
-            rows = rows.where(" OR ".join(f"({limits})" for limits in groups.ranges))
+            name = f"l_{self.lake.columns.index(groups.first)}"
+            rows = rows.where(" OR ".join(f"{name} BETWEEN {first} AND {last}" for first, last in groups.sample))
+        _ = groups.ranges  # are asked for here, and not by both threads
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(groups.of_tidb)
             here = groups.of_lake(rows, is_newer)
@@ -215,7 +216,7 @@ class ReconciledTable:
         return checked, differences.where(F.col("kind") != NEWER).toLocalIterator()
 
     def _snapshot(self, rows: DataFrame) -> Snapshot:
-        snapshot = Snapshot(self.tso, self._source.table, rows, self._source.columns, 0)
+        snapshot = Snapshot(self._now, self._source.table, rows, self._source.columns, 0)
         is_dump = isinstance(self._source, DumpTable)
         return in_zone(snapshot, self._job.source_zone, self._job.zone) if is_dump else snapshot
 
@@ -228,7 +229,7 @@ class ReconciledTable:
             raise self.lake.target.columns.stopped(
                 "--sample: its key begins with no integer, and has no ranges. Leave --sample out"
             )
-        name, ranges = quote_name(column.name), list[tuple[int, int]]()
+        name, ranges = f"l_{self.lake.columns.index(column)}", list[tuple[int, int]]()
         picked = rows.select(name).where(f"{name} IS NOT NULL").orderBy(F.rand()).limit(self._job.sample).collect()
         for first in sorted(int(row[0]) for row in picked):
             if not ranges or first > ranges[-1][1]:
