@@ -20,7 +20,7 @@ from ticdc_bridge.cli import main
 from ticdc_bridge.spark_jobs.io.locations import table_location_of
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
 from ticdc_bridge.spark_jobs.lake.tables import engine_of
-from ticdc_bridge.spark_jobs.snapshots import reconciled_table
+from ticdc_bridge.spark_jobs.snapshots import reconcile_job
 
 CASES = [(engine, types) for types in ("exact", "typed") for engine in ("delta-spark", "deltalake", "iceberg-spark")]
 KEYS = {
@@ -82,7 +82,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconciled_table, "PAUSES", (0.1,))
+    monkeypatch.setattr(reconcile_job, "PAUSES", (0.1,))
 
 
 def place(spark: SparkSession, engine: str, folder: Path) -> str:
@@ -254,16 +254,16 @@ def test_what_is_newer_or_late(
     # What the lake has not yet at the newest TSO, and gets while it is asked for.
     cursor.execute("UPDATE late SET v = 'late' WHERE id IN (3, 4)")
     assert compare(*words, "--wait", "0s")[0] == 1
-    ask = reconciled_table.ReconciledTable._ask_again
+    ask = reconcile_job.ReconciledTable._ask_again
 
     def merged(self: Any, found: Any, wait: float) -> Any:
         table.update({"v": "'late'"}, "id = 3")
         cursor.execute("UPDATE late SET v = 'd' WHERE id = 4")
         return ask(self, found, wait)
 
-    reconciled_table.ReconciledTable._ask_again = merged  # type: ignore[method-assign]
+    reconcile_job.ReconciledTable._ask_again = merged  # type: ignore[method-assign]
     try:
         assert compare(*words, "--wait", "20s") == (0, [])
     finally:
-        reconciled_table.ReconciledTable._ask_again = ask  # type: ignore[method-assign]
+        reconcile_job.ReconciledTable._ask_again = ask  # type: ignore[method-assign]
     assert reconcile(out, table="dmp.late", tidb=url, wait=0, engine=engine)["equal"] == 5

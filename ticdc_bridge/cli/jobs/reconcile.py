@@ -66,8 +66,7 @@ Exit codes:
         from ticdc_bridge.schemas.model.spark_types import SparkTypes
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.snapshots.load_job import snapshot_side
-        from ticdc_bridge.spark_jobs.snapshots.reconcile_job import run_reconcile, source_of
-        from ticdc_bridge.spark_jobs.snapshots.reconciled_table import ReconcileJob
+        from ticdc_bridge.spark_jobs.snapshots.reconcile_job import ReconcileJob, run_reconcile, source_of
         from ticdc_bridge.spark_jobs.streaming import metrics
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
