@@ -161,15 +161,13 @@ class ReconciledTable:
     def find(self) -> tuple[Checked, Iterable[Row]]:
         """What is found and stays until --wait has passed, and these rows of LakeRows.differences."""
         checked, found = self._compare()
-        if checked.judged > _MOST and self._job.mends:
-            details = f"more than {_MOST:,} rows differ. {load_again(self._source.table.id)}"
-            raise self.lake.target.columns.stopped(details)
-        if checked.judged > _MOST and self._job.wait:
+        if checked.judged > _MOST:
+            if self._job.mends:
+                details = f"more than {_MOST:,} rows differ. {load_again(self._source.table.id)}"
+                raise self.lake.target.columns.stopped(details)
             time.sleep(self._job.wait)
             self._go_on()
-            return self._compare()
-        if checked.judged > _MOST:
-            return checked, found
+            return self._compare() if self._job.wait else (checked, found)
         before = [*found]
         rows, newer = self._ask_again(before) if before and self._job.wait else (before, 0)
         kinds = Counter(row["kind"] for row in rows)
@@ -291,7 +289,7 @@ class ReconciledTable:
         assert isinstance(source, TidbTable)
         columns = [self.lake.columns[n] for n in self.lake.keys]
         names = ", ".join(quote_name(column.name) for column in columns)
-        values = [f"({', '.join(map(_literal, row['key'], columns))})" for row in rows if None not in row["key"]]
+        values = [f"({', '.join(map(_literal, row['key'], columns))})" for row in rows]
         queries = [f"WHERE ({names}) IN ({', '.join(values[n : n + _KEYS])})" for n in range(0, len(values), _KEYS)]
         found = read_rows(self._spark, source.columns, source.read_where, queries)
         return self._snapshot(found.localCheckpoint())
@@ -302,25 +300,22 @@ def _id(row: Row) -> tuple[Any, ...]:
     return (*row["key"], row["turn"])
 
 
-def _literal(text: str, column: Column) -> str:
-    """A key's text as SQL."""
-    return literal(bytes.fromhex(json.loads(text)["hex"]) if column.type.kind in BYTES else text.encode(), column)
+def _literal(text: str | None, column: Column) -> str:
+    """A key's text as SQL; NULL for what is none of its column's type."""
+    try:
+        data = bytes.fromhex(json.loads(text or "")["hex"]) if column.type.kind in BYTES else (text or "").encode()
+        return "NULL" if text is None else literal(data, column)
+    except ValueError:
+        return "NULL"
 
 
 # ---- all tables
-_FORMS: Final = {"tidb": "mysql://USER@HOST:PORT", "dump": f"{PREFIX}DIR-OR-URL"}
-
-
 def source_of(tidb: str | None, dump: str | None) -> str:
     """The source as `read_source` takes it. SetupError USAGE where it is not one of both."""
-    given = {name: text for name, text in (("tidb", tidb), ("dump", dump)) if text is not None}
-    if len(given) != 1:
-        words = " or ".join(f"--{name} {form}" for name, form in _FORMS.items())
-        raise SetupError("USAGE", details=f"reconcile: compare with what? Give {words}")
-    ((name, text),) = given.items()
-    if not text.startswith(_FORMS[name].partition(":")[0] + ":"):
-        raise SetupError("USAGE", details=f"--{name} {text}: {_FORMS[name]} is needed")
-    return text
+    if (tidb is None) is (dump is None):
+        details = f"compare with what? Give --tidb mysql://USER@HOST:PORT or --dump {PREFIX}DIR-OR-URL"
+        raise SetupError("USAGE", details=f"reconcile: {details}")
+    return tidb or dump or ""
 
 
 def run_reconcile(job: ReconcileJob, spark: SparkSession, metrics: JobMetrics) -> Checked:

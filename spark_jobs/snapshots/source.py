@@ -62,7 +62,7 @@ def read_source(
                 print(f"load: a load at tso {begun} {words}", file=sys.stderr)
         return server.tso, [*server.tables(ids, chunk_rows or CHUNK_ROWS)]
     if not source.startswith(PREFIX):
-        raise SetupError("USAGE", details=f"--source {source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed")
+        raise SetupError("USAGE", details=f"{source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed")
     dump = read_dump(source.removeprefix(PREFIX), at)
     for what, count in sorted(dump.left_alone.items()) if stages is not None else ():
         print(f"load: left alone: {what} {count}", file=sys.stderr)
