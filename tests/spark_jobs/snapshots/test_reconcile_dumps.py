@@ -23,7 +23,8 @@ def test_against_a_dump(spark: SparkSession, tmp_path: Path, dump: str, capsys: 
     words += ["--dump", source, "--lake", out, "--wait", "0s"]
     assert compare(*words) == (0, [])
     table = lake_table(spark, "delta-spark", out, "types")
-    expected, _ = damage(table, random.Random(dump))
+    changed = damage(table, random.Random(dump))[0]
+    expected = {id_: names - {"g_stored"} for id_, names in changed.items() if names != {"g_stored"}}
     code, found = compare(*words)
     assert code == 1
     assert {int(d["key"]["id"]): set(d["columns"]) for d in found} == expected
