@@ -24,6 +24,7 @@ from benchmarks import (
     lake_tables,
     load,
     page,
+    reconcile,
     registry,
     registry_burst,
     registry_postgres,
@@ -77,6 +78,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         "load", "load of Dumpling's Parquet, SQL and CSV to Delta, beside Spark's own Parquet to Delta", load.run
     ),
     Benchmark("load-tidb", "load's reading of a live TiDB, beside one unbuffered cursor in one task", load.run_live),
+    Benchmark("reconcile", "checksums of a lake table, beside scans with a hash of all columns", reconcile.run),
+    Benchmark("reconcile-tidb", "what reconcile asks a live TiDB for one wrong row", reconcile.run_live),
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
     Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),
     Benchmark("hostile", "Hostile messages of 1 MiB: the slowest of each decoder", hostile.run),

@@ -33,7 +33,7 @@ _PARQUET_TARGET, _LIVE_TARGET = 0.7, 3.0
 _GOALS: Final = {"sql": 150_000, "csv": 200_000}
 _UNQUOTED: Final = ("BIGINT", "INT", "TINYINT", "SMALLINT", "DECIMAL", "DOUBLE")
 _TIME: Final = "timestamp_ntz'2026-01-01' + make_dt_interval(0, 0, 0, id % 30000000)"
-_COLUMNS: Final = {
+COLUMNS: Final = {
     "id": ("BIGINT NOT NULL", "id"), "a": ("INT", "cast(id % 1000 as int)"), "b": ("INT", "cast(id % 77 as int)"),
     "flag": ("TINYINT", "cast(id % 2 as int)"), "size": ("SMALLINT", "cast(id % 30000 as int)"),
     "big": ("BIGINT", "id * 7919"), "more": ("BIGINT", "id * 104729"), "year": ("INT", "cast(2000 + id % 26 as int)"),
@@ -48,9 +48,7 @@ _COLUMNS: Final = {
     "kind": ("ENUM('new','old')", "if(id % 3 = 0, 'new', 'old')"),
 }  # fmt: skip
 """By name: the type, and Spark SQL of the value by `id`, as Dumpling writes it in Parquet."""
-_CREATE: Final = (
-    f"CREATE TABLE `wide` ({', '.join(f'`{n}` {t}' for n, (t, _) in _COLUMNS.items())}, PRIMARY KEY (`id`))"
-)
+CREATE: Final = f"CREATE TABLE `wide` ({', '.join(f'`{n}` {t}' for n, (t, _) in COLUMNS.items())}, PRIMARY KEY (`id`))"
 
 
 def run(run: Run) -> Iterator[Figure]:
@@ -58,16 +56,16 @@ def run(run: Run) -> Iterator[Figure]:
     rows = run.rows or (_QUICK_ROWS if run.quick else _ROWS)
     rounds = _QUICK_ROUNDS if run.quick else _ROUNDS
     with tempfile.TemporaryDirectory() as folder:
-        root, spark = Path(folder), _session()
+        root, spark = Path(folder), session()
         for kind in ("parquet", "sql", "csv"):
             run.say(f"a dump of {rows:,} rows in {kind}")
-            _write_dump(spark, root / kind, kind, rows)
+            write_dump(spark, root / kind, kind, rows)
         for kind in ("parquet", "sql", "csv"):
             ours, theirs = list[float](), list[float]()
             for number in range(rounds + 1):  # the first one warms up
                 run.say(f"load of {kind}, {number} of {rounds}")
                 out = root / f"{kind}-{number}"
-                ours.append(_cpu(_load, f"dumpling:{root / kind}", out))
+                ours.append(_cpu(run_load, f"dumpling:{root / kind}", out))
                 if spark.read.format("delta").load(str(out)).count() != rows:
                     raise RuntimeError(f"{kind}: rows are missing")
                 if kind == "parquet":
@@ -87,10 +85,10 @@ def run_live(run: Run) -> Iterator[Figure]:
 
     rows = run.rows or (_QUICK_LIVE_ROWS if run.quick else _LIVE_ROWS)
     with tempfile.TemporaryDirectory() as folder, running_tidb(Path(folder) / "tidb") as port:
-        root, spark = Path(folder), _session()
+        root, spark = Path(folder), session()
         run.say(f"a table of {rows:,} rows")
-        _write_dump(spark, root / "sql", "sql", rows)
-        _replay(root / "sql", port)
+        write_dump(spark, root / "sql", "sql", rows)
+        replay(root / "sql", port)
         ours, theirs = list[float](), list[float]()
         for number in range((_QUICK_ROUNDS if run.quick else _ROUNDS) + 1):
             run.say(f"reading, {number}")
@@ -100,7 +98,7 @@ def run_live(run: Run) -> Iterator[Figure]:
         yield Figure(name, rows / median(ours[1:]), "rows a second", "more", rows / median(theirs[1:]), _LIVE_TARGET)
 
 
-def _session() -> SparkSession:
+def session() -> SparkSession:
     from ticdc_bridge.spark_jobs.lake.tables import lake_config
     from ticdc_bridge.spark_jobs.spark.session import spark_session
 
@@ -114,22 +112,27 @@ def _cpu(work: Callable[..., object], *arguments: object) -> float:
     return watch.spent.cpu
 
 
-def _load(source: str, out: Path) -> None:
-    from ticdc_bridge.cli import main
-
+def run_load(source: str, out: Path) -> None:
     with redirect_stderr(StringIO()) as said:
-        if main(["load", "--source", source, "--table", "shop.wide", "--out", f"delta:{out}"]):
+        if main_code("load", "--source", source, "--table", "shop.wide", "--out", f"delta:{out}"):
             raise RuntimeError(said.getvalue())
 
 
-def _write_dump(spark: SparkSession, folder: Path, kind: str, rows: int) -> None:
+def main_code(*words: str) -> int:
+    """The exit code of a command."""
+    from ticdc_bridge.cli import main
+
+    return main([*words])
+
+
+def write_dump(spark: SparkSession, folder: Path, kind: str, rows: int) -> None:
     """As Dumpling writes it with its defaults."""
     frame = spark.range(rows).repartitionByRange(_FILES, "id").sortWithinPartitions("id")
-    frame = frame.selectExpr(*(f"{value} as `{name}`" for name, (_, value) in _COLUMNS.items()))
+    frame = frame.selectExpr(*(f"{value} as `{name}`" for name, (_, value) in COLUMNS.items()))
     folder.mkdir()
     (folder / "metadata").write_text("SHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: 463299738777157634\n\tGTID:\n")
     (folder / "shop-schema-create.sql").write_text("CREATE DATABASE `shop`;\n")
-    (folder / "shop.wide-schema.sql").write_text(f"{_CREATE};\n")
+    (folder / "shop.wide-schema.sql").write_text(f"{CREATE};\n")
     with tempfile.TemporaryDirectory() as made:
         if kind == "parquet":
             frame.write.parquet(f"{made}/x")
@@ -137,7 +140,7 @@ def _write_dump(spark: SparkSession, folder: Path, kind: str, rows: int) -> None
             quote = """ "'" """ if kind == "sql" else """ '"' """
             values = (
                 f"`{name}`" if type_.startswith(_UNQUOTED) else f"{quote}, `{name}`, {quote}"
-                for name, (type_, _) in _COLUMNS.items()
+                for name, (type_, _) in COLUMNS.items()
             )
             line = ", ',', ".join(values)
             frame.selectExpr(f"concat({line})").write.text(f"{made}/x")
@@ -147,21 +150,21 @@ def _write_dump(spark: SparkSession, folder: Path, kind: str, rows: int) -> None
                 continue
             lines = path.read_text().splitlines()
             if kind == "csv":
-                text = "\r\n".join([",".join(f'"{name}"' for name in _COLUMNS), *lines, ""])
+                text = "\r\n".join([",".join(f'"{name}"' for name in COLUMNS), *lines, ""])
             else:
                 parts = (lines[n : n + _STATEMENT] for n in range(0, len(lines), _STATEMENT))
                 text = "".join("INSERT INTO `wide` VALUES\n(" + "),\n(".join(part) + ");\n" for part in parts)
             (folder / f"shop.wide.{number:09}.{kind}").write_text(text, newline="")
 
 
-def _replay(folder: Path, port: int) -> None:
+def replay(folder: Path, port: int) -> None:
     import pymysql
 
     with closing(pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True)) as connection:
         cursor = connection.cursor()
         cursor.execute("CREATE DATABASE shop")
         cursor.execute("USE shop")
-        cursor.execute(_CREATE)
+        cursor.execute(CREATE)
         for path in sorted(folder.glob("*.0*.sql")):
             for statement in path.read_text().split(";\n"):
                 if statement:

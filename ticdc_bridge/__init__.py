@@ -21,6 +21,8 @@ _MODULES: Final = {
     "spark_jobs.spark.api": ("count_changes", "decode", "encode", "transcode"),
     "spark_jobs.spark.data_source": ("datasource",),
     "spark_jobs.spark.session": ("spark_session",),
+    "spark_jobs.snapshots.python_load": ("load",),
+    "spark_jobs.snapshots.reconcile_job": ("reconcile",),
     "spark_jobs.streaming.python_merge": ("changelog", "merge"),
 }
 _HOMES: Final = {name: module for module, names in _MODULES.items() for name in names}

@@ -4,6 +4,8 @@ from ticdc_bridge.schemas.model.event import DdlEvent, Message, RowChange, Water
 from ticdc_bridge.schemas.model.ports import SchemaSource, TableSource
 from ticdc_bridge.schemas.plain.writer import plain_event
 from ticdc_bridge.spark_jobs.pipeline.single_messages import Decoder, Encoder
+from ticdc_bridge.spark_jobs.snapshots.python_load import load
+from ticdc_bridge.spark_jobs.snapshots.reconcile_job import reconcile
 from ticdc_bridge.spark_jobs.spark import data_source as datasource
 from ticdc_bridge.spark_jobs.spark.api import count_changes, decode, encode, transcode
 from ticdc_bridge.spark_jobs.spark.session import spark_session
@@ -27,8 +29,10 @@ __all__ = [
     "datasource",
     "decode",
     "encode",
+    "load",
     "merge",
     "plain_event",
+    "reconcile",
     "spark_session",
     "transcode",
 ]

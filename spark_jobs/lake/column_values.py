@@ -127,7 +127,7 @@ def plain_sql(name: str, kind: str, column: Column) -> str:
         return name
     if kind == "binary":
         return f"""'{{"hex":"' || lower(hex({name})) || '"}}'"""
-    if kind == "timestamp_ntz":
+    if kind.startswith("timestamp"):
         fraction = "." + "S" * column.scale if column.scale else ""
         return f"date_format({name}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
     return f"CAST({name} AS string)"

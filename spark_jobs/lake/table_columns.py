@@ -39,7 +39,9 @@ ORDER = "bridge.order"
 """Table property: "offset" where Kafka's offsets order the changes."""
 FORGOTTEN = "bridge.unburied_ts"
 """Table property: the commit_ts up to which deleted keys are not kept any more."""
-_TYPES, _RENAMED, _NAME = "bridge.types", "bridge.renamed", "bridge.name"
+TYPES = "bridge.types"
+"""Table property: --types of the job that made it."""
+_RENAMED, _NAME = "bridge.renamed", "bridge.name"
 _KEY = "bridge.key"
 """Table property: the names of the key's columns, as JSON."""
 _BETWEEN = "_bridge_renamed_"
@@ -161,7 +163,7 @@ class TableColumns:
         Deletes up to this commit_ts are not kept by key any more; -1: all are.
         """
         properties = self.lake_table.prepare()
-        types = properties.get(_TYPES, "exact")
+        types = properties.get(TYPES, "exact")
         if types != self.settings.types.types:
             wanted = self.settings.types.types
             details = (
@@ -365,7 +367,7 @@ class TableColumns:
 
     def _create(self, table: Table, steps: list[SchemaChange]) -> None:
         columns = [self._lake_column(c) for c in table.columns if not c.virtual]
-        properties = {"bridge.table": str(self.settings.id), _TYPES: self.settings.types.types, _KEY: _key_text(table)}
+        properties = {"bridge.table": str(self.settings.id), TYPES: self.settings.types.types, _KEY: _key_text(table)}
         if steps:
             properties[APPLIED] = str(max(s.commit_ts for s in steps))
         if self.settings.names:
@@ -481,11 +483,11 @@ def find_lag(
 
     columns: the type, as a schema's JSON has it, and the comment of each.
     """
-    expected = {_TYPES: settings.types.types, ORDER: None, _KEY: _key_text(table)}
+    expected = {TYPES: settings.types.types, ORDER: None, _KEY: _key_text(table)}
     expected |= {APPLIED: str(steps[-1].commit_ts)} if steps else {}
     expected |= {_NAME: str(settings.names[-1][1])} if settings.names else {}
     for name, value in expected.items():
-        if ({_TYPES: "exact"} | dict(properties)).get(name) != value:
+        if ({TYPES: "exact"} | dict(properties)).get(name) != value:
             return f"its property {name} is not {value} yet"
     wanted = {c.name: (json_type(c, settings.types), _comment(c)) for c in table.columns if not c.virtual}
     wanted[COMMIT_TS] = ("long", "")

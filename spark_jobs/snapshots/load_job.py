@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -74,7 +75,7 @@ def stages_of(source: str, job: Job, out: str, replace: bool, conf: Mapping[str,
     chunks_by = job.read.options.time_zone, job.read.view.types, job.read.view.on_lossy
     places = (out, job.changelog, job.versions, job.outputs, replace, job.current, *chunks_by)
     given = repr((source.rpartition("@")[2], *places))
-    return Stages(given, lambda id_: stage_root(_locations(job, out, id_)[0], conf))
+    return Stages(given, lambda id_: stage_root(locations_of(job, out, id_)[0], conf))
 
 
 def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
@@ -83,21 +84,14 @@ def run_load(load_job: LoadJob, spark: SparkSession) -> load.Loaded:
     SetupError as merge raises it; the tables before are loaded then.
     """
     total, tables = load.Loaded(0, 0), load_job.tables
-    for losses in [_check_losses(load_job, table) for table in tables]:
+    for losses in [check_losses(table, load_job.is_lossy) for table in tables]:
         tell_lines("load: flag", losses)
     stages = [load_job.stages.of(table, load_job.tso) for table in tables]
     with begun(stages):
         for number, (table, stage) in enumerate(zip(tables, stages, strict=True), 1):
             id_, count = table.table.id, f"{number} of {len(stages)}"
-            with report_slow_steps(f"load: {id_} ({count})", 10, partial(_so_far, stage, spark)):
-                try:
-                    done = _load_table(load_job, table, stage, spark)
-                except Exception as error:
-                    found = _OF_SOURCE.search(str(error))
-                    details = found[1] if found else raised_message(error)
-                    if isinstance(error, SetupError) or details is None:
-                        raise
-                    raise SetupError("STOPPED", where=str(id_), details=details) from error
+            with report_slow_steps(f"load: {id_} ({count})", 10, partial(_so_far, stage, spark)), errors_of_source(id_):
+                done = _load_table(load_job, table, stage, spark)
             stage.finish(done)
             total = load.Loaded(*map(sum, zip(total, done, strict=True)))
             print(f"load: {id_}: {done.rows} rows ({count} tables)", file=sys.stderr)
@@ -123,6 +117,19 @@ def _write_letters(path: Path, files: Sequence[Path]) -> None:
         raise
 
 
+@contextmanager
+def errors_of_source(id_: TableId) -> Iterator[None]:
+    """What Spark's workers say of a source is SetupError STOPPED of the table."""
+    try:
+        yield
+    except Exception as error:
+        found = _OF_SOURCE.search(str(error))
+        details = found[1] if found else raised_message(error)
+        if isinstance(error, SetupError) or details is None:
+            raise
+        raise SetupError("STOPPED", where=str(id_), details=details) from error
+
+
 def _so_far(stage: Stage, spark: SparkSession) -> str:
     return stage.progress() or running_tasks(spark)
 
@@ -144,7 +151,7 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
             obstacles.append(f"table {id_}: {error.detail}")
             continue
         rows += estimate.rows
-        places = ", ".join(str(place) for place in _locations(load_job.job, load_job.out, id_)[:3] if place)
+        places = ", ".join(str(place) for place in locations_of(load_job.job, load_job.out, id_)[:3] if place)
         about = "" if estimate.is_exact else "about "
         lines.append(
             f"{id_} -> {places}: {about}{estimate.rows:,} rows, {estimate.chunks:,} chunks, {estimate.size:,} bytes,"
@@ -159,9 +166,10 @@ def plan(load_job: LoadJob) -> tuple[list[str], list[str]]:
     return lines, obstacles + load_job.tables[0].obstacles(rows)
 
 
-def _check_losses(load_job: LoadJob, table: SnapshotTable) -> list[str]:
+def check_losses(table: SnapshotTable, is_lossy: bool) -> list[str]:
+    """What the source does not hold exactly, a sentence each. SetupError STOPPED where that is not accepted."""
     losses = table.losses()
-    if losses and not load_job.is_lossy:
+    if losses and not is_lossy:
         details = f"{'; '.join(losses)}. Use another source, or accept that with --on-lossy flag"
         raise SetupError("STOPPED", where=str(table.table.id), details=details)
     return [f"{table.table.id}: {text}" for text in losses]
@@ -172,7 +180,7 @@ def _load_table(load_job: LoadJob, source: SnapshotTable, stage: Stage, spark: S
     read = load_job.job.read
     assert read.view is not None
     read = replace(read, view=replace(read.view, table=Table(id_, ())))
-    out, changes_at, versions, layout = _locations(load_job.job, load_job.out, id_)
+    out, changes_at, versions, layout = locations_of(load_job.job, load_job.out, id_)
     job = replace(load_job.job, read=read, changelog=changes_at, versions=versions, layout=layout)
     statements = sort_statements([*load_job.statements, source.definition])
     names = rename_chain(statements, id_).names()
@@ -263,7 +271,7 @@ def _steps(load_job: LoadJob, source: SnapshotTable, state: load.TargetState, is
     return [replace(step, unsure="", unclear="") if is_all and step.commit_ts <= tso else step for step in steps]
 
 
-def _locations(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:
+def locations_of(job: Job, out: str, id_: TableId) -> tuple[TableLocation, str | None, str | None, TableLayout]:
     """Where a table goes: the current one (or the first that is asked for), the changelog, the versions, the layout."""
     given = next((entry for entry in job.outputs if entry.tables.takes(id_)), None)
     rules = [out, job.changelog, job.versions]

@@ -31,8 +31,9 @@ def _choose(ids: Sequence[TableId], choice: TableChoice) -> list[TableId]:
 
 
 def read_source(
-    source: str, choice: TableChoice, at: int | None, zone: str, options: Mapping[str, Any], stages: Stages
-) -> tuple[int, list[SnapshotTable]]:
+    source: str, choice: TableChoice, at: int | None, zone: str, options: Mapping[str, Any],
+    stages: Stages | None = None, chunk_rows: int | None = None,
+) -> tuple[int, list[SnapshotTable]]:  # fmt: skip
     """The TSO of a source, and its tables that are chosen.
 
     Args:
@@ -40,14 +41,15 @@ def read_source(
         at: the TSO that is asked for.
         zone: of the sessions in which a live TiDB is read.
         options: what Dumpling was told (spark_jobs.snapshots.dump_dialect.dump_options).
-        stages: of the tables; without `at` a load of a live TiDB that has not ended goes on at its TSO.
+        stages: of a load's tables; without `at` one of a live TiDB that has not ended goes on at its TSO.
+        chunk_rows: of a live TiDB's chunks. Default: CHUNK_ROWS.
     Raises:
         SetupError: USAGE, TIDB_UNREACHABLE, STORE_UNREACHABLE.
     """
     if is_server(source):
         server = TidbServer.of(source, zone, at)
         ids = _choose(server.ids(), choice)
-        if at is None and (begun := stages.unfinished(ids)) is not None:
+        if at is None and stages is not None and (begun := stages.unfinished(ids)) is not None:
             then = replace(server, tso=begun)
             try:
                 ids = _choose(then.ids(), choice)
@@ -58,11 +60,11 @@ def read_source(
                     raise
                 words = "did not end, and TiDB has collected what was there then: a new one begins"
                 print(f"load: a load at tso {begun} {words}", file=sys.stderr)
-        return server.tso, [*server.tables(ids, CHUNK_ROWS)]
+        return server.tso, [*server.tables(ids, chunk_rows or CHUNK_ROWS)]
     if not source.startswith(PREFIX):
-        raise SetupError("USAGE", details=f"--source {source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed")
+        raise SetupError("USAGE", details=f"{source}: dumpling:DIR-OR-URL or mysql://USER@HOST:PORT is needed")
     dump = read_dump(source.removeprefix(PREFIX), at)
-    for what, count in sorted(dump.left_alone.items()):
+    for what, count in sorted(dump.left_alone.items()) if stages is not None else ():
         print(f"load: left alone: {what} {count}", file=sys.stderr)
     ids = _choose([table.id for table in dump.tables], choice)
     kinds = {table.kind for table in dump.tables} - {""}

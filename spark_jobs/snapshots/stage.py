@@ -32,7 +32,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.errors import Hint, SetupError, WireError
 from ticdc_bridge.schemas.model.table import Column, Table, TableId
-from ticdc_bridge.spark_jobs.arrow.arrow_types import spark_schema_of
+from ticdc_bridge.spark_jobs.arrow.arrow_types import ddl_of, spark_schema_of
 from ticdc_bridge.spark_jobs.arrow.table_columns import arrow_type
 from ticdc_bridge.spark_jobs.io.locations import TableLocation, split_iceberg_name
 from ticdc_bridge.spark_jobs.io.message_files import finish, partial_path_of
@@ -412,6 +412,51 @@ def _stats(metadata: Any, schema: Any) -> dict[str, Any]:
         if values and is_known and is_short and (pa.types.is_integer(field.type) or pa.types.is_string(field.type)):
             stats["minValues"][field.name], stats["maxValues"][field.name] = min(values), max(values)
     return stats
+
+
+@dataclass(frozen=True)
+class _ChunkReader:
+    """In Spark's workers: numbers of `chunks` → their rows in exact types, with FILE and LINE."""
+
+    read: Callable[[str], Iterator[list[Any]]]
+    types: RowTypes
+    chunks: Sequence[str]
+
+    @property
+    def schema(self) -> Any:
+        pairs = [(f"c_{n}", arrow_type(column)) for n, column in enumerate(self.types.columns)]
+        return pa.schema([*pairs, (FILE, pa.int32()), (LINE, pa.int64())])
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self._rows(number)
+
+    def _rows(self, number: int) -> Iterator[Any]:
+        line = 0
+        for arrays in self.read(self.chunks[number]):
+            values, unfit, _ = self.types.fit(arrays)
+            if unfit:
+                column = self.types.columns[min(unfit.items())[1]]
+                raise SourceError(
+                    f"column {column.name}: a value of the source does not fit its type {column.type.name}"
+                )
+            count = len(arrays[0])
+            lines = pa.array(np.arange(line, line + count))
+            line += count
+            values += [pa.repeat(pa.scalar(number, pa.int32()), count), lines]
+            yield pa.RecordBatch.from_arrays(values, schema=self.schema)
+
+
+def read_rows(
+    spark: SparkSession, types: RowTypes, read: Callable[[str], Iterator[list[Any]]], chunks: Sequence[str]
+) -> DataFrame:
+    """Rows as Stage.read has them, read whenever they are asked for. read: as of SnapshotTable."""
+    reader = _ChunkReader(read, types, chunks)
+    schema = ddl_of(reader.schema)
+    if not chunks:
+        return spark.createDataFrame([], schema)
+    return spark.range(0, len(chunks), 1, len(chunks)).mapInArrow(reader, schema)
 
 
 def duration(seconds: float) -> str:

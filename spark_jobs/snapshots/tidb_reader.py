@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -28,11 +28,12 @@ from ticdc_bridge.schemas.inputs.live_tables import (
     server_address,
 )
 from ticdc_bridge.schemas.inputs.table_sources import mysql_client
+from ticdc_bridge.schemas.model import values
 from ticdc_bridge.schemas.model.errors import SetupError
 from ticdc_bridge.schemas.model.event import MAX_TSO, tso_physical_ms
 from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Column, TableId
-from ticdc_bridge.schemas.model.types import BYTES, NUMBERS
+from ticdc_bridge.schemas.model.types import BYTES, NUMBERS, Kind
 from ticdc_bridge.spark_jobs.snapshots.dump_dialect import arrow_array
 from ticdc_bridge.spark_jobs.snapshots.stage import Estimate, SnapshotTable, duration
 
@@ -66,12 +67,14 @@ class TidbServer:
             address = replace(address, tls={"ca": file, "verify_mode": "required", "check_hostname": True})
         if at is not None and not 0 < at <= MAX_TSO:
             raise SetupError("USAGE", details=f"--at {at}: a TSO is needed (physical ms << 18 | logical)")
-        if at is None:
-            with cls(address, zone).cursor() as cursor:
-                cursor.execute("BEGIN")
-                cursor.execute("SELECT @@tidb_current_ts")
-                at = int(cursor.fetchone()[0])
-        return cls(address, zone, at)
+        return cls(address, zone, at) if at is not None else cls(address, zone).newest()
+
+    def newest(self) -> TidbServer:
+        """The same at the newest TSO."""
+        with replace(self, tso=0).cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT @@tidb_current_ts")
+            return replace(self, tso=int(cursor.fetchone()[0]))
 
     @contextmanager
     def cursor(self, unbuffered: bool = False) -> Iterator[Any]:
@@ -171,23 +174,52 @@ class TidbTable(SnapshotTable):
                 raise
             return {quote_name(name): self.table.by_name[name] for name in self.table.primary_key}
 
+    @property
+    def name(self) -> str:
+        """In SQL."""
+        return _name(self.table.id)
+
+    def cuts(self, key: Mapping[str, Column | None]) -> list[list[str]]:
+        """Values (SQL) of the key's columns, or of the first of them, in each `chunk_rows`th row of its order."""
+        cuts = list[list[str]]()
+        with self.server.cursor() as cursor:
+            while (row := self._end_of(cursor, key, _after([*key], cuts[-1]) if cuts else "TRUE")) is not None:
+                cuts.append(row)
+        return cuts
+
+    def _end_of(self, cursor: Any, key: Mapping[str, Column | None], where: str) -> list[str] | None:
+        """The last row of a chunk; None where it has fewer rows."""
+        names = ", ".join(key)
+        order = f"ORDER BY {names} LIMIT {self.chunk_rows - 1}, 1"
+        cursor.execute(f"SELECT {names} FROM {self.name} WHERE {where} {order}")
+        row = cursor.fetchone()
+        return row and [*map(literal, row, key.values())]
+
+    def end_of_chunk(self, column: Column, first: int) -> int:
+        """The last value of an integer that begins the key, in the chunk from `first` on."""
+        name = quote_name(column.name)
+        with self.server.cursor() as cursor:
+            if (row := self._end_of(cursor, {name: column}, f"{name} >= {first}")) is not None:
+                return int(row[0])
+            cursor.execute(f"SELECT MAX({name}) FROM {self.name}")
+            return max(int(cursor.fetchone()[0] or first), first)
+
     def chunks(self) -> list[str]:
         """Conditions (SQL) that begin the chunks of `chunk_rows` rows, in the key's order; the first is "TRUE"."""
-        cuts, names = ["TRUE"], ", ".join(self.key)
-        select, order = f"SELECT {names} FROM {_name(self.table.id)} WHERE", f"ORDER BY {names}"
-        with self.server.cursor() as cursor:
-            while True:
-                cursor.execute(f"{select} {cuts[-1]} {order} LIMIT {self.chunk_rows - 1}, 1")
-                row = cursor.fetchone()
-                if row is None:
-                    return cuts
-                cuts.append(_after([*self.key], [*map(_literal, row, self.key.values())]))
+        return ["TRUE", *(_after([*self.key], cut) for cut in self.cuts(self.key))]
+
+    def chunk_query(self, chunk: str) -> str:
+        """SQL: a chunk's rows, as `read_where` takes it."""
+        return f"WHERE {chunk} ORDER BY {', '.join(self.key)} LIMIT {self.chunk_rows}"
 
     def read(self, chunk: str) -> Iterator[list[Any]]:
+        return self.read_where(self.chunk_query(chunk))
+
+    def read_where(self, where: str) -> Iterator[list[Any]]:
+        """As `read`. where: SQL, what follows the name of the table."""
         columns = ", ".join(quote_name(column.name) for column in self.columns)
-        order = f"ORDER BY {', '.join(self.key)} LIMIT {self.chunk_rows}"
         with self.server.cursor(unbuffered=True) as cursor:
-            cursor.execute(f"SELECT {columns} FROM {_name(self.table.id)} WHERE {chunk} {order}")
+            cursor.execute(f"SELECT {columns} FROM {self.name} {where}")
             connection = cursor.connection
             connection._result.unbuffered_active = False  # its rows are read here, without the client
             try:
@@ -211,11 +243,22 @@ def _name(id_: TableId) -> str:
     return f"{quote_name(id_.db)}.{quote_name(id_.table)}"
 
 
-def _literal(value: bytes, column: Column | None) -> str:
-    """A value of a key as SQL. column: None for _tidb_rowid."""
-    if column is None or column.type.kind in NUMBERS:
+_AS_NUMBER: Final[Mapping[Kind, Callable[[str, Column], object]]] = {
+    Kind.ENUM: lambda text, column: values.enum_index(text, column.elements),
+    Kind.SET: lambda text, column: values.set_mask(text, column.elements),
+    Kind.FLOAT: lambda text, _: values.parse_float32(text),
+}
+"""Kinds that TiDB orders by a number, which is not their text: of FLOAT all digits that it has as a double."""
+
+
+def literal(value: bytes, column: Column | None) -> str:
+    """A value of a key as SQL that it is compared with. column: None for _tidb_rowid."""
+    kind = column.type.kind if column is not None else Kind.INTEGER
+    if column is not None and kind in _AS_NUMBER:
+        return str(_AS_NUMBER[kind](value.decode(), column))
+    if kind in NUMBERS:
         return value.decode()
-    if column.type.kind in BYTES:
+    if kind in BYTES:
         return f"x'{value.hex()}'"
     text = value.decode().replace("\\", "\\\\").replace("'", "''")
     return f"'{text}'"

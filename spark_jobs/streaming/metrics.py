@@ -94,6 +94,11 @@ class JobMetrics:
                 details = f"--metrics {self._destination}: {error.strerror or error}"
                 raise SetupError("USAGE", details=details) from error
 
+    def show(self, name: str, value: float, *labels: str) -> None:
+        """Sets one of GAUGES, for the next `update` to show."""
+        if self._registry is not None:
+            self._of(name, *labels).set(value)
+
     def _of(self, name: str, *labels: str) -> Any:
         return self._series[name].labels(self._pipeline, *labels)
 
@@ -116,6 +121,9 @@ GAUGES: _Series = (
     ("rate", "Messages a second in the last micro-batch.", []),
     ("table_set_aside", "Changes that wait of a table that can't go on while the others do.", [TABLE, "reason"]),
     ("table_commit_seconds", "When TiDB committed the newest change merged, in seconds since 1970.", [TABLE]),
+    ("reconciled_rows", "Rows that reconcile found equal to TiDB's the last time.", [TABLE]),
+    ("reconciled_seconds", "As of when reconcile compared the last time, in seconds since 1970.", [TABLE]),
+    ("differences", "Rows that are not as TiDB's, found by reconcile the last time, by kind.", [TABLE, "kind"]),
 )
 TIMES: _Series = (("table_merge_seconds", "How long merging a batch's changes into a table took.", [TABLE]),)
 _SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)

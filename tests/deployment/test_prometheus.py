@@ -69,7 +69,11 @@ def jobs_text(path: Path) -> str:
     summary = Summary(
         1, rows=entry, errors=entry, skipped=entry, flags=entry, used=used, merges={"shop.t": TableMerge(1.0, 1)}
     )
-    JobMetrics(str(path), "orders").update(summary, 1.0, {"topic": 1})
+    metrics = JobMetrics(str(path), "orders")
+    metrics.show("reconciled_rows", 1, "shop.t")
+    metrics.show("reconciled_seconds", 1, "shop.t")
+    metrics.show("differences", 1, "shop.t", "missing")
+    metrics.update(summary, 1.0, {"topic": 1})
     return path.read_text(encoding="utf-8")
 
 

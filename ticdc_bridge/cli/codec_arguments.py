@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ticdc_bridge.cli import options as cli_options
-from ticdc_bridge.cli.job_options import JobOptions, Reading, SchemaOptions, SparkConf, with_login
+from ticdc_bridge.cli.job_options import JobOptions, Reading, SchemaOptions, SnapshotOptions, SparkConf, with_login
 from ticdc_bridge.cli.options import KafkaOptions
 from ticdc_bridge.clients.registry import Schemas
 from ticdc_bridge.schemas.formats.base import Format
@@ -280,6 +280,19 @@ def _json_file(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise SetupError("USAGE", details=f"{path}: a JSON object is needed")
     return document
+
+
+def chosen_tables(args: SnapshotOptions, locations: dict[str, str | None]) -> tuple[TableChoice, dict[str, str]]:
+    """--table or --tables, and the tables of the lake as `table_outputs` has them. SetupError USAGE."""
+    if (args.table is None) is (not args.tables):
+        details = f"{args.command}: which tables? Give --table DB.TABLE or --tables PATTERNS"
+        raise SetupError("USAGE", details=details)
+    choice = TableChoice.of(args.tables) if args.table is None else TableChoice.of_table(table_id(args.table))
+    outputs = table_outputs(args.command, args.table, locations)
+    if args.table is None and choice.only is None and not all(map(is_rule, outputs.values())):
+        details = f"{' and '.join(outputs)}: there may be several tables: name {{schema}} and {{table}}"
+        raise SetupError("USAGE", details=details)
+    return choice, outputs
 
 
 def table_outputs(command: str, table: str | None, locations: dict[str, str | None]) -> dict[str, str]:

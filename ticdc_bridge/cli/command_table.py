@@ -63,6 +63,9 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command(
             "maintain", JOBS, "jobs.maintain:Maintain", "compact lake tables, and remove what is too old to be needed"
         ),
+        Command(
+            "reconcile", JOBS, "jobs.reconcile:Reconcile", "find, and mend, rows of lake tables that are not TiDB's"
+        ),
     ),
     "Set up and try": (
         Command("demo", JOBS, "jobs.demo:Demo", "run everything on this machine with sample TiCDC messages"),

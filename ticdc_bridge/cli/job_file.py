@@ -32,7 +32,7 @@ from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES
 from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TableOutput
 
 OPTION: Final = "--file"
-COMMANDS: Final = ("load", "merge", "decode", "transcode")
+COMMANDS: Final = ("load", "merge", "reconcile", "decode", "transcode")
 _ALIASES: Final = {"source": "in", "target": "out"}
 _SOURCES: Final = {"in", "topics"}
 """Of which a job has one."""
@@ -115,6 +115,8 @@ def _option_name(key: str, command: str, options: Mapping[str, Any]) -> str:
         return name
     if name == "format" and command == "transcode":
         return "from"
+    if name == "target" and command == "reconcile":
+        return "lake"
     return _ALIASES.get(name, name)
 
 

@@ -33,6 +33,7 @@ from ticdc_bridge.schemas.formats.format_table import FORMATS, format_name
 from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
 from ticdc_bridge.schemas.inputs.subject_names import Strategy
 from ticdc_bridge.schemas.inputs.table_sources import definition_source
+from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 
 READ: Final = (*sorted(FORMATS), "auto")
 WRITTEN: Final = tuple(sorted(FORMATS))
@@ -173,6 +174,41 @@ class SparkConf(JobCommand):
 
     conf: list[str] = option(SPARK, "KEY=VALUE", "A Spark setting (repeatable).", default=[])
     packages: list[str] = option(SPARK, "G:A:V,…", "Jars that Spark fetches (Maven).", default=[])
+
+
+@dataclass(kw_only=True)
+class SnapshotOptions(SparkConf):
+    """What load and reconcile share: tables at one TSO, and their places in the lake."""
+
+    table: str | None = option(INPUT, "DB.TABLE", "The table; --tables takes several.")
+    tables: list[str] = option(
+        INPUT, "PATTERNS", "Tables, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable).", default=[]
+    )
+    at: int | None = option(INPUT, "TSO", "The TSO to read at. Default: that of the dump, or the newest.")
+    dump_options: str | None = option(
+        INPUT, "TEXT", "What Dumpling was told, where its files do not prove it; '' for its defaults."
+    )
+    source_time_zone: str | None = option(
+        INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."
+    )
+    outputs: Any = option(
+        INPUT, "JOB.toml",
+        "Read these options from a file (docs/lake.md); the command line wins.",
+        "--file", callback=table_outputs_of, default=()
+    )  # fmt: skip
+    time_zone: str | None = option(
+        DEFINITIONS, "ZONE", "Time zone of TIMESTAMP text in the lake table: the changefeed's. Default: UTC."
+    )
+    changelog: str | None = option(OUTPUT, "TABLE", "A changelog, which gets a row (op R) for each row that is loaded.")
+    versions: str | None = option(OUTPUT, "TABLE", "A table of row versions.")
+    engine: str = choice(
+        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}", "Library that writes the table, as of merge.",
+        default=AUTO
+    )  # fmt: skip
+    on_lossy: Literal["error", "flag"] = option(
+        ERRORS, None, "What the source does not hold exactly stops the job, or is counted.", default="error"
+    )
+    master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].", parser=with_retries)
 
 
 @dataclass(kw_only=True)

@@ -104,8 +104,8 @@ WORDS = {
     "--against": {"--compare-with"}, "--registry-wait": {"--wait"}, "--format-out": {"--format"},
     "--to-options": {"--options"}, "--to": {"--format"},
 }  # fmt: skip
-# Where a word of these stands alone it means something else: a format, the tables chosen, a file of options.
-ALONE = {"--from", "--to", "--format", "--tables", "--file"}
+# Where a word of these stands alone it means something else: a format, the tables chosen, a file of options, a time.
+ALONE = {"--from", "--to", "--format", "--tables", "--file", "--wait"}
 
 
 def test_old_words_stand_beside_the_word_of_all_commands() -> None:

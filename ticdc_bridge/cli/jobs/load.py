@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from ticdc_bridge.cli.job_file import JobFileCommand, table_outputs_of
+from ticdc_bridge.cli.job_file import JobFileCommand
 from ticdc_bridge.cli.job_options import (
     AS_JSON,
     ON_PARTITION_DROP,
     READ,
     TYPES,
     SchemaOptions,
-    SparkConf,
+    SnapshotOptions,
     formats,
-    with_retries,
 )
-from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, SPARK, KafkaOptions, choice, flag, option
+from ticdc_bridge.cli.options import DEFINITIONS, ERRORS, INPUT, OUTPUT, KafkaOptions, flag, option
 from ticdc_bridge.schemas.model.errors import SetupError
-from ticdc_bridge.spark_jobs.lake.engines.base import AUTO, ENGINES
 
 COMMAND_CLASS: Final = JobFileCommand
 
 
 @dataclass(kw_only=True)
-class Load(SparkConf, SchemaOptions, KafkaOptions):
+class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     """Load the rows that tables of TiDB had at one TSO into lake tables, where `merge` goes on.
 
     Each row has `_commit_ts` = the TSO. It replaces no newer row and brings back no key that was deleted later, so load
@@ -47,39 +45,14 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         "[BRIDGE_TIDB_PASSWORD, BRIDGE_TIDB_CA]",
         default=...
     )  # fmt: skip
-    table: str | None = option(INPUT, "DB.TABLE", "The table; --tables takes several.")
-    tables: list[str] = option(
-        INPUT, "PATTERNS", "Tables to load, by TiDB's table filter: 'shop.*,!shop.tmp_*' (repeatable).", default=[]
-    )
-    at: int | None = option(INPUT, "TSO", "The TSO to read at. Default: that of the dump, or the newest.")
-    dump_options: str | None = option(
-        INPUT, "TEXT", "What Dumpling was told, where its files do not prove it; '' for its defaults."
-    )
-    source_time_zone: str | None = option(
-        INPUT, "ZONE", "Time zone of TIMESTAMP text in the dump, which names none. Default: --time-zone."
-    )
     in_: str | None = option(
         INPUT, "kafka:TOPIC,…", "The changefeed's topics: a load that leaves a gap before them is refused.", "--in"
     )
     format: str = formats(READ, "Format of the messages of --in:", "--format", default="auto")
-    outputs: Any = option(
-        INPUT, "JOB.toml",
-        "Read these options from a file (docs/lake.md); the command line wins.",
-        "--file", callback=table_outputs_of, default=()
-    )  # fmt: skip
-    time_zone: str | None = option(
-        DEFINITIONS, "ZONE", "Time zone of TIMESTAMP text in the lake table: the changefeed's. Default: UTC."
-    )
     ddl: Path | None = option(
         DEFINITIONS, "SOURCE", "The tables' statements, where a place follows later ones than the snapshot."
     )
     out: str | None = option(OUTPUT, "TABLE", "The table as TiDB has it: delta:PATH or iceberg:CATALOG.DB.TABLE.")
-    changelog: str | None = option(OUTPUT, "TABLE", "A changelog, which gets a row (op R) for each row that is loaded.")
-    versions: str | None = option(OUTPUT, "TABLE", "A table of row versions.")
-    engine: str = choice(
-        OUTPUT, (AUTO, *ENGINES), f"{AUTO}|{'|'.join(ENGINES)}", "Library that writes the table, as of merge.",
-        default=AUTO
-    )  # fmt: skip
     partition_by: str | None = option(OUTPUT, "COLUMNS", "Partition columns of a new table.")
     cluster_by: str | None = option(OUTPUT, "COLUMNS", "Clustering columns of a new table.")
     without_key: Literal["refuse", "append"] = option(
@@ -89,17 +62,13 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
     types: Literal["exact", "typed"] = TYPES
     replace: bool = flag(OUTPUT, "--replace", "Remove keys that the snapshot lacks and that are not newer.")
     dry_run: bool = flag(OUTPUT, "--dry-run", "Print what would be loaded, and what stands against it.")
-    on_lossy: Literal["error", "flag"] = option(
-        ERRORS, None, "What the source does not hold exactly stops the load, or is counted.", default="error"
-    )
     dead_letter: str | None = option(
         ERRORS, "FILE", "Where rows go with a value that is none of its column's type. Without it, they stop the load."
     )
-    master: str | None = option(SPARK, "URL", "Spark master. Default: local[*].", parser=with_retries)
     json: bool = AS_JSON
 
     def run(self) -> int:
-        from ticdc_bridge.cli.codec_arguments import spark_settings, table_outputs
+        from ticdc_bridge.cli.codec_arguments import chosen_tables, spark_settings
         from ticdc_bridge.cli.options import check_zone
         from ticdc_bridge.schemas.inputs.kafka_settings import TOPIC
         from ticdc_bridge.schemas.inputs.live_tables import is_server
@@ -108,22 +77,15 @@ class Load(SparkConf, SchemaOptions, KafkaOptions):
         from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, check_different
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.pipeline.progress import tell_counts, tell_lines
-        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableChoice, TableLayout, is_rule
-        from ticdc_bridge.spark_jobs.pipeline.table_view import table_id
+        from ticdc_bridge.spark_jobs.pipeline.table_choice import TableLayout
         from ticdc_bridge.spark_jobs.snapshots.dump_dialect import dump_options
         from ticdc_bridge.spark_jobs.snapshots.load_job import LoadJob, plan, run_load, snapshot_side, stages_of
         from ticdc_bridge.spark_jobs.snapshots.source import read_source
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
         from ticdc_bridge.spark_jobs.streaming.table_results import tell_tables
 
-        if (self.table is None) is (not self.tables):
-            raise SetupError("USAGE", details="load: which tables? Give --table DB.TABLE or --tables PATTERNS")
-        choice = TableChoice.of(self.tables) if self.table is None else TableChoice.of_table(table_id(self.table))
         locations = {"--out": self.out, "--changelog": self.changelog, "--versions": self.versions}
-        outputs = table_outputs("load", self.table, locations)
-        if self.table is None and choice.only is None and not all(map(is_rule, outputs.values())):
-            details = f"{' and '.join(outputs)}: several tables may be loaded: name {{schema}} and {{table}}"
-            raise SetupError("USAGE", details=details)
+        choice, outputs = chosen_tables(self, locations)
         letters = self.dead_letter or ""
         if letters == "-" or letters.startswith((*TABLE_PREFIXES, TOPIC)) or letters.endswith(".parquet"):
             raise SetupError("USAGE", details=f"--dead-letter {letters}: load writes JSON lines to a file")

@@ -1,0 +1,46 @@
+"""`reconcile --dump`, and what `reconcile` can't tell."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark_jobs.snapshots.test_reconcile import compare, damage, lake_table
+from tests.support.dumps import DUMPS, ZONE
+from ticdc_bridge.cli import main
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("dump", ["sql", "csv", "parquet"])
+def test_against_a_dump(spark: SparkSession, tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out, source = f"delta:{tmp_path}/{{table}}", f"dumpling:{DUMPS / dump}"
+    words = ["--tables", "dmp.types,dmp.keyed", "--source-time-zone", ZONE, "--on-lossy", "flag"]
+    assert main(["load", "--source", source, *words, "--out", out]) == 0
+    words += ["--dump", source, "--lake", out, "--wait", "0s"]
+    assert compare(*words) == (0, [])
+    table = lake_table(spark, "delta-spark", out, "types")
+    changed = damage(table, random.Random(dump))[0]
+    expected = {id_: names - {"g_stored"} for id_, names in changed.items() if names != {"g_stored"}}
+    code, found = compare(*words)
+    assert code == 1
+    assert {int(d["key"]["id"]): set(d["columns"]) for d in found} == expected
+    assert {d["table"] for d in found} == {"types"}
+    assert compare(*words, "--repair")[0] == 0
+    strict = [word for word in words if word not in ("--on-lossy", "flag")]
+    assert main(["reconcile", *strict, "--out", "x"]) == 2
+    assert "g_stored is generated" in capsys.readouterr().err
+
+
+def test_what_can_not_be_told(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = f"dumpling:{DUMPS / 'sql'}"
+    words = ["reconcile", "--table", "dmp.keyed", "--lake", f"delta:{tmp_path}/x", "--out", "x"]
+    assert main(words) == 2
+    assert "Give --tidb mysql://USER@HOST:PORT or --dump dumpling:DIR-OR-URL" in capsys.readouterr().err
+    assert main([*words, "--dump", "x"]) == 2
+    assert main([*words, "--dump", source]) == 2
+    assert f"delta:{tmp_path}/x: there is no table" in capsys.readouterr().err
+    assert main([*words, "--dump", source, "--sample", "3"]) == 2
