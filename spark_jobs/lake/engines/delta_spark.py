@@ -49,10 +49,7 @@ class SparkDelta(SqlTable):
         return self.spark.read.format("delta").load(delta_files.absolute_path(self.path))
 
     def properties(self) -> dict[str, str]:
-        if is_connect(self.spark):
-            return dict(self._details()["properties"])
-        jvm: Any = self.spark._jvm  # DESCRIBE DETAIL looks at all files
-        return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._begin().metadata().configuration()))
+        return dict(self._details()["properties"])
 
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
@@ -92,21 +89,23 @@ class SparkDelta(SqlTable):
         frame.write.format("delta").mode("append").save(delta_files.absolute_path(self.path))
 
     def add_files(self, files: Sequence[RowFile]) -> bool:
-        if is_connect(self.spark) or self.properties().get(delta_features.MAPPING.property, "none") != "none":
+        details = self._details()
+        is_mapped = details["properties"].get(delta_features.MAPPING.property, "none") != "none"
+        if is_connect(self.spark) or is_mapped or details["partitionColumns"]:
             return False
-        transaction: Any = self._begin()
-        is_partitioned = not transaction.metadata().partitionColumns().isEmpty()
-        added = None if is_partitioned else delta_files.copy_into(self.path, files)
-        if added is None:
-            return False
-        jvm: Any = self.spark._jvm
-        delta, actions = jvm.org.apache.spark.sql.delta, jvm.java.util.ArrayList()
-        for entry in added:
-            actions.add(delta.actions.Action.fromJson(json.dumps({"add": entry})))
-        transaction.readWholeTable()  # a merge at the same time, which does not see these rows, has a conflict then
-        rows = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
-        transaction.commit(rows, getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$"))
-        return True
+        added = delta_files.copy_into(self.path, files)
+        if added is not None:
+            jvm: Any = self.spark._jvm
+            delta, actions = jvm.org.apache.spark.sql.delta, jvm.java.util.ArrayList()
+            for entry in added:
+                actions.add(delta.actions.Action.fromJson(json.dumps({"add": entry})))
+            log = delta.DeltaLog.forTable(self.spark._jsparkSession, delta_files.absolute_path(self.path))
+            rows = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
+            operation = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
+            transaction = log.startTransaction()
+            transaction.readWholeTable()  # a merge at the same time, which does not see these rows, has a conflict then
+            transaction.commit(rows, operation)
+        return added is not None
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         delta_files.allow_ntz(self.spark, self.path, types, have)
@@ -135,14 +134,6 @@ class SparkDelta(SqlTable):
         except PySparkException:
             return False
         return True
-
-    def _begin(self) -> Any:
-        """Delta's transaction, which sees the table as it is now."""
-        jvm: Any = self.spark._jvm
-        delta = jvm.org.apache.spark.sql.delta
-        return delta.DeltaLog.forTable(
-            self.spark._jsparkSession, delta_files.absolute_path(self.path)
-        ).startTransaction()
 
     def _details(self) -> dict[str, Any]:
         return self.spark.sql(f"DESCRIBE DETAIL {self._sql_name}").collect()[0].asDict()
