@@ -7,7 +7,7 @@ their texts, and `xxhash64(…)`, which TiDB does not have.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, redirect_stderr
 from io import StringIO
 from pathlib import Path
@@ -47,7 +47,7 @@ def run(run: Run) -> Iterator[Figure]:
         groups = _groups(frame, rows)
         numbered = frame.selectExpr(*(f"{name} l_{n}" for n, name in enumerate(load.COLUMNS)), "_commit_ts _ts")
         names = ", ".join(load.COLUMNS)
-        cases = {
+        cases: dict[str, Callable[[], int]] = {
             "ours": lambda: sum(v[0] for v in groups.of_lake(numbered, "_ts > 2").values()),
             "md5": lambda: _scan(frame, f"crc32(cast(md5(concat_ws(',', {names})) as binary))"),
             "xxhash64": lambda: _scan(frame, f"xxhash64({names})"),

@@ -70,10 +70,7 @@ class SparkDelta(SqlTable):
         return [Commit(row["version"], row["time"], delta_files.facts_in(row["userMetadata"])) for row in rows]
 
     def properties(self) -> dict[str, str]:
-        if is_connect(self.spark):
-            return dict(self._details()["properties"])
-        jvm: Any = self.spark._jvm  # DESCRIBE DETAIL looks at all files
-        return dict(jvm.scala.jdk.javaapi.CollectionConverters.asJava(self._begin().metadata().configuration()))
+        return dict(self._details()["properties"])
 
     def create(
         self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
@@ -113,21 +110,23 @@ class SparkDelta(SqlTable):
         frame.write.format("delta").mode("append").save(delta_files.absolute_path(self.path))
 
     def add_files(self, files: Sequence[RowFile]) -> bool:
-        if is_connect(self.spark) or self.properties().get(delta_features.MAPPING.property, "none") != "none":
+        details = self._details()
+        is_mapped = details["properties"].get(delta_features.MAPPING.property, "none") != "none"
+        if is_connect(self.spark) or is_mapped or details["partitionColumns"]:
             return False
-        transaction: Any = self._begin()
-        is_partitioned = not transaction.metadata().partitionColumns().isEmpty()
-        added = None if is_partitioned else delta_files.copy_into(self.path, files)
-        if added is None:
-            return False
-        jvm: Any = self.spark._jvm
-        delta, actions = jvm.org.apache.spark.sql.delta, jvm.java.util.ArrayList()
-        for entry in added:
-            actions.add(delta.actions.Action.fromJson(json.dumps({"add": entry})))
-        transaction.readWholeTable()  # a merge at the same time, which does not see these rows, has a conflict then
-        rows = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
-        transaction.commit(rows, getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$"))
-        return True
+        added = delta_files.copy_into(self.path, files)
+        if added is not None:
+            jvm: Any = self.spark._jvm
+            delta, actions = jvm.org.apache.spark.sql.delta, jvm.java.util.ArrayList()
+            for entry in added:
+                actions.add(delta.actions.Action.fromJson(json.dumps({"add": entry})))
+            log = delta.DeltaLog.forTable(self.spark._jsparkSession, delta_files.absolute_path(self.path))
+            rows = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
+            operation = getattr(getattr(delta, "DeltaOperations$ManualUpdate$"), "MODULE$")
+            transaction = log.startTransaction()
+            transaction.readWholeTable()  # a merge at the same time, which does not see these rows, has a conflict then
+            transaction.commit(rows, operation)
+        return added is not None
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
         super().merge(frame, upsert)
@@ -181,14 +180,6 @@ class SparkDelta(SqlTable):
         """Numbers of batches are in the log, which VACUUM leaves."""
         with set_for_now(self.spark, _CHECKS_RETENTION, "false"):  # it refuses less than a week
             self.spark.sql(f"VACUUM {self._sql_name} RETAIN {keep_hours} HOURS")
-
-    def _begin(self) -> Any:
-        """Delta's transaction, which sees the table as it is now."""
-        jvm: Any = self.spark._jvm
-        delta = jvm.org.apache.spark.sql.delta
-        return delta.DeltaLog.forTable(
-            self.spark._jsparkSession, delta_files.absolute_path(self.path)
-        ).startTransaction()
 
     def _details(self) -> dict[str, Any]:
         return self.spark.sql(f"DESCRIBE DETAIL {self._sql_name}").collect()[0].asDict()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dumps import BY_TIME, DUMPS, FOLDERS, WITHOUT_ROWS, ZONE, rows_of
+from tests.support.dumps import BY_TIME, DUMPS, FOLDERS, WITHOUT_ROWS, ZONE, rows_of, write_dump
 from tests.support.table import check_rows
 from ticdc_bridge.schemas.columnar.dump_reader import TextForm
 from ticdc_bridge.schemas.model.errors import SetupError
@@ -171,3 +171,11 @@ def test_damaged_dumps(tmp_path: Path) -> None:
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert most < _BOMB * 4, "the test's own bomb is the largest"
+
+
+def test_a_definition_with_backslashes(tmp_path: Path) -> None:
+    """SHOW CREATE TABLE prints those of an ENUM's elements as they are."""
+    create = "CREATE TABLE `t` (\n  `e` enum('x\\y','\\') NOT NULL COMMENT 'a\\\\b',\n  PRIMARY KEY (`e`)\n)"
+    write_dump(tmp_path / "dump", 1 << 60, create, [["x"]])
+    (table,) = read_dump(str(tmp_path / "dump")).tables
+    assert table.table.by_name["e"].elements == ("x\\y", "\\")

@@ -127,7 +127,7 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     words += ["--source-time-zone", "+08:00"]
     letters = tmp_path / "letters.jsonl"
     assert main(words) == 2
-    assert "none of its type" in capsys.readouterr().err
+    assert "does not fit its type" in capsys.readouterr().err
     assert main([*words, "--dead-letter", str(letters)]) == 1
     said = capsys.readouterr().err
     assert "load: rows 4\nload: written 2\nload: newer in the table 0\nload: removed 0\nload: errors 2\n" in said
@@ -140,7 +140,7 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     }  # fmt: skip
     assert (second["column"], second["row"], second["value"]) == ("d", 1, "tomorrow")
     assert main(words) == 2, "merged into the rows that are there"
-    assert "none of its type" in capsys.readouterr().err
+    assert "does not fit its type" in capsys.readouterr().err
     assert main([*words, "--dead-letter", str(letters), "--replace"]) == 1
     assert rows_in(spark, tmp_path / "lake" / "t") == [(1, 1), (4, -1)]
     dump(tmp_path / "dump", columns, [[("x", "1", None)], [("4", "-1", None)]])
