@@ -245,6 +245,7 @@ def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[S
     }
     fields = columns.lake_table.read().schema.fields
     columns.lake_table.add_rows(snapshot.rows.select(*(values[f.name].cast(f.dataType).alias(f.name) for f in fields)))
+    columns.create_tombstones(table)
     return Loaded(snapshot.count, snapshot.count)
 
 
