@@ -194,12 +194,13 @@ def _fill(columns: TableColumns, snapshot: Snapshot, table: Table, steps: list[S
     kinds = dict(snapshot.rows.drop(FILE, LINE).dtypes)
     kinds |= {column.name: kinds.pop(f"c_{n}") for n, column in enumerate(snapshot.columns)}
     fits = kinds.items() <= dict(have.dtypes).items()
-    if not snapshot.count or (fits and columns.lake_table.add_files(snapshot.files)):
-        return
-    values = {name: F.col(name) for name in (COMMIT_TS, merge.ROW_MESSAGE)}
-    values |= {c.name: columns.values.from_exact(F.col(f"c_{n}"), c) for n, c in enumerate(snapshot.columns)}
-    fields = ((f, values.get(f.name, F.lit(None))) for f in have.schema.fields)
-    columns.lake_table.add_rows(snapshot.rows.select(*(value.cast(f.dataType).alias(f.name) for f, value in fields)))
+    if snapshot.count and not (fits and columns.lake_table.add_files(snapshot.files)):
+        values = {name: F.col(name) for name in (COMMIT_TS, merge.ROW_MESSAGE)}
+        values |= {c.name: columns.values.from_exact(F.col(f"c_{n}"), c) for n, c in enumerate(snapshot.columns)}
+        fields = ((f, values.get(f.name, F.lit(None))) for f in have.schema.fields)
+        rows = snapshot.rows.select(*(value.cast(f.dataType).alias(f.name) for f, value in fields))
+        columns.lake_table.add_rows(rows)
+    columns.create_tombstones(table)
 
 
 def row_message(tso: int, file: int, line: int) -> str:

@@ -137,6 +137,7 @@ class CurrentTable:
             raise self.columns.stopped("changes have a commit_ts, which orders them: leave out --order offset")
         check_counts(counts, settings, summary)
         forgotten_ts = self.columns.follow_or_create(table, rows.steps)
+        self.columns.create_tombstones(table)
         if counts.emptied:
             summary.skipped["before TRUNCATE" if since == emptied else "before the snapshot"] += counts.emptied
         written = self.write(self.columns, changes, rows, counts, forgotten_ts, summary)

@@ -118,6 +118,11 @@ class TableColumns:
         """The deleted keys, of a key of these columns."""
         return Tombstones(self.spark, self.tombstone_table, keys, [self.values.type_of(c) for c in keys])
 
+    def create_tombstones(self, table: Table) -> None:
+        """The table of deleted keys, before there are any: by it a table that somebody removed is missed."""
+        if not self.tombstone_table.exists():
+            self.tombstones([c for c in table.columns if c.handle_key]).create()
+
     def time_of(self, name: str) -> int:
         """A commit_ts that the table has as a property (APPLIED, LOADED); -1: it has none."""
         return int(self.lake_table.properties().get(name, -1)) if self.lake_table.exists() else -1
@@ -153,8 +158,6 @@ class TableColumns:
             )
             raise self.stopped(details)
         self._create(table, steps)
-        if not self.kind.keeps_past:  # a table that is removed is missed, whether or not it had deletes
-            self.tombstones([c for c in table.columns if c.handle_key]).create()
         return -1
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> int:
