@@ -123,6 +123,8 @@ class DirectTable:
             raise UnsupportedTable(lag)
         stored = [c for c in table.columns if not c.virtual]
         key = [c.name for c in stored if c.handle_key]
+        if not key:
+            raise UnsupportedTable("it has no key")
         for name in key:
             check_key(fields[name])
         if deleted is not None and {f.name: f.kind for f in deleted.fields.values()} != {
@@ -244,7 +246,7 @@ def _write_checkpoint(path: str) -> None:
 
 def _has_many_files(snapshot: Snapshot) -> bool:
     """Whether it is time to join small files, in tables where Delta's own writer does so."""
-    if snapshot.configuration.get("delta.autoOptimize.autoCompact") != "true":
+    if snapshot.configuration.get("delta.autoOptimize.autoCompact") != "true" or snapshot.version % _MANY_FILES:
         return False
     return sum(int(add["size"] < _SMALL_FILE) for add in snapshot.files.values()) >= _MANY_FILES
 
