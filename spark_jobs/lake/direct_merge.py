@@ -126,6 +126,8 @@ class DirectTable:
         key = [c.name for c in stored if c.handle_key]
         if settings.on_lossy == "error" and any(c.handle_key and "_ci" in c.collate for c in stored):
             raise UnsupportedTable("its key's collation takes other letters for the same")
+        if not key:
+            raise UnsupportedTable("it has no key")
         for name in key:
             check_key(fields[name])
         if deleted is not None and {f.name: f.kind for f in deleted.fields.values()} != {
@@ -250,7 +252,7 @@ def _write_checkpoint(path: str) -> None:
 
 def _has_many_files(snapshot: Snapshot) -> bool:
     """Whether it is time to join small files, in tables where Delta's own writer does so."""
-    if snapshot.configuration.get("delta.autoOptimize.autoCompact") != "true":
+    if snapshot.configuration.get("delta.autoOptimize.autoCompact") != "true" or snapshot.version % _MANY_FILES:
         return False
     return sum(int(add["size"] < _SMALL_FILE) for add in snapshot.files.values()) >= _MANY_FILES
 

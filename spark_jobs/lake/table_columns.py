@@ -120,8 +120,9 @@ class TableColumns:
 
     def create_tombstones(self, table: Table) -> None:
         """The table of deleted keys, before there are any: by it a table that somebody removed is missed."""
-        if not self.tombstone_table.exists():
-            self.tombstones([c for c in table.columns if c.handle_key]).create()
+        keys = [c for c in table.columns if c.handle_key]
+        if keys and not self.tombstone_table.exists():
+            self.tombstones(keys).create()
 
     def time_of(self, name: str) -> int:
         """A commit_ts that the table has as a property (APPLIED, LOADED); -1: it has none."""

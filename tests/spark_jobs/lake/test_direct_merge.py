@@ -31,7 +31,7 @@ from ticdc_bridge.schemas.model.options import Options
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.io.locations import KafkaClient
 from ticdc_bridge.spark_jobs.lake import direct_merge
-from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import TransactionLog
+from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import TransactionLog, log_of
 from ticdc_bridge.spark_jobs.lake.engines.delta_features import FULL
 from ticdc_bridge.spark_jobs.pipeline.codec_config import CodecConfig
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -53,8 +53,12 @@ _COLUMNS = "a INT, b DECIMAL(12,2) UNSIGNED, c VARBINARY(9), d DATETIME, e BIGIN
 
 
 @pytest.fixture(params=[FULL, pytest.param({_VECTORS: "true"}, marks=pytest.mark.slow)], ids=["full", "vectors"])
-def vectors(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
-    """New tables have deletion vectors, with Delta's other features or without."""
+def vectors(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """New tables have deletion vectors, with Delta's other features or without. Checkpoints are written, and small
+    files joined, after few commits.
+    """
+    monkeypatch.setattr(direct_merge, "_CHECKPOINT_EVERY", 2)
+    monkeypatch.setattr(direct_merge, "_MANY_FILES", 3)
     for name, value in request.param.items():
         spark.conf.set(name, value)
     yield
@@ -167,6 +171,7 @@ def test_both_ways_make_the_same_table(
         with monkeypatch.context() as patch:
             patch.setattr(direct_merge, "find_spec", lambda _: None)
             assert _merge(file, "--out", "delta:other") == 0
+        log_of.cache_clear()  # the log is read again from its last checkpoint
         if n % 2:
             spark.sql(f"OPTIMIZE delta.`{Path('lake').absolute()}`")
         for name in ("lake", "other"):
