@@ -73,7 +73,8 @@ class SparkDelta(SqlTable):
         names = ", ".join(map(quote_name, [*partitioned_by, *clustered_by]))
         layout = f" {words} ({names})" if names else ""
         columns_sql = ", ".join(map(column_sql, columns))
-        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING delta{layout} TBLPROPERTIES ({pairs})")
+        properties_sql = f" TBLPROPERTIES ({pairs})" if pairs else ""
+        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING delta{layout}{properties_sql}")
 
     def overwrite(self, frame: DataFrame) -> None:
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
