@@ -52,9 +52,8 @@ class SparkDelta(SqlTable):
         return int(self.spark.sql(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1").collect()[0]["version"])
 
     def commits(self) -> list[Commit]:
-        history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name}")
-        rows = history.selectExpr("version", "unix_millis(timestamp) AS time", "userMetadata").collect()
-        return [Commit(row["version"], row["time"], delta_files.facts_in(row["userMetadata"])) for row in rows]
+        rows = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name}").select("version", "userMetadata").collect()
+        return [Commit(row["version"], delta_files.facts_in(row["userMetadata"])) for row in rows]
 
     def properties(self) -> dict[str, str]:
         return dict(self._details()["properties"])
