@@ -29,12 +29,9 @@ class TableColumn:
 
 
 class Commit(NamedTuple):
-    """A commit of a table: its version (Delta) or snapshot (Iceberg), when it was made (ms since 1970), and what it
-    says of its changes (spark_jobs.lake.commit_summary).
-    """
+    """A version (Delta) or snapshot (Iceberg), and what it says of its changes (spark_jobs.lake.commit_summary)."""
 
     version: int
-    time: int
     facts: Mapping[str, str]
 
 

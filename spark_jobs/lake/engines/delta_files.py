@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,10 @@ def exists(spark: SparkSession, path: str) -> bool:
 
 def facts_in(text: str | None) -> dict[str, str]:
     """What a commit says of its changes, by the `userMetadata` of its log entry; {} for anybody else's text."""
-    try:
-        facts = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) else {}
+    with suppress(ValueError):
+        if isinstance(facts := json.loads(text or "{}"), dict):
+            return facts
+    return {}
 
 
 def clear_uncreated(spark: SparkSession, path: str) -> None:

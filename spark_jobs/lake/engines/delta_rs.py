@@ -98,8 +98,7 @@ class Deltalake:
         return self._table().version()
 
     def commits(self) -> list[Commit]:
-        history = self._table().history()
-        return [Commit(e["version"], e["timestamp"], delta_files.facts_in(e.get("userMetadata"))) for e in history]
+        return [Commit(e["version"], delta_files.facts_in(e.get("userMetadata"))) for e in self._table().history()]
 
     def read(self) -> DataFrame:
         return self.read_at(None)

@@ -65,9 +65,8 @@ class SparkDelta(SqlTable):
         return int(self.spark.sql(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1").collect()[0]["version"])
 
     def commits(self) -> list[Commit]:
-        history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name}")
-        rows = history.selectExpr("version", "unix_millis(timestamp) AS time", "userMetadata").collect()
-        return [Commit(row["version"], row["time"], delta_files.facts_in(row["userMetadata"])) for row in rows]
+        rows = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name}").select("version", "userMetadata").collect()
+        return [Commit(row["version"], delta_files.facts_in(row["userMetadata"])) for row in rows]
 
     def properties(self) -> dict[str, str]:
         return dict(self._details()["properties"])
@@ -86,7 +85,8 @@ class SparkDelta(SqlTable):
         names = ", ".join(map(quote_name, [*partitioned_by, *clustered_by]))
         layout = f" {words} ({names})" if names else ""
         columns_sql = ", ".join(map(column_sql, columns))
-        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING delta{layout} TBLPROPERTIES ({pairs})")
+        properties_sql = f" TBLPROPERTIES ({pairs})" if pairs else ""
+        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING delta{layout}{properties_sql}")
 
     def overwrite(self, frame: DataFrame) -> None:
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")

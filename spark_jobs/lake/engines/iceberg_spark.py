@@ -106,13 +106,12 @@ class SparkIceberg(SqlTable):
 
     def commits(self) -> list[Commit]:
         """The snapshots that the table is made of."""
-        columns = "snapshot_id, parent_id, unix_millis(committed_at) AS time, summary"
-        rows = self.spark.sql(f"SELECT {columns} FROM {self._sql_name}.snapshots").collect()
+        rows = self.spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {self._sql_name}.snapshots").collect()
         by_id = {row["snapshot_id"]: row for row in rows}
         now, chain = self.version(), []
         at = None if now is None else by_id.get(now)
         while at is not None:
-            chain.append(Commit(at["snapshot_id"], at["time"], dict(at["summary"])))
+            chain.append(Commit(at["snapshot_id"], dict(at["summary"])))
             at = by_id.get(at["parent_id"])
         return chain
 

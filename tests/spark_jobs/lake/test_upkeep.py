@@ -80,7 +80,10 @@ ENGINES = pytest.mark.parametrize("engine", ["delta-spark", "deltalake", "iceber
 @pytest.mark.slow
 @ENGINES
 def test_upkeep_during_a_stream(engine: str, kafka: Kafka, spark: SparkSession) -> None:
-    """By maintain, and as users do it, with no version kept: the stream goes on, and its table is TiDB's."""
+    """By maintain, and as users do it: the stream goes on, and its table is TiDB's.
+
+    VACUUM without an hour at least would take the files of a batch that is not committed yet.
+    """
     changes, topic = Changes(), kafka.create_topic(partitions=2)
     place = f"iceberg:{new_catalog(spark)}.db.orders" if engine == "iceberg-spark" else "delta:orders"
     argv = [
@@ -103,7 +106,7 @@ def test_upkeep_during_a_stream(engine: str, kafka: Kafka, spark: SparkSession) 
             else:
                 for location in (place, f"{place}__tombstones"):
                     lake_table(spark, location, engine).compact()
-                    lake_table(spark, location, engine).expire(0)
+                    lake_table(spark, location, engine).expire(0 if engine == "iceberg-spark" else 1)
         wait_for(is_merged)
 
     assert run_while(argv, script) == 0
