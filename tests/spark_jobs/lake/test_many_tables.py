@@ -346,7 +346,7 @@ def test_a_table_that_stops_is_set_aside_until_it_is_loaded(
         load = ["load", "--source", dump, "--table", "shop.items", "--engine", "deltalake", "--replace"]
         assert main([*load, "--out", "delta:lake/shop/items", "--versions", "delta:past/items"]) == 0
         send(kafka, topic, [replace(m, partition=0) for m in sent[2]])
-        wait_for(lambda: "b" in str(_delta("lake/shop/orders")))
+        wait_for(lambda: 'shop.items"}' not in Path("m.prom").read_text().partition("table_set_aside{")[2])
 
     assert run_while([*argv, "--trigger", "1s"], script) == 0
     assert "table shop.items goes on: 3 changes that waited are merged" in capsys.readouterr().err
