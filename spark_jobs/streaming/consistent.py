@@ -9,6 +9,7 @@ write, at the version that an earlier batch left. Only what brought a table furt
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -49,8 +50,9 @@ class ConsistentPoints:
             name = absolute_path(location.name) if location.format == "delta" else location.name
             self.points[f"{location.format}:{name}"] = point
 
-    def record(self, session: SparkSession, resolved: int) -> None:
-        """Adds the rows of a resolved ts, if it is a new one and no table is further.
+    def record(self, session: SparkSession, resolved: int, set_aside: Collection[str]) -> None:
+        """Adds the rows of a resolved ts, if it is a new one, no table is further, and none is set aside: that one is
+        behind.
 
         A batch that is tried again finds the rows, or adds them.
         """
@@ -63,7 +65,9 @@ class ConsistentPoints:
         points |= self.points
         self.points = {}
         newest = max(points.values(), key=lambda point: point.newest_ts, default=None)
-        if newest is not None and newest.newest_ts > resolved:
+        if set_aside:
+            print(f"merge: no row in {self.location} yet: {min(set_aside)} is set aside", file=sys.stderr)
+        elif newest is not None and newest.newest_ts > resolved:
             text = f"no row in {self.location} yet: {newest.table} has changes up to {newest.newest_ts}"
             print(f"merge: {text}, above the resolved ts {resolved}", file=sys.stderr)
         elif points and resolved > kept.get("resolved_ts", -1):

@@ -188,7 +188,7 @@ class MicroBatchRunner:
         with self._commit_facts(rows.sparkSession, batch, newest_ts):
             batch.result.summary.out = writer.write(rows, count, batch)
             if self._points is not None:
-                self._points.record(rows.sparkSession, batch.ends_at)
+                self._points.record(rows.sparkSession, batch.ends_at, self.set_aside)
 
     def _commit_facts(
         self, session: SparkSession, batch: MicroBatch, newest_ts: int | None
