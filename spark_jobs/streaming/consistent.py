@@ -9,7 +9,7 @@ write, at the version that an earlier batch left. Only what brought a table furt
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -50,9 +50,9 @@ class ConsistentPoints:
             name = absolute_path(location.name) if location.format == "delta" else location.name
             self.points[f"{location.format}:{name}"] = point
 
-    def record(self, session: SparkSession, resolved: int, set_aside: Iterable[str]) -> None:
-        """Adds the rows of a resolved ts, if it is a new one and no table is further. set_aside: tables (DB.TABLE) that
-        are not as of it, and get none.
+    def record(self, session: SparkSession, resolved: int, set_aside: Collection[str]) -> None:
+        """Adds the rows of a resolved ts, if it is a new one, no table is further, and none is set aside: that one is
+        behind.
 
         A batch that is tried again finds the rows, or adds them.
         """
@@ -64,14 +64,14 @@ class ConsistentPoints:
                 self.note(session, points[name].table, location, resolved)
         points |= self.points
         self.points = {}
-        waiting = {name.lower() for name in set_aside}
-        exact = {name: point for name, point in points.items() if point.table.lower() not in waiting}
-        newest = max(exact.values(), key=lambda point: point.newest_ts, default=None)
-        if newest is not None and newest.newest_ts > resolved:
+        newest = max(points.values(), key=lambda point: point.newest_ts, default=None)
+        if set_aside:
+            print(f"merge: no row in {self.location} yet: {min(set_aside)} is set aside", file=sys.stderr)
+        elif newest is not None and newest.newest_ts > resolved:
             text = f"no row in {self.location} yet: {newest.table} has changes up to {newest.newest_ts}"
             print(f"merge: {text}, above the resolved ts {resolved}", file=sys.stderr)
-        elif exact and resolved > kept.get("resolved_ts", -1):
-            add_points(session, self._table(session, self.location), resolved, exact)
+        elif points and resolved > kept.get("resolved_ts", -1):
+            add_points(session, self._table(session, self.location), resolved, points)
             kept["resolved_ts"] = resolved
         self.checkpoint.keep_points({**kept, "choice": self.choice, "tables": points})
 

@@ -66,8 +66,9 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Series:
 def jobs_text(path: Path) -> str:
     entry = Counter({"x": 1})
     used = Counter[Used]({("topic", "shop", "t", None, None): 1})
+    merges, aside = {"shop.t": TableMerge(1.0, 1)}, {"shop.u": (1, "why")}
     summary = Summary(
-        1, rows=entry, errors=entry, skipped=entry, flags=entry, used=used, merges={"shop.t": TableMerge(1.0, 1)}
+        1, rows=entry, errors=entry, skipped=entry, flags=entry, used=used, merges=merges, set_aside=aside
     )
     metrics = JobMetrics(str(path), "orders")
     metrics.show("reconciled_rows", 1, "shop.t")

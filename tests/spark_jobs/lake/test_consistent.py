@@ -15,7 +15,10 @@ from tests.support.history_events import T0
 from tests.support.lake_readers import query_duckdb
 from tests.support.streams import send
 from ticdc_bridge.cli import main
+from ticdc_bridge.spark_jobs.io.locations import TableLocation
+from ticdc_bridge.spark_jobs.lake.points_in_time import TablePoint
 from ticdc_bridge.spark_jobs.streaming import consistent
+from ticdc_bridge.spark_jobs.streaming.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,6 +96,18 @@ PLACES = {
     "deltalake": ("delta:lake/{schema}/{table}", "delta:points"),
     "iceberg-spark": ("iceberg:CATALOG.{schema}.{table}", "iceberg:CATALOG.db.points"),
 }
+
+
+def test_no_row_while_a_table_is_set_aside(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its version is one of before the resolved ts."""
+    place = TableLocation("delta", str(tmp_path / "points"))
+    points = consistent.ConsistentPoints(place, "auto", Checkpoint(tmp_path / "cp", {}), "shop.*")
+    points.points = {"delta:/lake/orders": TablePoint("shop.orders", 3, -1, 10)}
+    no_session: Any = None
+    points.record(no_session, 10, {"shop.items": (5, "EXCHANGE PARTITION")})
+    assert "yet: shop.items is set aside" in capsys.readouterr().err
+    assert not (tmp_path / "points").exists()
+    assert points.checkpoint.points("shop.*")["tables"].keys() == {"delta:/lake/orders"}
 
 
 @pytest.mark.slow
