@@ -273,9 +273,8 @@ def test_rows_of_altered_tables_in_view(format_: str, tmp_path: Path) -> None:
     ddl.append({"commit_ts": 15, "db": "shop", "query": "CREATE TABLE other (id INT PRIMARY KEY)"})
     (tmp_path / "d").write_text("".join(json_line(entry) + "\n" for entry in ddl))
     tables = TableDefinitions.read(tmp_path / "d")
-    config = CodecConfig(
-        format_, FileSchemas([]), Options.of({"time_zone": "Europe/Berlin", "on_lossy": "flag"}), tables
-    )
+    options = Options.of({"time_zone": "Europe/Berlin", "on_lossy": "flag", "craft_float": "sound"})
+    config = CodecConfig(format_, FileSchemas([]), options, tables)
     encoder, messages = config.encoder(), list[Message]()
     for n in range(60):
         name, ts = ("Orders", 10 * (n % 5) + 15) if n % 7 else ("other", 99)
