@@ -54,6 +54,7 @@ from ticdc_bridge.spark_jobs.snapshots.row_types import RowTypes
 from ticdc_bridge.spark_jobs.snapshots.source import CHUNK_ROWS, read_source
 from ticdc_bridge.spark_jobs.snapshots.stage import SnapshotTable, read_rows
 from ticdc_bridge.spark_jobs.snapshots.tidb_reader import TidbTable, literal
+from ticdc_bridge.spark_jobs.streaming.lineage import edge
 from ticdc_bridge.spark_jobs.streaming.merge_batch import targets_of
 from ticdc_bridge.spark_jobs.streaming.metrics import JobMetrics
 from ticdc_bridge.spark_jobs.streaming.sinks import session_of
@@ -324,8 +325,13 @@ def source_of(tidb: str | None, dump: str | None) -> str:
     return tidb or dump or ""
 
 
-def run_reconcile(job: ReconcileJob, spark: SparkSession, metrics: JobMetrics) -> Checked:
-    """Compares the tables one by one, and prints what was found; the sum. SetupError where that can't be told."""
+def run_reconcile(
+    job: ReconcileJob, spark: SparkSession, metrics: JobMetrics, report: Callable[[dict[str, Any]], None] | None = None
+) -> Checked:
+    """Compares the tables one by one, and prints what was found; the sum. SetupError where that can't be told.
+
+    report: takes what was found of a table, as an edge of lineage.
+    """
     options = options_of(job.dump_options)
     tso, tables = read_source(job.source, job.tables, job.at, job.zone, options, None, job.chunk_rows)
     total, newest = Checked(), tso
@@ -345,6 +351,9 @@ def run_reconcile(job: ReconcileJob, spark: SparkSession, metrics: JobMetrics) -
                 words = ", ".join(f"{name} {value}" for name, value in checked._asdict().items())
                 print(f"reconcile: {id_} ({count}): {words}", file=sys.stderr)
             total, newest = Checked(*map(sum, zip(total, checked, strict=True))), max(newest, table.tso)
+            if report is not None:
+                found = {"db": id_.db, "table": id_.table, "reconciled": table.tso, "different": checked.judged}
+                report(edge(None, checked.rows) | found)
             metrics.show("reconciled_rows", checked.equal, str(id_))
             metrics.show("reconciled_seconds", tso_physical_ms(table.tso) / 1000, str(id_))
             for kind in ("different", "missing", "extra"):

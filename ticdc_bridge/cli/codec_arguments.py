@@ -220,7 +220,7 @@ def spark_settings(args: SparkConf, used: bool, *locations: str | None) -> Spark
         details = f"{unused} goes with Spark (--spark, --stream, a table), and this job runs without it"
         raise SetupError("USAGE", details=details)
     settings = SparkSettings.of(master, args.conf, args.packages)
-    if isinstance(args, JobOptions) and args.reader_features == "full":
+    if getattr(args, "reader_features", "minimal") == "full":
         from ticdc_bridge.spark_jobs.lake.engines.delta_features import FULL
 
         if (

@@ -95,6 +95,9 @@ ON_PARTITION_DROP: Final[Any] = option(
     OUTPUT, None, "What becomes of the rows of partitions that TiDB drops or truncates: keep is for an archive.",
     default="remove",
 )  # fmt: skip
+READER_FEATURES: Final[Any] = option(
+    SPARK, None, "Delta features of new tables: only when a change needs them, or all at once.", default="minimal"
+)
 FROM_OFFSET: Final[Any] = option(INPUT, "earliest|N", "First offset in each partition.", default="earliest")
 
 
@@ -240,9 +243,7 @@ class JobOptions(Lineage, SparkConf, Reading):
     )  # fmt: skip
     spark: bool = flag(SPARK, "--spark", "Run in Spark, with the same result.")
     master: str | None = option(SPARK, "URL", "Spark master, with --spark. Default: local[*].", parser=with_retries)
-    reader_features: Literal["minimal", "full"] = option(
-        SPARK, None, "Delta features of new tables: only when a change needs them, or all at once.", default="minimal"
-    )
+    reader_features: Literal["minimal", "full"] = READER_FEATURES
     stream: bool = flag(STREAM, "--stream", "Keep running (Structured Streaming); needs --checkpoint.")
     checkpoint: str | None = option(STREAM, "DIR", "The stream's checkpoint folder.")
     trigger: str = option(

@@ -11,6 +11,7 @@ from ticdc_bridge.cli.job_options import (
     AS_JSON,
     ON_PARTITION_DROP,
     READ,
+    READER_FEATURES,
     TYPES,
     SchemaOptions,
     SnapshotOptions,
@@ -65,6 +66,7 @@ class Load(SnapshotOptions, SchemaOptions, KafkaOptions):
     dead_letter: str | None = option(
         ERRORS, "FILE", "Where rows go with a value that is none of its column's type. Without it, they stop the load."
     )
+    reader_features: Literal["minimal", "full"] = READER_FEATURES
     json: bool = AS_JSON
 
     def run(self) -> int:

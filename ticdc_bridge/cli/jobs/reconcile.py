@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from ticdc_bridge.cli.job_file import JobFileCommand
-from ticdc_bridge.cli.job_options import SnapshotOptions
+from ticdc_bridge.cli.job_options import Lineage, SnapshotOptions
 from ticdc_bridge.cli.options import INPUT, OUTPUT, REPORTS, flag, option
 
 COMMAND_CLASS: Final = JobFileCommand
 
 
 @dataclass(kw_only=True)
-class Reconcile(SnapshotOptions):
+class Reconcile(Lineage, SnapshotOptions):
     """Compare lake tables with TiDB, or with a dump, at one TSO, and list the rows that differ.
 
     TiDB and Spark compute checksums of the rows by ranges of the key. Only where they differ are rows read. This works
@@ -67,7 +67,7 @@ Exit codes:
         from ticdc_bridge.spark_jobs.pipeline.job import Job
         from ticdc_bridge.spark_jobs.snapshots.load_job import snapshot_side
         from ticdc_bridge.spark_jobs.snapshots.reconcile_job import ReconcileJob, run_reconcile, source_of
-        from ticdc_bridge.spark_jobs.streaming import metrics
+        from ticdc_bridge.spark_jobs.streaming import lineage, metrics
         from ticdc_bridge.spark_jobs.streaming.sinks import session_of
 
         locations = {"--lake": self.lake, "--changelog": self.changelog, "--versions": self.versions}
@@ -86,9 +86,15 @@ Exit codes:
         if pause is None:
             metrics.check(self.metrics)
         spark = session_of(job, spark_settings(self, True, self.lake, *job.more_locations), self.lake, None)
-        gauges = metrics.JobMetrics(self.metrics, "reconcile", self.metrics_host)
+        name = self.job or "reconcile"
+        gauges = metrics.JobMetrics(self.metrics, name, self.metrics_host)
+        head = lineage.head_of(name, "reconcile", reconcile_job.source, self.lake, job)
+
+        def report(table: dict[str, Any]) -> None:
+            lineage.tell(self.lineage, {**head, "tables": [table]})
+
         while True:
-            total = run_reconcile(reconcile_job, spark, gauges)
+            total = run_reconcile(reconcile_job, spark, gauges, report)
             if pause is None:
                 return 1 if total.judged else 0
             time.sleep(pause)
