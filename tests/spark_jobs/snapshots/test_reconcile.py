@@ -272,4 +272,4 @@ def test_what_is_newer_or_late(
         assert compare(*words, "--wait", "20s") == (0, [])
     finally:
         reconcile_job.ReconciledTable._ask_again = ask  # type: ignore[method-assign]
-    assert reconcile(out, table="dmp.late", tidb=url, wait=0, engine=engine)["equal"] == 5
+    assert reconcile(out, table="dmp.late", tidb=url, wait=0.0, engine=engine)["equal"] == 5
