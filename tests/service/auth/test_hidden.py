@@ -287,7 +287,7 @@ def queries(method: str, path: str, described: dict[str, Any]) -> Iterator[str]:
 # ---- and what is answered
 
 _NOT_COMPARED: Final = ("x-request-id", "content-length")
-_TIMES: Final = re.compile(rb'("(?:first|last|ts|last_seen)":)\d+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC')
+_TIMES: Final = re.compile(rb'("(?:first|last|ts|last_seen)":)\d+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC(?: \(\d+ \w+ ago\))?')
 
 
 def plain(reply: Reply) -> tuple[int, bytes, dict[str, str]]:
