@@ -26,7 +26,7 @@ async def show(request: Request) -> Response:
         edge for edge in await api.need("lineage", table=f"{db}.{table}", limit=_MOST) if edge["command"] in COMMANDS
     ]
     if not edges:
-        problem = f"No merge, load or reconcile has reported table {db}.{table}: start them with --lineage URL."
+        problem = f"No merge or reconcile has reported table {db}.{table}: start them with --lineage URL."
         return page("error.html", 404, title="Not found", problem=problem)
     topics = sorted({edge["topic"] for edge in edges if edge["topic"]})
     ends = {topic: await api.get("kafka", "topics", topic, "messages", last=1) for topic in topics[:_MOST_TOPICS]}
