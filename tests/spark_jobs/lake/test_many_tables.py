@@ -73,7 +73,8 @@ def test_each_table_is_merged_into_its_place(spark: SparkSession, capsys: pytest
     assert main([*MERGE, "--tables", "shop.*,!shop.nokey", "--out", OUT]) == 0
     assert rows(spark, "lake/shop/orders") == [{"id": 1, "note": "b"}]
     assert rows(spark, "lake/shop/items") == [{"sku": "x", "qty": 3}]
-    assert sorted(str(p) for p in Path("lake").glob("*/*")) == ["lake/shop/items", "lake/shop/orders"]
+    places = ["lake/shop/items", "lake/shop/orders"]
+    assert sorted(str(p) for p in Path("lake").glob("*/*")) == [p + end for p in places for end in ("", "__tombstones")]
     # One that makes the table, one a batch; without a delete none to the deleted keys.
     assert len(list(Path("lake/shop/orders/_delta_log").glob("*.json"))) == 2
     output = capsys.readouterr().err
@@ -261,7 +262,8 @@ def test_changelogs_and_versions_have_places_of_their_own(
     ids = {p: [entry.get("id", entry.get("sku")) for entry in rows(spark, p)] for p in ("orders_log", "past/orders")}
     assert ids == {"orders_log": [1, 2], "past/orders": [1, 2]}
     assert [entry["sku"] for entry in rows(spark, "log/shop/items")] == ["x"]
-    assert sorted(p.parent.name for p in Path().glob("**/_delta_log")) == ["items", "orders", "orders_log"]
+    found = sorted(p.parent.name for p in Path().glob("**/_delta_log"))
+    assert found == ["items", "items__tombstones", "orders", "orders__tombstones", "orders_log"]
     Path("job.toml").write_text(OWN_PLACES + 'target = "delta:now"\n')
     assert main(argv) == 2
     assert "target is a place of current tables" in capsys.readouterr().err

@@ -138,11 +138,12 @@ def test_stages(
 def test_each_stage_alone(spark: SparkSession, tmp_path: Path) -> None:
     """What is dropped, held and released over two batches, and what a run without --until-resolved does with it."""
     job, checkpoint = Job(CodecConfig("open", FileSchemas([]), Options.of({}))), Checkpoint(tmp_path, {})
-    type_ = "part int, position bigint, number int, commit_ts bigint, `rank` int, id binary"
+    type_ = "part int, position bigint, number int, commit_ts bigint, `rank` int, id binary,"
+    type_ += " change struct<commit_ts:bigint>"
     first, second = (MicroBatch(number, job, checkpoint, frozenset({0, 1})) for number in (0, 1))
 
     def times(stage: Stage, batch: MicroBatch, changes: list[int]) -> list[int]:
-        rows = [(0, position, 0, ts, 2, str(ts).encode()) for position, ts in enumerate(changes)]
+        rows = [(0, position, 0, ts, 2, str(ts).encode(), None) for position, ts in enumerate(changes)]
         return sorted(row["commit_ts"] for row in stage(spark.createDataFrame(rows, type_), batch).collect())
 
     assert times(drop_repeats, first, [10, 10, 12]) == [10, 12]
