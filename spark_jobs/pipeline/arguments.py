@@ -37,6 +37,8 @@ _PARAMETERS = {
     Hint.FORMAT: "format=", Hint.HISTORY: "history=", Hint.HISTORY_URL: "history=",
     Hint.ON_LOSSY_FLAG: 'on_lossy="flag"', Hint.READ_OPTIONS: "options=", Hint.REGISTRY: "registry=",
     Hint.REGISTRY_URL: "registry=", Hint.SCHEMAS: "schemas=", Hint.SCHEMAS_FILE: "schemas=", Hint.TABLE: "table=",
+    Hint.LOAD_NEW: 'load("mysql://…", table="{table}", into=PLACE)',
+    Hint.LOAD_REPLACE: 'load("mysql://…", table="{table}", into=PLACE, replace=True)',
     Hint.TIME: "time=", Hint.TOPIC: "topic=", Hint.TYPES: 'types="', Hint.WITHOUT_KEY_APPEND: 'without_key="append"',
 }  # fmt: skip
 _FLAG_OPTION = {Hint.ON_LOSSY_FLAG: 'options={"on_lossy": "flag"}'}

@@ -8,8 +8,9 @@ import re
 import ticdc_bridge
 from tests.support.golden import ROOT
 
-NAMES = """changelog count_changes datasource decode encode merge plain_event spark_session transcode Decoder
-Encoder DdlEvent HistoryTables Message RowChange SchemaSource SetupError TableSource Watermark WireError""".split()
+NAMES = """changelog count_changes datasource decode encode load merge plain_event reconcile spark_session transcode
+Decoder Encoder DdlEvent HistoryTables Message RowChange SchemaSource SetupError TableSource Watermark
+WireError""".split()
 
 
 def test_the_public_names() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import ticdc_bridge
 from tests.support.dumps import DUMPS, write_dump
 from tests.support.dying import start_dying
 from ticdc_bridge.cli import main
@@ -147,6 +148,14 @@ def test_dead_letters(tmp_path: Path, spark: SparkSession, capsys: pytest.Captur
     capsys.readouterr()
     assert main([*words, "--dead-letter", str(letters), "--replace"]) == 2
     assert "its row can't be told" in capsys.readouterr().err
+
+
+def test_from_python(tmp_path: Path, spark: SparkSession) -> None:
+    source, into = small_dump(tmp_path / "dump"), f"delta:{tmp_path / 'lake' / 't'}"
+    counts = {"tso": TSO, "rows": 3, "written": 3, "newer": 0, "removed": 0, "errors": 0}
+    assert ticdc_bridge.load(source, into=into, table="shop.t") == counts
+    assert ticdc_bridge.load(source, into=into, table="shop.t", replace=True) == counts | {"written": 0}
+    assert len(rows_in(spark, tmp_path / "lake" / "t")) == 3
 
 
 def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

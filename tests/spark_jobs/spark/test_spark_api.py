@@ -41,6 +41,8 @@ _ALLOWED = {
     "spark/session.py": "spark-submit's settings before there is a session; which session an object stands for",
     "lake/tables.py": "spark-submit's jars before there is a session",
     "lake/engines/delta_files.py": "Hadoop's file system; not over Spark Connect",
+    "lake/engines/delta_spark.py": "Delta's transaction, which takes files; not over Spark Connect",
+    "streaming/direct_batch.py": "how many tasks a frame has; not over Spark Connect",
     "lake/engines/iceberg_defaults.py": "Iceberg's Java API; not over Spark Connect",
 }
 """Files of spark_jobs that use inner names of pyspark or of Spark's JVM, and why they may."""
