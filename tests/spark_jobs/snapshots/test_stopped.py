@@ -25,12 +25,13 @@ LOAD = "ticdc-bridge load --source mysql://… --table d.t --out PLACE"
 class Case:
     """Runs of merge, of which the last one stops with `text`; the table as it is at the TSO; what follows.
 
-    runs: (the statements given, up to which commit_ts changes are read). ddl: what is given in the end, if not what was
-    given last. output: the option of the place. from_start: merge reads all changes again, else those that come after.
+    runs: (the statements given, up to which commit_ts changes are read, and from which one on). ddl: what is given in
+    the end, if not what was given last. output: the option of the place. from_start: merge reads all changes again,
+    else those that come after.
     """
 
     text: str
-    runs: list[tuple[Ddl, int]]
+    runs: list[tuple[Ddl, int] | tuple[Ddl, int, int]]
     changes: Changes
     create: str
     existing: list[dict[str, str | None]]
@@ -90,7 +91,7 @@ CASES = {
         NEXT, [{"id": 7, "v": 7}, {"id": 8, "v": 8}], replace=True, output="--versions",
     ),
     "a row that comes late after another key": Case(
-        "comes late, and the table has another key since", [(REKEYED[:1], 12), (REKEYED, 200), (REKEYED, 11)],
+        "comes late, and the table has another key since", [(REKEYED[:1], 12), (REKEYED, 200, 12), (REKEYED, 11)],
         [{"commit_ts": 10, "after": {"id": "1", "v": "1"}},
          {"commit_ts": 11, "op": "d", "before": {"id": "1", "v": "1"}, "after": None},
          {"commit_ts": 50, "after": {"id": "7", "v": "8"}, "key": ["v"]}],
@@ -132,9 +133,9 @@ CASES = {
 }  # fmt: skip
 
 
-def _merge(case: Case, ddl: Ddl, changes: Changes, until: int, path: str) -> int:
-    begun = [change for change in changes if change["commit_ts"] < until]
-    encoded = messages(max((given for given, _ in case.runs), key=len), begun)
+def _merge(case: Case, ddl: Ddl, changes: Changes, path: str, until: int, since: int = 0) -> int:
+    begun = [change for change in changes if since <= change["commit_ts"] < until]
+    encoded = messages(max((given for given, *_ in case.runs), key=len), begun)
     argv = ["merge", "--format", "open", "--table", "d.t", "--time-zone", "UTC", "--engine", "deltalake"]
     return main(
         [*argv, "--ddl", _write_ddl(ddl, "some"), case.output, f"delta:{path}", "--in", written(encoded, "part.jsonl")]
@@ -144,8 +145,8 @@ def _merge(case: Case, ddl: Ddl, changes: Changes, until: int, path: str) -> int
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_load_that_gets_past_it(spark: SparkSession, capsys: pytest.CaptureFixture[str], case: Case) -> None:
-    for number, (ddl, until) in enumerate(case.runs, 1):
-        assert _merge(case, ddl, case.changes, until, "t") == (2 if number == len(case.runs) else 0)
+    for number, (ddl, *span) in enumerate(case.runs, 1):
+        assert _merge(case, ddl, case.changes, "t", *span) == (2 if number == len(case.runs) else 0)
     said = capsys.readouterr().err
     assert case.text in said
     assert LOAD + " --replace" * case.replace in said
@@ -156,7 +157,7 @@ def test_the_load_that_gets_past_it(spark: SparkSession, capsys: pytest.CaptureF
     assert main([*words, *["--replace"] * case.replace]) == 0
     ddl, changes = case.ddl or case.runs[-1][0], [*(case.changes if case.from_start else []), case.later]
     for _ in range(2):  # the second time changes nothing
-        assert _merge(case, ddl, changes, 1 << 60, path) == 0, capsys.readouterr().err
+        assert _merge(case, ddl, changes, path, 1 << 60) == 0, capsys.readouterr().err
         assert [_plain(row) for row in _existing(spark, case, path)] == case.expected
 
 
