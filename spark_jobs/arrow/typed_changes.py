@@ -96,18 +96,18 @@ def _values(rows: Any, shape: TableShape, names: Sequence[str], needs_all: bool 
         raise UnusualChanges("changes without their row")
     offsets = np.asarray(rows.offsets)
     counts, begin = np.diff(offsets), int(offsets[0])
-    keys, items = (side.slice(begin, int(counts.sum())) for side in (rows.keys, rows.items))
+    keys, items = (values.slice(begin, int(counts.sum())) for values in (rows.keys, rows.items))
     width = int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
-    places = pa.array(np.arange(0, len(keys), width or 1))
+    starts = pa.array(np.arange(0, len(keys), width or 1))
     found = {keys[n].as_py(): n for n in range(width)}
     # Mostly all rows have the same columns in the same order.
-    is_alike = all(pc.all(pc.equal(keys.take(pc.add(places, n)), name)).as_py() for name, n in found.items())
+    is_alike = all(pc.all(pc.equal(keys.take(pc.add(starts, n)), name)).as_py() for name, n in found.items())
     made = dict[str, Any]()
     for name in names:
         if needs_all and len(rows) and pc.sum(pc.equal(keys, name)).as_py() != len(rows):
             raise UnusualChanges(f"changes that lack column {name}")
         is_found = is_alike and name in found
-        texts = items.take(pc.add(places, found[name])) if is_found else pc.map_lookup(rows, name, "first")
+        texts = items.take(pc.add(starts, found[name])) if is_found else pc.map_lookup(rows, name, "first")
         try:
             made[name] = _typed(texts, shape.columns[name])
         except (pa.ArrowInvalid, ValueError) as error:

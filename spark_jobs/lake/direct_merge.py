@@ -184,17 +184,17 @@ class DirectTable:
 
     def _replace(self, snapshot: Snapshot, changes: LastChanges) -> Made:
         late, log = self._late(changes), self.log
-        is_there, is_newer = np.zeros(len(late), bool), np.zeros(len(late), bool)
+        is_known, is_newer = np.zeros(len(late), bool), np.zeros(len(late), bool)
         removes, vectors, adds = list[Action](), dict[str, Any](), list[Action]()
         for found in _find(log, snapshot, changes, int(changes.commit_ts.min())):
             newer = (changes.commit_ts[found.numbers] > found.times) & ~late[found.numbers]
-            is_there[found.numbers] = True
+            is_known[found.numbers] = True
             is_newer[found.numbers[newer]] = True
             if newer.any():
                 removes.append({"remove": _removal(found.add)})
                 if (vector := _vector_after(log, found.add, found.positions[newer])) is not None:
                     vectors[found.add["path"]] = vector
-        taken = ((is_newer | ~is_there) & ~late)[changes.rows_of]
+        taken = ((is_newer | ~is_known) & ~late)[changes.rows_of]
         file, descriptors = write_vectors(log.table, vectors)
         files = [] if file is None else [file]
         adds += [{"add": _with_vector(log, snapshot.files[path], of)} for path, of in descriptors.items()]

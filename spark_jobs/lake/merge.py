@@ -24,7 +24,7 @@ from ticdc_bridge.schemas.model.names import quote_name
 from ticdc_bridge.schemas.model.table import Table
 from ticdc_bridge.spark_jobs.lake.change_checks import ChangeCounts, check_counts, count_changes
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, emptied_at, unsure_step
-from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import NOT_THERE, UnsupportedTable
+from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import NO_TABLE, UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.direct_merge import NO_VECTORS, REFUSALS, DirectTable
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
@@ -116,7 +116,7 @@ class CurrentTable:
         try:
             keys, newest_ts = self.open_directly(table, steps).merge_frame(changes)
         except REFUSALS as why:
-            if str(why) not in (NO_VECTORS, NOT_THERE):
+            if str(why) not in (NO_VECTORS, NO_TABLE):
                 summary.ways[str(settings.id), str(why)] += 1
         else:
             summary.ways[str(settings.id), ""] += 1

@@ -57,15 +57,15 @@ def find_rows(
         of_file = [(lows.get(name), highs.get(name)) for name in names]
         if not all(map(_meet, of_file, bounds)) or (is_older and newer_only):
             continue
-        parts = [(np.zeros(0, np.int64),) * 3]
+        matches = [(np.zeros(0, np.int64),) * 3]
         with pyarrow.parquet.ParquetFile(path_of_file(table, add["path"]), memory_map=True) as file:
             for begin, group in _groups(file, names, bounds):
                 positions, numbers = _match(_read(file, group, key), wanted)
                 times = np.full(len(positions), -1)
                 if len(positions) and not is_older:
                     times = np.asarray(_read(file, group, [time])[0].fill_null(_AFTER_ALL))[positions]
-                parts.append((positions + begin, numbers, times))
-        positions, numbers, times = (np.concatenate(part) for part in zip(*parts, strict=True))
+                matches.append((positions + begin, numbers, times))
+        positions, numbers, times = map(np.concatenate, zip(*matches, strict=True))
         if len(positions) and (descriptor := add.get("deletionVector")) is not None:
             gone = read_vector(table, descriptor)
             stays = np.array([position not in gone for position in positions.tolist()])

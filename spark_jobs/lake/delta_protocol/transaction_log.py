@@ -37,7 +37,7 @@ _COLUMN_RULES = (
 )
 
 
-NOT_THERE = "it is not there"
+NO_TABLE = "it is not there"
 
 
 class UnsupportedTable(Exception):
@@ -163,7 +163,7 @@ class TransactionLog:
         try:
             names = os.listdir(self._folder)
         except OSError as error:
-            raise UnsupportedTable(NOT_THERE) from error
+            raise UnsupportedTable(NO_TABLE) from error
         checkpoints = [int(match[1]) for name in names if (match := _CHECKPOINT.fullmatch(name))]
         newest = max((int(match[1]) for name in names if (match := _COMMIT.fullmatch(name))), default=-1)
         snapshot = Snapshot(-1, {}, {}, {})
@@ -175,7 +175,7 @@ class TransactionLog:
                 raise UnsupportedTable("its log has no checkpoint in one file before the first commit that is left")
             snapshot = snapshot.after(snapshot.version + 1, actions)
         if not snapshot.protocol or not snapshot.metadata:
-            raise UnsupportedTable(NOT_THERE)
+            raise UnsupportedTable(NO_TABLE)
         return snapshot
 
     def _read_checkpoint(self, version: int) -> list[Action]:
