@@ -81,6 +81,13 @@ def table_location_of(target: str) -> TableLocation | None:
     return location
 
 
+def lake_location(target: str) -> TableLocation:
+    """`table_location_of` of a location that is in the lake."""
+    location = table_location_of(target)
+    assert location is not None
+    return location
+
+
 _NAME_PIECE = r"`(?:[^`]|``)*`|[^.`]"
 _IDENTIFIER = re.compile(rf"((?:{_NAME_PIECE})+)(\.(?=.)|$)", re.DOTALL)
 

@@ -37,7 +37,7 @@ from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import (
     log_of,
 )
 from ticdc_bridge.spark_jobs.lake.engines.base import LakeTable
-from ticdc_bridge.spark_jobs.lake.table_columns import TableColumns, find_lag, newest_gap
+from ticdc_bridge.spark_jobs.lake.table_columns import LOADED, TableColumns, find_lag, newest_gap
 from ticdc_bridge.spark_jobs.lake.tombstones import COMMIT_TS
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -105,6 +105,11 @@ class DirectTable:
     deleted: Snapshot | None
     shape: TableShape
     columns: TableColumns
+
+    @property
+    def loaded_ts(self) -> int:
+        """As `TableColumns.time_of` has LOADED."""
+        return int(self.snapshot.configuration.get(LOADED, -1))
 
     @staticmethod
     def of(columns: TableColumns, table: Table, steps: Sequence[SchemaChange]) -> DirectTable:

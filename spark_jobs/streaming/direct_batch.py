@@ -5,17 +5,16 @@ as Arrow's bytes, so that no row of them is one of the JVM's (docs/decisions/005
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow
 import pyarrow.compute
 from pyspark.sql import DataFrame
 
-from ticdc_bridge.schemas.model.errors import Hint, hint_words, iterate_with_hints
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow.arrow_types import arrow_schema_of
 from ticdc_bridge.spark_jobs.arrow.change_schema import arrow_schema
@@ -45,22 +44,17 @@ OpenTable = Callable[[TableId], DirectTable | None]
 
 @dataclass(frozen=True)
 class PackedChanges:
-    """Rows of the input → pieces (`schema`) without what was made of events: change events come as Arrow's bytes
-    (`data`), up to `most` of them; one of kind "many" says that there were more.
+    """Rows of the input → pieces without what was made of events: change events come as Arrow's bytes (`data`), up to
+    `most` of them; one of kind "many" says that there were more.
     """
 
-    job: Job
-    schema: Any
+    read: PieceBatches
     packed: Any
     most: int
-    words: Mapping[Hint, str] = field(default_factory=hint_words)
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        return iterate_with_hints(self.words, self._pack(batches))
-
-    def _pack(self, batches: Iterable[Any]) -> Iterator[Any]:
         changes, size = list[Any](), 0
-        for pieces in PieceBatches(self.job, "change", self.schema)(batches):
+        for pieces in self.read(batches):
             is_change = pc.equal(pieces.column("kind"), "out")
             rest, made = pieces.filter(pc.invert(is_change)), pieces.filter(is_change)
             if len(rest):
@@ -86,12 +80,12 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable, begin: Beg
     """
     query: Any = frame._jdf
     most = _MOST_BYTES // max(1, query.queryExecution().toRdd().getNumPartitions())
-    run = PackedChanges(job, arrow_schema_of(pieces_type()), arrow_schema(_PACKED), most)
-    rows = map_messages(frame, run, _PACKED).collect()
+    read = PieceBatches(job, "change", arrow_schema_of(pieces_type()))
+    rows = map_messages(frame, PackedChanges(read, arrow_schema(_PACKED), most), _PACKED).collect()
     if any(row["kind"] in ("dead", "many") for row in rows):
         return None
     result = count_rows([row for row in rows if row["data"] is None], skips_fatal=False)
-    summary, work, newest_ts = result.summary, list[tuple[DirectTable, LastChanges, int]](), -1
+    summary, merges, newest_ts = result.summary, list[tuple[DirectTable, LastChanges, int]](), -1
 
     def merge(item: tuple[DirectTable, LastChanges, int]) -> None:
         (table, last, count), began = item, time.monotonic()
@@ -112,20 +106,20 @@ def merge_directly(frame: DataFrame, job: Job, open_table: OpenTable, begin: Beg
             if (table := open_table(id_)) is None:
                 summary.skipped[OTHER_TABLE] += len(changes)
             else:
-                work.append((table, table.last_of(changes), len(changes)))
+                merges.append((table, table.last_of(changes), len(changes)))
         with begin(result, newest_ts), ThreadPoolExecutor(job.at_once, "table") as pool:
-            list(pool.map(merge, work))
+            list(pool.map(merge, merges))
     except REFUSALS:
         return None
     summary.out = sum(progress.out for progress in summary.tables)
     return result
 
 
-def _tables(parts: Sequence[Any]) -> Iterator[tuple[TableId | None, Any]]:
+def _tables(packed: Sequence[Any]) -> Iterator[tuple[TableId | None, Any]]:
     """The row changes of each table, by its folded name; None: events that are no rows."""
-    if not parts:
+    if not packed:
         return
-    changes, by_id = pa.concat_tables(parts), dict[TableId, list[str]]()
+    changes, by_id = pa.concat_tables(packed), dict[TableId, list[str]]()
     is_row = pc.equal(changes.column("kind"), "row")
     yield None, changes.filter(pc.invert(is_row))
     changes = changes.filter(is_row)

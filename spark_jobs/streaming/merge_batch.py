@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
 from ticdc_bridge.schemas.model.spark_types import EXACT
 from ticdc_bridge.schemas.model.table import Table, TableId
-from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, lake_location
 from ticdc_bridge.spark_jobs.lake import changelog, keyless, merge, offset_order, row_versions, tables
 from ticdc_bridge.spark_jobs.lake.column_history import SchemaChange, keep_partitions, schema_changes, sort_statements
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
@@ -154,10 +154,10 @@ def targets_of(
         else:
             targets.append(merge.CurrentTable(columns_of(location, merge.KIND), merge.write_by_commit_ts))
     if job.changelog is not None:
-        targets.append(changelog.Changelog(columns_of(_location(job.changelog), changelog.KIND)))
+        targets.append(changelog.Changelog(columns_of(lake_location(job.changelog), changelog.KIND)))
     if job.versions is not None:
         settings = replace(settings, untimed_hint=_VERSIONS_HINT, layout=NO_LAYOUT)
-        columns = columns_of(_location(job.versions), row_versions.KIND, settings)
+        columns = columns_of(lake_location(job.versions), row_versions.KIND, settings)
         targets.append(row_versions.RowVersions(columns))
     return targets
 
@@ -166,12 +166,6 @@ def loaded_ts(session: SparkSession, job: Job, location: TableLocation) -> int:
     """The TSO of the newest snapshot from which all rows of a place come; -1: there is none."""
     table = tables.engine_of(session, job.merge or AUTO, location.format)(session, location.name)
     return int(table.properties().get(LOADED, -1)) if table.exists() else -1
-
-
-def _location(text: str) -> TableLocation:
-    location = table_location_of(text)
-    assert location is not None
-    return location
 
 
 def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table | None:

@@ -14,7 +14,7 @@ from ticdc_bridge.schemas.model.errors import SetupError, WireError
 from ticdc_bridge.schemas.model.table import TableId
 from ticdc_bridge.spark_jobs.arrow import lines
 from ticdc_bridge.spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
-from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, KafkaClient, table_location_of
+from ticdc_bridge.spark_jobs.io.locations import TABLE_PREFIXES, KafkaClient, lake_location, table_location_of
 from ticdc_bridge.spark_jobs.lake.commit_summary import with_commit_facts
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -60,10 +60,9 @@ class MicroBatchRunner:
         self._tables: ManyTables | None = None
         self._points: ConsistentPoints | None = None
         if job.consistent is not None:
-            place, choice = table_location_of(job.consistent), str(job.read.chosen or table)
-            assert place is not None
             assert checkpoint is not None
-            self._points = ConsistentPoints(place, job.merge or AUTO, checkpoint, choice)
+            location, choice = lake_location(job.consistent), str(job.read.chosen or table)
+            self._points = ConsistentPoints(location, job.merge or AUTO, checkpoint, choice)
         if isinstance(out, str) and table_location_of(out) and is_rule(out):
             rules = {"location": out, "changelog": job.changelog, "versions": job.versions}
             chosen = job.read.chosen or TableChoice()

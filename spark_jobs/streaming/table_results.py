@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.spark_jobs.io.locations import table_location_of
+from ticdc_bridge.spark_jobs.io.locations import lake_location
 from ticdc_bridge.spark_jobs.lake import tables
 from ticdc_bridge.spark_jobs.lake.engines.base import AUTO
 from ticdc_bridge.spark_jobs.lake.engines.delta_files import sql_name
@@ -23,8 +23,7 @@ def tell_tables(command: str, spark: SparkSession, job: Job, out: str, ids: Sequ
     lines = []
     for id_ in ids[:_MOST]:
         given = next((entry.location for entry in job.outputs if entry.tables.takes(id_)), None)
-        location = table_location_of(location_by_rule(given or out, id_))
-        assert location is not None
+        location = lake_location(location_by_rule(given or out, id_))
         table = tables.engine_of(spark, job.merge or AUTO, location.format)(spark, location.name)
         if table.exists():
             lines.append(f"{id_}: {table.read().count()} rows in {location}")

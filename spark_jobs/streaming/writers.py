@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.model.table import TableId
-from ticdc_bridge.spark_jobs.io.locations import TableLocation, table_location_of
+from ticdc_bridge.spark_jobs.io.locations import TableLocation, lake_location
 from ticdc_bridge.spark_jobs.lake.delta_protocol.transaction_log import UnsupportedTable
 from ticdc_bridge.spark_jobs.lake.direct_merge import REFUSALS, DirectTable
 from ticdc_bridge.spark_jobs.pipeline.job import Job
@@ -79,12 +79,12 @@ class TableMerger:
 
     def merge_directly(self, frame: DataFrame, batch: MicroBatch, begin: BeginMerge) -> BatchResult | None:
         """As spark_jobs.streaming.direct_batch has it."""
-        job, statements, is_own = batch.job, self.definitions.history(), self.table.folded.__eq__
+        job, statements, name = batch.job, self.definitions.history(), self.table.folded
         try:
             table = open_directly(frame.sparkSession, job, self.table, self.location, statements)
         except REFUSALS:
             return None
-        result = merge_directly(frame, job, lambda id_: table if is_own(id_) else None, begin)
+        result = merge_directly(frame, job, lambda id_: table if id_ == name else None, begin)
         if result is not None:
             result.summary.tables.clear()
         return result
@@ -120,12 +120,11 @@ class ManyTablesWriter:
         def open_table(id_: TableId) -> DirectTable | None:
             if (task := self.tables.task_of_name(id_)) is None:
                 return None
-            if task.needs >= 0 and _loaded_ts(frame.sparkSession, batch.job, task) < task.needs:
+            job, location = replace(batch.job, changelog=task.changelog, versions=task.versions), task.location
+            table = open_directly(frame.sparkSession, job, task.id, lake_location(location), task.statements)
+            if table.loaded_ts < task.needs:
                 raise UnsupportedTable("it lacks changes")
-            job = replace(batch.job, changelog=task.changelog, versions=task.versions)
-            location = table_location_of(task.location)
-            assert location is not None
-            return open_directly(frame.sparkSession, job, task.id, location, task.statements)
+            return table
 
         if not self.tables.tries_directly(self.definitions.history()):
             return None
@@ -138,8 +137,7 @@ class ManyTablesWriter:
         job, summary = batch.job, batch.result.summary
 
         def write_table(task: TableTask) -> int:
-            location = table_location_of(task.location)
-            assert location is not None
+            location = lake_location(task.location)
             if job.merge:
                 table_job = replace(
                     job, changelog=task.changelog, versions=task.versions, layout=task.layout or job.layout
@@ -164,5 +162,5 @@ class ManyTablesWriter:
 
 def _loaded_ts(session: SparkSession, job: Job, task: TableTask) -> int:
     """The TSO of the snapshot that a table's places have; -1: one has none."""
-    places = (table_location_of(text) for text in (task.location, task.versions) if text is not None)
-    return min(loaded_ts(session, job, place) for place in places if place is not None)
+    locations = (task.location, task.versions)
+    return min(loaded_ts(session, job, lake_location(text)) for text in locations if text is not None)
