@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ticdc_bridge.schemas.ddl.executor.versions import DdlText
-from ticdc_bridge.schemas.model.errors import Hint
+from ticdc_bridge.spark_jobs.lake.change_checks import check_counts, count_changes
 from ticdc_bridge.spark_jobs.lake.column_history import schema_changes
 from ticdc_bridge.spark_jobs.lake.engines.base import Upsert
 from ticdc_bridge.spark_jobs.lake.engines.spark_sql import keep_rows
@@ -61,11 +61,8 @@ def _write(target: CurrentTable, snapshot: Snapshot, deletes: DataFrame) -> None
     columns = target.columns
     rows = RowValues(columns.values, snapshot.table, [])
     changes = snapshot.changes().unionByName(deletes, allowMissingColumns=True)
+    check_counts(count_changes(changes, rows, -1, (-1, -1), keeps_past=False), columns.settings, Summary())
     by_key = changes_of_keys(changes, rows, [F.col("commit_ts")]).withColumn("is_deleted", F.col("turn") == 0)
-    bad = by_key.where("bad IS NOT NULL").select("bad").first() if columns.settings.on_lossy == "error" else None
-    if bad is not None:
-        details = f"column {bad[0]}: TiDB has a value that its type in the lake can't hold"
-        raise columns.stopped(f"{details}; {Hint.ON_LOSSY_FLAG} writes NULL")
     deleted_ts = F.when(F.col("is_deleted"), F.col("commit_ts"))
     tombstones = columns.tombstones(rows.keys)
     marked = tombstones.mark_late(by_key.withColumn("deleted_until_ts", deleted_ts), snapshot.tso)
